@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The database as the rest of Abaca sees it: `read()` for one-statement looks, `write()` for a transaction.
+
+SQLite runs in WAL mode and takes its write lock at BEGIN; PostgreSQL runs at READ COMMITTED. Work that a transaction
+queued is announced exactly when it commits (`Tx.wake`), so that nobody has to poll the tables.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import select
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+import sqlalchemy as sa
+from sqlalchemy import event, exc
+
+Clock = Callable[[], float]
+
+
+class Wakeup(Protocol):
+    """How workers learn that a queue has work (operations/wakeup.py)."""
+
+    def before_commit(self, tx: Tx, queues: Sequence[str]) -> None: ...
+
+    def after_commit(self, queues: Sequence[str]) -> None: ...
+
+
+class NoWakeup:
+    """Nobody is listening: workers find the work at their next slow look."""
+
+    def before_commit(self, tx: Tx, queues: Sequence[str]) -> None:
+        """Nothing to do."""
+
+    def after_commit(self, queues: Sequence[str]) -> None:
+        """Nothing to do."""
+
+
+class Tx:
+    """One transaction. `now` is its time, naive UTC, the same for every row that it writes."""
+
+    __slots__ = ("_queues", "connection", "now")
+
+    def __init__(self, connection: sa.Connection, now: datetime.datetime) -> None:
+        self.connection = connection
+        self.now = now
+        self._queues: dict[str, None] = {}
+
+    @property
+    def dialect(self) -> str:
+        """`sqlite` or `postgresql`."""
+        return self.connection.dialect.name
+
+    @property
+    def execute(self) -> Callable[..., sa.CursorResult[Any]]:
+        """Run a statement with its parameters."""
+        return self.connection.execute
+
+    def row(self, statement: sa.Executable, parameters: Mapping[str, Any] | None = None) -> sa.Row[Any] | None:
+        """The first row, or None."""
+        return self.connection.execute(statement, parameters).first()
+
+    def rows(self, statement: sa.Executable, parameters: Mapping[str, Any] | None = None) -> Sequence[sa.Row[Any]]:
+        """All rows."""
+        return self.connection.execute(statement, parameters).all()
+
+    def scalar(self, statement: sa.Executable, parameters: Mapping[str, Any] | None = None) -> Any:
+        """The first column of the first row, or None."""
+        return self.connection.execute(statement, parameters).scalar()
+
+    def wake(self, queue: str) -> None:
+        """Announce work on `queue` when this transaction commits."""
+        self._queues[queue] = None
+
+    @property
+    def queues(self) -> list[str]:
+        """The queues to announce."""
+        return list(self._queues)
+
+
+class Database:
+    """Two pools on one database: reads in autocommit (one round trip each), writes in transactions."""
+
+    def __init__(self, url: str, *, clock: Clock = time.time, wakeup: Wakeup | None = None, pool_size: int = 8) -> None:
+        self.url = sa.make_url(url)
+        self.wakeup: Wakeup = wakeup or NoWakeup()
+        self._clock = clock
+        self._offset_s = 0.0
+        self._writer = _engine(self.url, pool_size, autocommit=False)
+        self._reader = _engine(self.url, pool_size, autocommit=True)
+
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether this is the embedded database."""
+        return self.url.get_backend_name() == "sqlite"
+
+    def time(self) -> float:
+        """Seconds since the epoch by the database's clock, as far as it is known."""
+        return self._clock() + self._offset_s
+
+    def now(self) -> datetime.datetime:
+        """The same as naive UTC."""
+        return datetime.datetime.fromtimestamp(self.time(), datetime.UTC).replace(tzinfo=None)
+
+    def agree_on_time(self) -> None:
+        """Measure how far this host's clock is from the database's, so that leases of several hosts compare."""
+        if self.is_sqlite:
+            return
+        with self.read() as tx:
+            before = self._clock()
+            theirs = float(tx.scalar(sa.text("SELECT extract(epoch FROM clock_timestamp())")))
+            self._offset_s = theirs - (before + self._clock()) / 2
+
+    @contextlib.contextmanager
+    def read(self) -> Iterator[Tx]:
+        """A connection for looking. Each statement sees what was committed before it."""
+        with self._reader.connect() as connection:
+            yield Tx(connection, self.now())
+
+    @contextlib.contextmanager
+    def write(self) -> Iterator[Tx]:
+        """A transaction: commits at the end of the block, rolls back when it raises."""
+        with self._writer.connect() as connection, connection.begin():
+            tx = Tx(connection, self.now())
+            yield tx
+            queues = tx.queues
+            if queues:
+                self.wakeup.before_commit(tx, queues)
+        if queues:
+            self.wakeup.after_commit(queues)
+
+    def connect(self) -> sa.Connection:
+        """A connection of one's own, in autocommit, outside the pools' bounds of time."""
+        return self._reader.connect()
+
+    def close(self) -> None:
+        """Give all connections back."""
+        self._writer.dispose()
+        self._reader.dispose()
+
+
+def _engine(url: sa.URL, pool_size: int, *, autocommit: bool) -> sa.Engine:
+    options: dict[str, Any] = {
+        "json_serializer": lambda value: msgspec.json.encode(value).decode(),
+        "json_deserializer": msgspec.json.decode,
+        "pool_size": pool_size,
+        "max_overflow": pool_size,
+        "pool_timeout": 30,
+    }
+    if autocommit:
+        options |= {"isolation_level": "AUTOCOMMIT", "pool_reset_on_return": None}
+    if url.get_backend_name() == "sqlite":
+        return _sqlite(url, options, autocommit=autocommit)
+    options["connect_args"] = {"connect_timeout": 5, "application_name": "abaca"}
+    engine = sa.create_engine(url.set(drivername="postgresql+psycopg"), **options)
+    event.listen(engine, "checkout", _refuse_a_dead_socket)
+    return engine
+
+
+def _sqlite(url: sa.URL, options: dict[str, Any], *, autocommit: bool) -> sa.Engine:
+    engine = sa.create_engine(
+        url, connect_args={"timeout": 30, "check_same_thread": False}, poolclass=sa.QueuePool, **options
+    )
+
+    @event.listens_for(engine, "connect")
+    def _prepare(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "busy_timeout=30000"):
+            connection.execute(f"PRAGMA {pragma}")
+
+    if not autocommit:
+
+        @event.listens_for(engine, "begin")
+        def _lock_at_once(connection: sa.Connection) -> None:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    return engine
+
+
+def _refuse_a_dead_socket(dbapi_connection: Any, _record: Any, _proxy: Any) -> None:
+    """An idle server has nothing to say: a readable socket is a closed one. Costs no round trip."""
+    if dbapi_connection.closed or select.select([dbapi_connection.fileno()], [], [], 0)[0]:
+        raise exc.DisconnectionError("the database closed the connection")

@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every table. Portable types only: the same chain of migrations builds SQLite, PostgreSQL and, later, MariaDB.
+
+Rows are deleted for real when the thing is gone: history is in `operations`. Times are naive UTC with microseconds.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+NAMING = {
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "ck": "ck_%(table_name)s_%(constraint_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
+    "pk": "pk_%(table_name)s",
+}
+metadata = sa.MetaData(naming_convention=NAMING)
+
+ID = sa.String(36)
+NAME = sa.String(255)
+TIME = sa.DateTime()
+
+
+def _id() -> sa.Column[str]:
+    return sa.Column("id", ID, primary_key=True)
+
+
+def _times() -> tuple[sa.Column[object], sa.Column[object]]:
+    return sa.Column("created_at", TIME, nullable=False), sa.Column("updated_at", TIME)
+
+
+availability_zones = sa.Table(
+    "availability_zones",
+    metadata,
+    _id(),
+    sa.Column("name", NAME, nullable=False, unique=True),
+    *_times(),
+)
+
+# One row per worker back end. `state` is computed from `heartbeat_at` and `stopped` when it is read, never stored.
+services = sa.Table(
+    "services",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("binary", NAME, nullable=False),
+    sa.Column("host", NAME, nullable=False),
+    sa.Column("availability_zone", NAME, nullable=False),
+    sa.Column("disabled", sa.Boolean, nullable=False, default=False),
+    sa.Column("disabled_reason", NAME),
+    sa.Column("ensuring", sa.Boolean, nullable=False, default=False),
+    sa.Column("stopped", sa.Boolean, nullable=False, default=False),
+    sa.Column("heartbeat_at", TIME, nullable=False),
+    sa.Column("backend_info", sa.String(64)),
+    *_times(),
+    sa.UniqueConstraint("binary", "host"),
+)
+
+# `host` is host@backend#pool. Sizes in GiB. `provisioned_gib` is the sum of the sizes of the instances in the pool, kept by
+# the transactions that add, resize and remove them; the rest is what the driver reported at `updated_at`.
+pools = sa.Table(
+    "pools",
+    metadata,
+    sa.Column("host", NAME, primary_key=True),
+    sa.Column("service_host", NAME, nullable=False, index=True),
+    sa.Column("name", NAME, nullable=False),
+    sa.Column("total_gib", sa.Float),
+    sa.Column("free_gib", sa.Float),
+    # what creates have taken since the driver last reported `free_gib`
+    sa.Column("claimed_gib", sa.Integer, nullable=False, default=0),
+    sa.Column("provisioned_gib", sa.Integer, nullable=False, default=0),
+    sa.Column("capabilities", sa.JSON, nullable=False),
+    *_times(),
+)
+
+share_types = sa.Table(
+    "share_types",
+    metadata,
+    _id(),
+    sa.Column("name", NAME, nullable=False, unique=True),
+    sa.Column("description", NAME),
+    sa.Column("is_public", sa.Boolean, nullable=False, default=True),
+    sa.Column("extra_specs", sa.JSON, nullable=False),
+    *_times(),
+)
+
+share_type_projects = sa.Table(
+    "share_type_projects",
+    metadata,
+    sa.Column("share_type_id", ID, sa.ForeignKey("share_types.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("project_id", NAME, primary_key=True),
+    sa.Column("created_at", TIME, nullable=False),
+)
+
+shares = sa.Table(
+    "shares",
+    metadata,
+    _id(),
+    sa.Column("project_id", NAME, nullable=False),
+    sa.Column("user_id", NAME),
+    sa.Column("name", NAME),
+    sa.Column("description", NAME),
+    sa.Column("size", sa.Integer, nullable=False),
+    sa.Column("share_proto", sa.String(32), nullable=False),
+    sa.Column("is_public", sa.Boolean, nullable=False, default=False),
+    sa.Column("metadata", sa.JSON, nullable=False),
+    sa.Column("snapshot_id", ID),
+    sa.Column("share_group_id", ID),
+    sa.Column("source_share_group_snapshot_member_id", ID),
+    sa.Column("source_backup_id", ID),
+    sa.Column("task_state", sa.String(64)),
+    sa.Column("replication_type", sa.String(32)),
+    sa.Column("snapshot_support", sa.Boolean, nullable=False, default=False),
+    sa.Column("create_share_from_snapshot_support", sa.Boolean, nullable=False, default=False),
+    sa.Column("revert_to_snapshot_support", sa.Boolean, nullable=False, default=False),
+    sa.Column("mount_snapshot_support", sa.Boolean, nullable=False, default=False),
+    sa.Column("snapshot_inherit_share_access_support", sa.Boolean, nullable=False, default=False),
+    sa.Column("mount_point_name", NAME),
+    sa.Column("encryption_key_ref", ID),
+    sa.Column("is_soft_deleted", sa.Boolean, nullable=False, default=False),
+    sa.Column("scheduled_to_be_deleted_at", TIME),
+    *_times(),
+    sa.Index("ix_shares_project_id_created_at_id", "project_id", "created_at", "id"),
+    sa.Index("ix_shares_created_at_id", "created_at", "id"),
+    sa.Index("ix_shares_is_public_created_at_id", "is_public", "created_at", "id"),
+    sa.Index("ix_shares_project_id_name", "project_id", "name"),
+)
+
+share_instances = sa.Table(
+    "share_instances",
+    metadata,
+    _id(),
+    sa.Column("share_id", ID, sa.ForeignKey("shares.id"), nullable=False),
+    sa.Column("status", sa.String(64), nullable=False),
+    sa.Column("access_rules_status", sa.String(32), nullable=False, default="active"),
+    sa.Column("host", NAME),
+    sa.Column("availability_zone", NAME),
+    sa.Column("share_type_id", ID, sa.ForeignKey("share_types.id")),
+    sa.Column("share_network_id", ID),
+    sa.Column("share_server_id", ID),
+    sa.Column("replica_state", sa.String(32)),
+    sa.Column("cast_rules_to_readonly", sa.Boolean, nullable=False, default=False),
+    sa.Column("progress", sa.String(8)),
+    *_times(),
+    sa.Index("ix_share_instances_share_id", "share_id"),
+    sa.Index("ix_share_instances_host_id", "host", "id"),
+    sa.Index("ix_share_instances_status", "status"),
+    sa.Index("ix_share_instances_share_type_id", "share_type_id"),
+)
+
+export_locations = sa.Table(
+    "export_locations",
+    metadata,
+    _id(),
+    sa.Column("share_instance_id", ID, sa.ForeignKey("share_instances.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("path", sa.String(2000), nullable=False),
+    sa.Column("is_admin_only", sa.Boolean, nullable=False, default=False),
+    sa.Column("preferred", sa.Boolean, nullable=False, default=False),
+    sa.Column("metadata", sa.JSON, nullable=False),
+    *_times(),
+    sa.Index("ix_export_locations_share_instance_id", "share_instance_id"),
+    sa.Index("ix_export_locations_path", "path"),
+)
+
+# A rule belongs to the share; `state` is what the back ends have made of it.
+access_rules = sa.Table(
+    "access_rules",
+    metadata,
+    _id(),
+    sa.Column("share_id", ID, sa.ForeignKey("shares.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("access_type", sa.String(16), nullable=False),
+    sa.Column("access_to", NAME, nullable=False),
+    sa.Column("access_level", sa.String(2), nullable=False),
+    sa.Column("access_key", NAME),
+    sa.Column("state", sa.String(32), nullable=False),
+    sa.Column("metadata", sa.JSON, nullable=False),
+    *_times(),
+    sa.UniqueConstraint("share_id", "access_type", "access_to"),
+)
+
+# `scope` says whose: a project, `user:<id>` or `type:<id>` in it. One row holds all counters, so one UPDATE counts.
+quota_usages = sa.Table(
+    "quota_usages",
+    metadata,
+    sa.Column("project_id", NAME, primary_key=True),
+    sa.Column("scope", NAME, primary_key=True),
+    sa.Column("shares", sa.Integer, nullable=False, default=0),
+    sa.Column("gigabytes", sa.Integer, nullable=False, default=0),
+    sa.Column("snapshots", sa.Integer, nullable=False, default=0),
+    sa.Column("snapshot_gigabytes", sa.Integer, nullable=False, default=0),
+    sa.Column("share_networks", sa.Integer, nullable=False, default=0),
+    sa.Column("share_groups", sa.Integer, nullable=False, default=0),
+    sa.Column("share_group_snapshots", sa.Integer, nullable=False, default=0),
+    sa.Column("share_replicas", sa.Integer, nullable=False, default=0),
+    sa.Column("replica_gigabytes", sa.Integer, nullable=False, default=0),
+    sa.Column("backups", sa.Integer, nullable=False, default=0),
+    sa.Column("backup_gigabytes", sa.Integer, nullable=False, default=0),
+    sa.Column("encryption_keys", sa.Integer, nullable=False, default=0),
+)
+
+# Limits set by an operator. `project_id` is empty for a quota class, then `scope` is `class:<name>`.
+quotas = sa.Table(
+    "quotas",
+    metadata,
+    sa.Column("project_id", NAME, primary_key=True),
+    sa.Column("scope", NAME, primary_key=True),
+    sa.Column("resource", sa.String(64), primary_key=True),
+    sa.Column("hard_limit", sa.Integer, nullable=False),
+    sa.Column("updated_at", TIME, nullable=False),
+)
+
+messages = sa.Table(
+    "messages",
+    metadata,
+    _id(),
+    sa.Column("project_id", NAME, nullable=False),
+    sa.Column("request_id", NAME),
+    sa.Column("resource_type", sa.String(64)),
+    sa.Column("resource_id", ID),
+    sa.Column("action_id", sa.String(3), nullable=False),
+    sa.Column("detail_id", sa.String(3), nullable=False),
+    sa.Column("message_level", sa.String(16), nullable=False),
+    # what happened in this case, beyond the fixed text of the detail
+    sa.Column("reason", sa.Text),
+    sa.Column("created_at", TIME, nullable=False),
+    sa.Column("expires_at", TIME, nullable=False),
+    sa.Index("ix_messages_project_id_created_at_id", "project_id", "created_at", "id"),
+    sa.Index("ix_messages_resource_id", "resource_id"),
+    sa.Index("ix_messages_expires_at", "expires_at"),
+)
+
+# The journal (operations/journal.py). `running_key` and `coalesce_key` are unique where set: one running operation a key,
+# one queued operation a coalescing key. Times are seconds since the epoch by the database's clock.
+operations = sa.Table(
+    "operations",
+    metadata,
+    sa.Column("seq", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=True),
+    sa.Column("id", ID, nullable=False, unique=True),
+    sa.Column("kind", sa.String(64), nullable=False),
+    sa.Column("queue", NAME, nullable=False),
+    sa.Column("key", NAME, nullable=False),
+    sa.Column("running_key", NAME, unique=True),
+    sa.Column("coalesce_key", NAME, unique=True),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("step", sa.Integer, nullable=False, default=0),
+    sa.Column("direction", sa.String(8), nullable=False, default="do"),
+    sa.Column("attempt", sa.Integer, nullable=False, default=0),
+    sa.Column("not_before", sa.Float, nullable=False, default=0),
+    sa.Column("owner", NAME),
+    sa.Column("token", sa.Integer, nullable=False, default=0),
+    sa.Column("lease_until", sa.Float),
+    sa.Column("args", sa.JSON, nullable=False),
+    sa.Column("data", sa.JSON, nullable=False),
+    sa.Column("progress_done", sa.Integer, nullable=False, default=0),
+    sa.Column("progress_total", sa.Integer, nullable=False, default=0),
+    sa.Column("cancel", sa.Boolean, nullable=False, default=False),
+    sa.Column("error_code", sa.String(64)),
+    sa.Column("error_text", sa.Text),
+    sa.Column("request_id", NAME),
+    sa.Column("project_id", NAME),
+    sa.Column("user_id", NAME),
+    sa.Column("resource_type", sa.String(64), nullable=False),
+    sa.Column("resource_id", ID, nullable=False),
+    sa.Column("created_at", TIME, nullable=False),
+    sa.Column("updated_at", TIME, nullable=False),
+    sa.Column("finished_at", TIME),
+    sa.Index("ix_operations_state_queue_seq", "state", "queue", "seq"),
+    sa.Index("ix_operations_key_state_seq", "key", "state", "seq"),
+    sa.Index("ix_operations_state_lease_until", "state", "lease_until"),
+    sa.Index("ix_operations_resource_id", "resource_id"),
+    sa.Index("ix_operations_project_id_seq", "project_id", "seq"),
+    sa.Index("ix_operations_state_finished_at", "state", "finished_at"),
+)
+
+# Things that happened, written in the transaction that made them happen; a dispatcher delivers them at least once.
+events = sa.Table(
+    "events",
+    metadata,
+    sa.Column("seq", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=True),
+    sa.Column("event_type", sa.String(64), nullable=False),
+    sa.Column("publisher", NAME, nullable=False),
+    sa.Column("payload", sa.JSON, nullable=False),
+    sa.Column("created_at", TIME, nullable=False),
+)

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may reach a share: a rule's states and what each kind of rule may say."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+
+from abaca import errors
+from abaca.domain.machine import Machine
+
+TYPES = ("ip", "user", "cert", "cephx")
+LEVELS = ("rw", "ro")
+
+ACCESS_RULE = Machine(
+    "access rule",
+    # at                                     event     to
+    ("none",                                 "allow",  "queued_to_apply"),
+    ("queued_to_apply",                      "take",   "applying"),
+    ("applying",                             "done",   "active"),
+    ("active",                               "update", "queued_to_update"),
+    ("queued_to_update",                     "take",   "updating"),
+    ("updating",                             "done",   "active"),
+    (("active", "error", "queued_to_apply",
+      "queued_to_update"),                   "deny",   "queued_to_deny"),
+    ("queued_to_deny",                       "take",   "denying"),
+    ("denying",                              "done",   "gone"),
+    (("applying", "updating", "denying"),    "failed", "error"),
+    busy=("queued_to_apply", "queued_to_update", "queued_to_deny", "applying", "updating", "denying"),
+)  # fmt: skip
+
+# What the share-wide word says before rules had states of their own: see the API's view of a rule.
+PENDING = ("queued_to_apply", "queued_to_update", "queued_to_deny", "applying", "updating", "denying")
+
+_USER = re.compile(r'[^"/\\\[\]:;|=,+*?<>\x00-\x1f\x7f]{4,255}')
+_CEPHX = re.compile(r"[\x20-\x2d\x2f-\x7e]{1,255}")
+
+
+def check_to(access_type: str, access_to: str) -> str:
+    """`access_to` as it is stored. Raises `Invalid` with the rule that it breaks."""
+    if access_type == "ip":
+        return _address(access_to)
+    if access_type == "user":
+        if not _USER.fullmatch(access_to) or not access_to.strip(". "):
+            raise errors.Invalid(
+                'A user or group name has 4 to 255 characters, none of "/\\[]:;|=,+*?<> and not only dots and blanks.'
+            )
+        return access_to
+    if access_type == "cert":
+        name = access_to.strip()
+        if not 1 <= len(name) <= 64 or not name.isprintable():
+            raise errors.Invalid("A certificate's common name has 1 to 64 printable characters.")
+        return name
+    if access_type == "cephx":
+        if not _CEPHX.fullmatch(access_to):
+            raise errors.Invalid("A cephx id consists of printable ASCII characters without a period.")
+        return access_to
+    raise errors.Invalid(f"Access type {access_type!r} is unknown; choose one of: {', '.join(TYPES)}.")
+
+
+def _address(text: str) -> str:
+    try:
+        ipaddress.ip_network(text)
+    except ValueError as error:
+        raise errors.Invalid(
+            f"{text!r} is not an IPv4 or IPv6 address, nor a network without host bits: {error}."
+        ) from None
+    return text
+
+
+def check_level(level: str | None) -> str:
+    """`rw` where nothing is said. Raises `Invalid`."""
+    if level is None:
+        return "rw"
+    if level not in LEVELS:
+        raise errors.Invalid(f"Access level {level!r} is not supported; choose rw or ro.")
+    return level

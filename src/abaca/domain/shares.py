@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a share is: its states, whose names are Manila's, and the rules for its fields.
+
+A share has one or more instances, each on one back end. The share's own status is that of one chosen instance: the first
+by `STATUS_PREFERENCE`, where whatever an operation on the whole share is about comes before a healthy copy, and a healthy
+copy before a broken one.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from abaca import errors
+from abaca.domain.machine import Machine
+
+PROTOCOLS = ("NFS", "CIFS", "GLUSTERFS", "HDFS", "CEPHFS", "MAPRFS", "LUSTRE")
+
+DELETABLE = ("available", "error", "inactive")
+
+TRANSITIONAL = (
+    "creating",
+    "creating_from_snapshot",
+    "deleting",
+    "manage_starting",
+    "unmanage_starting",
+    "extending",
+    "shrinking",
+    "migrating",
+    "migrating_to",
+    "restoring",
+    "reverting",
+    "server_migrating",
+    "server_migrating_to",
+    "backup_restoring",
+    "backup_creating",
+    "ensuring",
+)
+
+SHARE_INSTANCE = Machine(
+    "share",
+    # at                                   event            to
+    ("none",                               "create",        "creating"),
+    ("none",                               "refuse",        "error"),  # no pool can hold it: born broken, with a message
+    ("creating",                           "created",       "available"),
+    ("creating",                           "failed",        "error"),
+    (("available",),                       "extend",        "extending"),
+    ("extending",                          "extended",      "available"),
+    ("extending",                          "failed",        "extending_error"),
+    (("available",
+      "shrinking_possible_data_loss_error"), "shrink",      "shrinking"),
+    ("shrinking",                          "shrunk",        "available"),
+    ("shrinking",                          "kept",          "available"),  # more is in use: nothing changed, a message says so
+    ("shrinking",                          "failed",        "shrinking_error"),
+    (DELETABLE,                            "delete",        "deleting"),
+    (("creating", "extending", "extending_error", "shrinking", "shrinking_error", "deleting", "error_deleting",
+      "shrinking_possible_data_loss_error", "available", "error", "inactive", "migrating", "migrating_to",
+      "server_migrating", "ensuring", "reverting_error", "manage_error", "unmanage_error"),
+                                           "force_delete",  "deleting"),
+    ("deleting",                           "deleted",       "gone"),
+    ("deleting",                           "failed",        "error_deleting"),
+    busy=("creating", "extending", "shrinking", "deleting"),
+)  # fmt: skip
+
+# What an operator may set by hand (reset_status); every status may be left this way.
+RESETTABLE = (
+    "creating",
+    "available",
+    "deleting",
+    "error",
+    "error_deleting",
+    "migrating",
+    "migrating_to",
+    "server_migrating",
+)
+
+# First match wins; a status that is in neither list ranks between them.
+STATUS_PREFERENCE = ("reverting", "replication_change", "migrating", "server_migrating", "available", "error")
+
+ACCESS_RULES_STATUSES = ("active", "syncing", "error")
+
+
+def status_rank(status: str) -> int:
+    """Where `status` stands when a share's instances compete to speak for it; the lowest rank wins."""
+    if status in STATUS_PREFERENCE:
+        return STATUS_PREFERENCE.index(status)
+    return len(STATUS_PREFERENCE) + (status in TRANSITIONAL)
+
+
+class ShareTypeTraits(msgspec.Struct, frozen=True):
+    """The booleans that a share takes from its type when it is made, and keeps."""
+
+    snapshot_support: bool = False
+    create_share_from_snapshot_support: bool = False
+    revert_to_snapshot_support: bool = False
+    mount_snapshot_support: bool = False
+    snapshot_inherit_share_access_support: bool = False
+    replication_type: str | None = None
+
+
+def check_protocol(protocol: str | None, enabled: tuple[str, ...]) -> str:
+    """The protocol in capitals. Raises `Invalid` when it is missing, unknown or not enabled here."""
+    name = (protocol or "").upper()
+    if name not in PROTOCOLS or name not in enabled:
+        raise errors.Invalid(f"Share protocol {protocol!r} is not offered here; choose one of: {', '.join(enabled)}.")
+    return name
+
+
+def check_new_size(current: int, new: int, *, grow: bool) -> None:
+    """Raises `Invalid` unless `new` (GiB) is larger than `current`, or smaller and not nothing."""
+    if new < 1:
+        raise errors.Invalid("A share's size must be at least 1 GiB.")
+    if grow and new <= current:
+        raise errors.Invalid(f"The new size must be greater than the current size: {current} GiB now, {new} asked.")
+    if not grow and new >= current:
+        raise errors.Invalid(f"The new size must be less than the current size: {current} GiB now, {new} asked.")
+
+
+def check_type_limits(size: int, extra_specs: dict[str, str], *, extending: bool = False) -> None:
+    """Raises `Invalid` when `size` (GiB) is outside what the share type allows."""
+    minimum = extra_specs.get("provisioning:min_share_size")
+    maximum = extra_specs.get("provisioning:max_share_size")
+    if extending:
+        maximum = extra_specs.get("provisioning:max_share_extend_size", maximum)
+    if minimum and size < int(minimum):
+        raise errors.Invalid(f"The share type asks for at least {minimum} GiB; {size} asked.")
+    if maximum and size > int(maximum):
+        raise errors.Invalid(f"The share type allows at most {maximum} GiB; {size} asked.")
