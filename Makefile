@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+# Two commands to start: `make run` and `make test`. `make` alone lists the others.
+SHELL := /bin/bash
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+BIN := .venv/bin
+LOCK := $(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --universal --python-version 3.11 --no-header $(if $(UPGRADE),--upgrade)
+# make test ARGS="-k extend -x" hands its arguments to pytest.
+ARGS ?=
+
+.PHONY: help
+help: ## List the commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: environment packages ## Start everything on this machine and take the tour (ONCE=1: stop after the tour)
+	@$(BIN)/python -m lab.tour $(if $(ONCE),--once)
+
+.PHONY: test
+test: environment keystone packages ## Run all tests, those with real components included
+	@$(BIN)/python -m pytest $(ARGS)
+
+.PHONY: quick
+quick: environment ## Run the tests that need no real components, in less than a minute
+	@$(BIN)/python -m pytest -m "not system" $(ARGS)
+
+.PHONY: check
+check: environment ## Check format, lint, types, layers and house rules
+	@$(BIN)/ruff format --check --quiet . || { echo "Some files are not formatted: make fix mends them."; exit 1; }
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/lint-imports --no-logo >/dev/null || { $(BIN)/lint-imports --no-logo; exit 1; }
+	@$(BIN)/python -m pytest tests/test_house.py
+	@echo "Format, lint, types, layers and house rules hold."
+
+.PHONY: fix
+fix: environment ## Format the code and mend what lint can mend
+	@$(BIN)/ruff format --quiet .
+	@$(BIN)/ruff check --fix --quiet .
+
+.PHONY: golden
+golden: environment ## Write the golden files anew from what the code does now
+	@$(BIN)/python -m pytest -m "not system" --write-golden $(ARGS)
+	@git status --short -- tests docs
+
+.PHONY: docs
+docs: environment ## Write the generated reference pages anew
+	@$(BIN)/python -m pytest tests/test_docs.py --write-golden
+	@git status --short -- docs
+
+.PHONY: bench
+bench: environment packages ## Run the benchmarks, each against a baseline measured beside it
+	@set -e; for bench in benchmarks/*.py; do echo "$$bench"; $(BIN)/python "$$bench"; done
+
+.PHONY: lock
+lock: environment ## Resolve the dependencies anew into requirements/*.txt (UPGRADE=1: to their newest releases)
+	@$(LOCK) pyproject.toml --group test --group check --group build -o requirements/dev.txt
+	@$(LOCK) pyproject.toml --constraints requirements/dev.txt -o requirements/run.txt
+	@echo uv | $(LOCK) - --constraints requirements/dev.txt -o requirements/uv.txt
+	@$(LOCK) --group keystone -o requirements/keystone.txt
+	@sed -i '1i # Made by `make lock`; do not edit.' requirements/*.txt
+	@git status --short -- requirements
+
+.PHONY: new-driver
+new-driver: environment ## Start a storage driver: make new-driver NAME=cephfs
+	@$(BIN)/python -m lab.new_driver "$(NAME)"
+
+# What the commands above stand on; each is instant when nothing has changed.
+.PHONY: environment keystone packages
+environment: .venv/.installed
+keystone: .venv-keystone/.installed
+packages:
+	@lab/packages.sh
+
+.venv/.installed: requirements/dev.txt requirements/uv.txt pyproject.toml lab/environment.sh
+	@lab/environment.sh .venv requirements/dev.txt
+	@$(BIN)/uv pip install -q --python $(BIN)/python --no-deps --no-build-isolation -e .
+	@touch $@
+
+.venv-keystone/.installed: requirements/keystone.txt lab/environment.sh | .venv/.installed
+	@lab/environment.sh .venv-keystone requirements/keystone.txt
+	@touch $@

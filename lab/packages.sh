@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs the Debian packages that running and testing for real need: those that are missing, and nothing else.
+# Services are not started. Exits 3, naming what is missing, when it may not install.
+set -euo pipefail
+
+wanted=(
+    nfs-ganesha nfs-ganesha-vfs dbus libnfs-utils nfs-common # the NFS server, its bus, and clients without a kernel mount
+    btrfs-progs e2fsprogs util-linux                         # pools in a sparse image
+    user-mode-linux busybox-static dropbear-bin              # machines that mount shares, booted as plain processes
+    openssh-client iproute2 nftables kmod procps             # how those machines are reached
+    postgresql                                               # the database at scale
+)
+
+missing=()
+for package in "${wanted[@]}"; do
+    state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
+    [ "$state" = installed ] || missing+=("$package")
+done
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
+    echo "These Debian packages are missing and only root can install them: apt-get install --no-install-recommends ${missing[*]}" >&2
+    exit 3
+fi
+
+echo "Installing the Debian packages that are missing: ${missing[*]}"
+
+# A policy that answers 101 keeps packages from starting their services; the machine's own policy comes back at the end.
+policy=/usr/sbin/policy-rc.d
+kept=""
+if [ -e "$policy" ]; then
+    kept=$(mktemp)
+    cp -p "$policy" "$kept"
+fi
+log=$(mktemp)
+restore() {
+    if [ -n "$kept" ]; then mv "$kept" "$policy"; else rm -f "$policy"; fi
+    rm -f "$log"
+}
+trap restore EXIT
+printf '#!/bin/sh\nexit 101\n' >"$policy"
+chmod 755 "$policy"
+
+export DEBIAN_FRONTEND=noninteractive
+quiet_apt() { apt-get -q -y -o DPkg::Lock::Timeout=300 "$@" </dev/null >"$log" 2>&1; }
+if ! { quiet_apt update && quiet_apt install --no-install-recommends "${missing[@]}"; }; then
+    tail -n 20 "$log" >&2
+    echo "apt-get could not install ${missing[*]}; its last lines stand above." >&2
+    exit 3
+fi
