@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every core option: one frozen tree, read once at start and passed down.
+
+A field of `Settings` is an option of `[DEFAULT]`, or a whole section when its type is a struct. To add an option, add a
+field with its sentence here and run `make golden`: reading, refusing misspelt names and the reference page follow.
+Options that Manila has too keep Manila's names. What only one driver understands lives in that driver's `Options`.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+Port = Annotated[int, Meta(ge=1, le=65535)]
+AnyPort = Annotated[int, Meta(ge=0, le=65535)]
+Threads = Annotated[int, Meta(ge=1, le=1024)]
+Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@:-]{0,254}$")]
+Url = Annotated[str, Meta(pattern=r"^https?://\S+$")]
+Names = tuple[str, ...]
+
+
+def said(description: str, **constraints: Any) -> Meta:
+    """The sentence about an option, with its bounds (`ge`, `le`, `pattern`)."""
+    return Meta(**constraints, description=description)
+
+
+def secret(description: str) -> Meta:
+    """The sentence about an option whose value is never shown."""
+    return Meta(description=description, extra={"secret": True})
+
+
+class Section(Struct, frozen=True, kw_only=True):
+    """Options that belong together; the class docstring introduces them on the reference page."""
+
+    def __repr__(self) -> str:
+        """Only the name: values may be secret and this may end in a log."""
+        return f"<{type(self).__name__}>"
+
+
+class Database(Section, frozen=True):
+    """The database."""
+
+    connection: Annotated[
+        str | None,
+        secret("SQLAlchemy URL: `postgresql://...` at scale. Unset: SQLite in `state_path`, for one host only."),
+    ] = None
+    max_pool_size: Annotated[
+        int, said("Connections kept open in each of a process's two pools (looking, writing).", ge=1)
+    ] = 8
+
+
+class OsloPolicy(Section, frozen=True):
+    """Who may do what, beyond the defaults that stand beside each route."""
+
+    policy_file: Annotated[
+        str, said("File of the rules that the operator changed; a relative path starts at the configuration file.")
+    ] = "policy.yaml"
+    policy_dirs: Annotated[Names, said("Directories with more such files.")] = ()
+    enforce_scope: Annotated[bool, said("Refuse tokens whose scope does not fit the rule.")] = True
+    enforce_new_defaults: Annotated[bool, said("Use the defaults with the reader and member roles.")] = True
+
+
+class OsloMiddleware(Section, frozen=True):
+    """What stands before the API."""
+
+    enable_proxy_headers_parsing: Annotated[
+        bool, said("Believe `X-Forwarded-*` headers when links are made; only behind a proxy that sets them.")
+    ] = False
+    max_request_body_size: Annotated[int, said("Bytes; a larger request body is refused.", ge=1024)] = 114688
+
+
+class Quota(Section, frozen=True):
+    """Default quotas of a project; -1 means unlimited. The API sets others for classes, projects, users and types."""
+
+    shares: Annotated[int, said("Shares.", ge=-1)] = 50
+    snapshots: Annotated[int, said("Snapshots.", ge=-1)] = 50
+    gigabytes: Annotated[int, said("GiB of all shares together.", ge=-1)] = 1000
+    per_share_gigabytes: Annotated[int, said("GiB of one share.", ge=-1)] = -1
+    snapshot_gigabytes: Annotated[int, said("GiB of all snapshots together.", ge=-1)] = 1000
+    share_networks: Annotated[int, said("Share networks.", ge=-1)] = 10
+    share_groups: Annotated[int, said("Share groups.", ge=-1)] = 50
+    share_group_snapshots: Annotated[int, said("Share group snapshots.", ge=-1)] = 50
+    share_replicas: Annotated[int, said("Share replicas.", ge=-1)] = 100
+    replica_gigabytes: Annotated[int, said("GiB of all replicas together.", ge=-1)] = 1000
+    backups: Annotated[int, said("Share backups.", ge=-1)] = 10
+    backup_gigabytes: Annotated[int, said("GiB of all backups together.", ge=-1)] = 1000
+    encryption_keys: Annotated[int, said("Encryption keys in use.", ge=-1)] = 100
+
+
+class Api(Section, frozen=True):
+    """The API processes."""
+
+    threads: Annotated[
+        Threads | None, said("Threads that answer requests in each process. Unset: 2 on SQLite, 8 on PostgreSQL.")
+    ] = None
+    backlog: Annotated[int, said("Connections that may wait to be accepted.", ge=1)] = 1024
+    metrics: Annotated[bool, said("Serve `/metrics` without a token.")] = True
+
+
+class Worker(Section, frozen=True):
+    """The worker processes, which carry operations out."""
+
+    name: Annotated[
+        Name | None,
+        said(
+            "Who holds the leases: a worker that comes back under its name takes its work back at once. Unset: `host`."
+        ),
+    ] = None
+    concurrency: Annotated[int, said("Operations at once on each back end.", ge=1, le=1024)] = 8
+    lease_s: Annotated[float, said("Seconds after which the work of a silent worker is taken by another.", ge=1)] = 30
+    poll_s: Annotated[
+        float, said("Seconds between looks at the journal when nothing announces work; wake-ups come at once.", ge=0.05)
+    ] = 5
+    stop_s: Annotated[float, said("Seconds that running steps are given to end when the worker is stopped.", ge=0)] = 10
+    metrics_listen: Annotated[str, said("Address of the worker's own `/metrics`.")] = "127.0.0.1"
+    metrics_port: Annotated[AnyPort | None, said("Port of the worker's own `/metrics`. Unset: none is served.")] = None
+
+
+class Backend(Section, frozen=True):
+    """One section for each name in `enabled_share_backends`; the driver's own options stand in the same section."""
+
+    name: Annotated[str, said("", extra={"internal": True})]
+    driver: Annotated[str, said("Driver: a name under `abaca.drivers`, or that of an installed entry point.")]
+    share_backend_name: Annotated[str, said("What share types ask for with `share_backend_name`. Unset: the section.")]
+    backend_availability_zone: Annotated[
+        str, said("Availability zone of the back end. Unset: `storage_availability_zone`.")
+    ]
+    driver_handles_share_servers: Annotated[
+        bool, said("Whether the driver makes share servers in the users' share networks.")
+    ] = False
+    reserved_share_percentage: Annotated[
+        int, said("Part of a pool's capacity that new shares may not take, in percent.", ge=0, le=100)
+    ] = 0
+    reserved_share_from_snapshot_percentage: Annotated[
+        int, said("The same for shares made from snapshots.", ge=0, le=100)
+    ] = 0
+    reserved_share_extend_percentage: Annotated[int, said("The same for extending shares.", ge=0, le=100)] = 0
+    max_over_subscription_ratio: Annotated[
+        float, said("How far thin pools may be promised beyond their capacity.", ge=1.0)
+    ] = 20.0
+    concurrency: Annotated[Threads | None, said("Operations at once on this back end. Unset: that of `[worker]`.")] = (
+        None
+    )
+    options: Annotated[Mapping[str, str], said("", extra={"internal": True})] = field(default_factory=dict)
+
+
+class Settings(Section, frozen=True):
+    """The options of `[DEFAULT]`."""
+
+    host: Annotated[
+        str, said("Name of this host in services and pools. Unset: the host's own name.", pattern=r"^[^@#\s/]{1,255}$")
+    ] = field(default_factory=socket.gethostname)
+    state_path: Annotated[Path, said("Directory for everything that outlives the process; absolute.")] = Path(
+        "/var/lib/abaca"
+    )
+    enabled_share_backends: Annotated[Names, said("The back ends that workers serve; each is a section.")] = ("dummy",)
+    enabled_share_protocols: Annotated[Names, said("Share protocols that users may ask for.")] = ("NFS", "CIFS")
+    storage_availability_zone: Annotated[str, said("Availability zone where nothing else says one.")] = "nova"
+    default_share_type: Annotated[str | None, said("Share type of shares that are created without one.")] = None
+
+    auth_strategy: Annotated[
+        Literal["keystone", "http_basic", "none"],
+        said("How callers are known. `none` makes everybody an administrator: on the loopback address only."),
+    ] = "none"
+    http_basic_auth_user_file: Annotated[Path, said("Users, for `http_basic`.")] = Path("/etc/abaca/htpasswd")
+    osapi_share_listen: Annotated[str, said("Address that the API listens on.")] = "127.0.0.1"
+    osapi_share_listen_port: Annotated[Port, said("Its port.")] = 8786
+    osapi_share_workers: Annotated[int, said("API processes.", ge=1, le=256)] = 1
+    osapi_share_base_url: Annotated[
+        Url | None, said("Start of the links in answers when the API stands behind a proxy.")
+    ] = field(default=None, name="osapi_share_base_URL")
+    osapi_max_limit: Annotated[int, said("Longest page of a list.", ge=1)] = 1000
+    project_id_regex: Annotated[str, said("What a project id in a URL looks like.")] = r"[0-9a-f\-]+"
+
+    report_interval: Annotated[int, said("Seconds between the heartbeats of a worker.", ge=1)] = 10
+    service_down_time: Annotated[int, said("Seconds without a heartbeat after which a service is down.", ge=1)] = 60
+    message_ttl: Annotated[int, said("Seconds that user messages are kept.", ge=1)] = 2592000
+    update_shares_status_on_ensure: Annotated[bool, said("Show `ensuring` on shares while they are ensured.")] = True
+    soft_deleted_share_retention_time: Annotated[int, said("Seconds a share stays in the recycle bin.", ge=1)] = 604800
+    transfer_retention_time: Annotated[int, said("Seconds that a share transfer waits to be accepted.", ge=1)] = 300
+    admin_only_metadata: Annotated[Names, said("Keys of share metadata that only administrators see and change.")] = (
+        "__affinity_same_host",
+        "__affinity_different_host",
+    )
+    admin_only_el_metadata: Annotated[Names, said("The same for metadata of export locations.")] = ("preferred",)
+    driver_updatable_metadata: Annotated[Names, said("Keys of share metadata that are handed to the driver.")] = ()
+
+    debug: Annotated[bool, said("Log debugging lines too.")] = False
+    log_file: Annotated[Path | None, said("File to log to. Unset: standard error.")] = None
+    use_json: Annotated[bool, said("Log each line as one JSON object.")] = False
+
+    database: Database = field(default_factory=Database)
+    api: Api = field(default_factory=Api)
+    worker: Worker = field(default_factory=Worker)
+    quota: Quota = field(default_factory=Quota)
+    oslo_policy: OsloPolicy = field(default_factory=OsloPolicy)
+    oslo_middleware: OsloMiddleware = field(default_factory=OsloMiddleware)
+    keystone_authtoken: Annotated[
+        Mapping[str, str], said("Handed to keystonemiddleware as it stands; its own documentation names the options.")
+    ] = field(default_factory=dict)
+    backends: tuple[Backend, ...] = ()
+    config_dir: Annotated[Path | None, said("", extra={"internal": True})] = None
+
+    @property
+    def database_url(self) -> str:
+        """Where the data is: the configured connection, or SQLite under the state directory."""
+        return self.database.connection or f"sqlite:///{self.state_path / 'abaca.sqlite'}"
+
+    @property
+    def uses_sqlite(self) -> bool:
+        """Whether the database is a file of this host."""
+        return self.database_url.startswith("sqlite")
+
+    @property
+    def worker_name(self) -> str:
+        """Who holds this host's leases."""
+        return self.worker.name or self.host
+
+    @property
+    def api_threads(self) -> int:
+        """Threads that answer requests in one API process; more than 2 only cost CPU on SQLite."""
+        return self.api.threads or (2 if self.uses_sqlite else 8)
+
+    @property
+    def policy_file(self) -> Path:
+        """The policy file; it need not exist."""
+        return (self.config_dir or Path("/etc/abaca")) / self.oslo_policy.policy_file
+
+    def changed(self, **fields: object) -> Settings:
+        """A copy with other values for some fields of `[DEFAULT]`."""
+        return msgspec.structs.replace(self, **fields)
