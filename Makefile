@@ -12,7 +12,7 @@ ARGS ?=
 
 .PHONY: help
 help: ## List the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: environment packages ## Start everything on this machine and take the tour (ONCE=1: stop after the tour)
@@ -68,10 +68,14 @@ new-driver: environment ## Start a storage driver: make new-driver NAME=cephfs
 	@$(BIN)/python -m lab.new_driver "$(NAME)"
 
 # What the commands above stand on; each is instant when nothing has changed.
-.PHONY: environment keystone packages
-environment: .venv/.installed
-keystone: .venv-keystone/.installed
-packages:
+.PHONY: environment
+environment: .venv/.installed ## Make the Python environment .venv from the lock
+
+.PHONY: keystone
+keystone: .venv-keystone/.installed ## Make the environment in which tests run Keystone
+
+.PHONY: packages
+packages: ## Install the Debian packages that real components come in
 	@lab/packages.sh
 
 .venv/.installed: requirements/dev.txt requirements/uv.txt pyproject.toml lab/environment.sh

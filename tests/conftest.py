@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every test may use: waiting with a deadline, golden files, and the marker for real components."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+T = TypeVar("T")
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def wait_until(predicate: Callable[[], T], timeout_s: float = 10.0, every_s: float = 0.02) -> T:
+    """The predicate's first true value; fails when none came within `timeout_s`. The only place that polls."""
+    deadline = time.monotonic() + timeout_s
+    while not (value := predicate()):
+        if time.monotonic() >= deadline:
+            pytest.fail(f"not so after {timeout_s} s: {getattr(predicate, '__qualname__', predicate)}")
+        time.sleep(every_s)
+    return value
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--write-golden", action="store_true", help="write golden files instead of comparing them")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent / "system" in item.path.parents:
+            item.add_marker("system")
+    if config.getoption("--write-golden"):
+        others = [item for item in items if "golden" not in getattr(item, "fixturenames", ())]
+        items[:] = [item for item in items if item not in others]
+        config.hook.pytest_deselected(items=others)
+
+
+@pytest.fixture(scope="session")
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """`golden("tests/golden/policy.txt", text)`: the file says this text; `make golden` writes it."""
+
+    def matches(name: str, text: str) -> None:
+        path = ROOT / name
+        text = text.rstrip("\n") + "\n"
+        if request.config.getoption("--write-golden"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        assert path.exists(), f"{name} is missing: `make golden` writes it"
+        assert text == path.read_text(), f"{name} says something else: look at the difference, then `make golden`"
+
+    return matches

@@ -1,0 +1,400 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The house rules as functions: each takes the root of a tree and gives one line per breach.
+
+A rule's docstring is what the person who broke it reads: the rule, and how to mend it.
+`test_house.py` runs them all over this repository and proves each with a planted breach.
+"""
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+MODULE_LINES = 500
+FUNCTION_LINES = 60
+PARAMETERS = 6
+EXEMPTIONS = "tests/golden/budget_exemptions.txt"
+EXEMPTIONS_AT_MOST = 0
+
+VAGUE_NAMES = {"base", "common", "helper", "helpers", "manager", "managers", "misc", "util", "utils"}
+VERSION_READERS = {"wire.py", "versions.py", "routing.py", "pipeline.py", "faults.py"}
+DATABASE_MODULES = {"abaca.db", "alembic", "psycopg", "sqlalchemy", "sqlite3"}
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Rule = Callable[[Path], list[str]]
+RULES: list[Rule] = []
+
+
+def rule(function: Rule) -> Rule:
+    """Adds a function to the list that `test_house.py` runs."""
+    RULES.append(function)
+    return function
+
+
+def files(root: Path, *patterns: str) -> list[Path]:
+    """The files of the tree that match; in a repository those that git knows or would know, else all."""
+    if (root / ".git").exists():
+        command = ["git", "-C", str(root), "ls-files", "--cached", "--others", "--exclude-standard"]
+        names = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+        known = {root / name for name in names}
+    else:
+        known = {path for path in root.rglob("*") if not any(part.startswith(".venv") for part in path.parts)}
+    return sorted(path for path in known if path.is_file() and any(path.match(pattern) for pattern in patterns))
+
+
+def python(root: Path, *places: str) -> Iterator[tuple[str, ast.Module]]:
+    """Name and syntax tree of each Python file in the places, folders or modules."""
+    for path in files(root, "*.py"):
+        name = str(path.relative_to(root))
+        if name.startswith(tuple(place + end for place in places for end in ("/", ".py"))):
+            yield name, parsed(path)
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    """The syntax tree of a file; each is read once."""
+    return ast.parse(path.read_text(), str(path))
+
+
+def imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Line and full name of everything a module imports, `from a import b` as both a and a.b."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.lineno, node.module
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+
+
+def is_within(module: str, packages: set[str]) -> bool:
+    """Whether a dotted name is one of the packages or below one."""
+    return any(module == package or module.startswith(f"{package}.") for package in packages)
+
+
+def dotted(node: ast.expr) -> str:
+    """`a.b.c` as written, or what is left of it after calls and subscripts."""
+    if isinstance(node, ast.Attribute):
+        return f"{dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def over_budget(root: Path) -> dict[str, str]:
+    """What exceeds a budget, by the name it would have in the exemption list."""
+    found = {}
+    for name, tree in python(root, "src", "lab", "tests", "benchmarks"):
+        if "/migrations/versions/" in name:  # Written once, never maintained.
+            continue
+        lines = len((root / name).read_text().splitlines())
+        if lines > MODULE_LINES:
+            found[name] = f"{lines} lines, at most {MODULE_LINES}"
+        for function in ast.walk(tree):
+            if isinstance(function, Function):
+                found.update(oversized(name, function))
+    return found
+
+
+def oversized(name: str, function: Function) -> dict[str, str]:
+    """The budgets that one function exceeds; a test may ask for as many fixtures as it needs."""
+    lines = (function.end_lineno or 0) - function.lineno + 1
+    given = function.args
+    parameters = [
+        arg.arg for arg in (*given.posonlyargs, *given.args, *given.kwonlyargs) if arg.arg not in {"self", "cls"}
+    ]
+    if lines > FUNCTION_LINES:
+        return {f"{name}::{function.name}": f"{lines} lines, at most {FUNCTION_LINES}"}
+    if len(parameters) > PARAMETERS and not name.startswith("tests/"):
+        return {f"{name}::{function.name}": f"{len(parameters)} parameters, at most {PARAMETERS}"}
+    return {}
+
+
+def exemptions(root: Path) -> list[str]:
+    """The names in the exemption list."""
+    path = root / EXEMPTIONS
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [line for line in lines if line.strip() and not line.startswith("#")]
+
+
+@rule
+def modules_and_functions_stay_small(root: Path) -> list[str]:
+    """Modules have at most 500 lines, functions 60 lines and 6 parameters.
+
+    Mend: split by the noun or by the step that a reader looks for; make many parameters one frozen value.
+    """
+    exempt = exemptions(root)
+    return [f"{name}: {why}" for name, why in over_budget(root).items() if name not in exempt]
+
+
+@rule
+def the_exemption_list_only_shrinks(root: Path) -> list[str]:
+    """The list of exemptions from the budgets may only shrink.
+
+    Mend: delete lines that are no longer needed, lower EXEMPTIONS_AT_MOST with them; never add one.
+    """
+    exempt = exemptions(root)
+    found = over_budget(root)
+    stale = [f"{EXEMPTIONS}: {name} is within its budget now" for name in exempt if name not in found]
+    grown = (
+        [f"{EXEMPTIONS}: {len(exempt)} lines, at most {EXEMPTIONS_AT_MOST}"] if len(exempt) > EXEMPTIONS_AT_MOST else []
+    )
+    return stale + grown
+
+
+@rule
+def modules_are_named_for_what_they_hold(root: Path) -> list[str]:
+    """No module is called utils, helpers, common, misc, manager or base: such names collect strangers.
+
+    Mend: name the module for the one thing it holds, or move each function to the module whose word it uses.
+    """
+    names = (path.relative_to(root) for path in files(root, "*.py"))
+    return [
+        f"{name}: a vague name" for name in names if VAGUE_NAMES & {part.removesuffix(".py") for part in name.parts}
+    ]
+
+
+@rule
+def every_file_names_its_licence(root: Path) -> list[str]:
+    """Every source file begins with `# SPDX-License-Identifier: Apache-2.0`, below `#!` where there is one.
+
+    Mend: put that line at the top.
+    """
+    sources = files(root, "*.py", "*.sh", "Makefile", ".ci/run", "pyproject.toml")
+    return [
+        f"{path.relative_to(root)}: no licence line"
+        for path in sources
+        if "# SPDX-License-Identifier: Apache-2.0" not in path.read_text().splitlines()[:2]
+    ]
+
+
+@rule
+def the_domain_is_plain_python(root: Path) -> list[str]:
+    """`domain` and `errors` import the standard library, msgspec for values, each other, and nothing else.
+
+    Mend: what needs a framework, the database or a setting belongs in a layer above; give the domain plain values.
+    """
+    allowed = {*sys.stdlib_module_names, "msgspec", "abaca.domain", "abaca.errors"}
+    return [
+        f"{name}:{line}: imports {module}"
+        for name, tree in python(root, "src/abaca/domain", "src/abaca/errors")
+        for line, module in imports(tree)
+        if module != "abaca" and not is_within(module, allowed)
+    ]
+
+
+@rule
+def drivers_never_see_the_database(root: Path) -> list[str]:
+    """Nothing in `drivers` imports the database, or a library that talks to one.
+
+    Mend: take what is needed as a value in the call, and give back what was learnt as a value.
+    """
+    return [
+        f"{name}:{line}: imports {module}"
+        for name, tree in python(root, "src/abaca/drivers")
+        for line, module in imports(tree)
+        if is_within(module, DATABASE_MODULES)
+    ]
+
+
+@rule
+def every_driver_has_a_harness(root: Path) -> list[str]:
+    """Every storage driver has an entry in tests/drivers/harness.py, so that the contract tests run on it.
+
+    Mend: add an entry under the module's name, with the fake or the real back end that the tests may use.
+    """
+    harness = root / "tests/drivers/harness.py"
+    named = set()
+    if harness.exists():
+        named = {node.value for node in ast.walk(parsed(harness)) if isinstance(node, ast.Constant)}
+    return [
+        f"{name}: no harness named {Path(name).stem!r} in tests/drivers/harness.py"
+        for name, tree in python(root, "src/abaca/drivers")
+        if is_driver(tree) and Path(name).stem not in {*named, "contract", "wrappers"}
+    ]
+
+
+def is_driver(tree: ast.Module) -> bool:
+    """Whether a module defines a subclass of the contract's Driver."""
+    bases = (dotted(base) for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for base in node.bases)
+    return any(base.rpartition(".")[2] == "Driver" for base in bases)
+
+
+@rule
+def only_move_writes_a_status(root: Path) -> list[str]:
+    """A `status` changes only in the `move` functions of src/abaca/db: compare-and-set by the state machine's table.
+
+    Mend: add the row to the machine in src/abaca/domain and fire its event with `move`.
+    """
+    found = []
+    for name, tree in python(root, "src/abaca"):
+        allowed = {
+            id(node)
+            for function in ast.walk(tree)
+            if isinstance(function, Function) and function.name.startswith("move") and name.startswith("src/abaca/db/")
+            for node in ast.walk(function)
+        }
+        if "/migrations/" not in name:
+            writes = (node for node in ast.walk(tree) if id(node) not in allowed and writes_status(node))
+            found += [f"{name}:{node.lineno}: writes a status" for node in writes]
+    return found
+
+
+def writes_status(node: ast.AST) -> bool:
+    """Whether a node is `update(...)....values(status=...)`, or SQL text that does the same."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return bool(re.search(r"\bupdate\s+\w+\s+set\b[^;]*\bstatus\s*=", node.value, re.IGNORECASE))
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "values"):
+        return False
+    keys = {keyword.arg for keyword in node.keywords}
+    for given in (*node.args, *(keyword.value for keyword in node.keywords if keyword.arg is None)):
+        if isinstance(given, ast.Dict):
+            keys |= {key.value if isinstance(key, ast.Constant) else getattr(key, "attr", None) for key in given.keys}
+    return "status" in keys and not chain_starts_with_insert(node.func.value)
+
+
+def chain_starts_with_insert(node: ast.expr) -> bool:
+    """Whether `insert(table)` or `table.insert()` opens a chain of calls; a new row has its first status."""
+    while isinstance(node, ast.Call):
+        if dotted(node.func).rpartition(".")[2] == "insert":
+            return True
+        node = node.func.value if isinstance(node.func, ast.Attribute) else node.func
+    return False
+
+
+@rule
+def handlers_never_read_the_version(root: Path) -> list[str]:
+    """In src/abaca/api only wire, versions, routing, pipeline and faults know the request's microversion.
+
+    Mend: give the field Since, Until or Was; for changed behaviour declare a Feature and ask `call.has(feature)`.
+    """
+    return [
+        f"{name}:{node.lineno}: reads or compares a version"
+        for name, tree in python(root, "src/abaca/api")
+        if Path(name).name not in VERSION_READERS
+        for node in ast.walk(tree)
+        if reads_version(node)
+    ]
+
+
+def reads_version(node: ast.AST) -> bool:
+    """Whether a node names a microversion, or compares something called a version or written like one."""
+    if isinstance(node, ast.Compare):
+        operands = [node.left, *node.comparators]
+        names = {dotted(operand).rpartition(".")[2] for operand in operands}
+        texts = [operand.value for operand in operands if isinstance(operand, ast.Constant)]
+        return any(name == "version" or name.endswith("_version") for name in names) or any(
+            isinstance(text, str) and re.fullmatch(r"2\.\d+", text) for text in texts
+        )
+    name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+    return "microversion" in name.lower()
+
+
+@rule
+def tests_never_sleep(root: Path) -> list[str]:
+    """No test sleeps: a sleep is too long on a quick machine and too short on a slow one.
+
+    Mend: wait for the event itself, or `wait_until(predicate, timeout_s)` of tests/conftest.py.
+    """
+    found = []
+    for name, tree in python(root, "tests"):
+        if name != "tests/conftest.py":
+            calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+            found += [
+                f"{name}:{call.lineno}: sleeps" for call in calls if dotted(call.func).rpartition(".")[2] == "sleep"
+            ]
+    return found
+
+
+@rule
+def tests_never_replace_our_code(root: Path) -> list[str]:
+    """Tests use no mock and replace no attribute: such tests repeat the code and miss its faults.
+
+    Mend: use the shipped fake (dummy driver, standalone network, inventory), or go through the user's door.
+    """
+    found = []
+    for name, tree in python(root, "tests"):
+        for line, module in imports(tree):
+            if is_within(module, {"mock", "pytest_mock", "unittest.mock"}):
+                found.append(f"{name}:{line}: imports {module}")
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and node.attr == "setattr" and "monkeypatch" in dotted(node.value):
+                found.append(f"{name}:{node.lineno}: replaces an attribute")
+    return found
+
+
+@rule
+def the_lock_names_no_address(root: Path) -> list[str]:
+    """requirements/*.txt pin and hash every package and name no download address; no other lock file exists.
+
+    Mend: `make lock`; delete uv.lock, poetry.lock and their like.
+    """
+    found = [
+        f"{path.relative_to(root)}: a lock with addresses" for path in files(root, "uv.lock", "p*.lock", "pylock*")
+    ]
+    for path in files(root, "requirements/*.txt"):
+        name, text = path.relative_to(root), path.read_text()
+        found += [f"{name}: holds an address" for _ in re.findall(r"://|--(?:extra-)?index-url|--find-links", text)[:1]]
+        pins = re.findall(r"^[a-z0-9][^\n]*(?:\n +--hash[^\n]*)*", text, re.MULTILINE)
+        found += [f"{name}: {pin.split()[0]} has no version or no hash" for pin in pins if not pinned(pin)]
+    return found
+
+
+def pinned(requirement: str) -> bool:
+    """Whether a requirement of a lock names one version and a hash."""
+    return "==" in requirement.split(maxsplit=1)[0] and "--hash=sha256:" in requirement
+
+
+@rule
+def every_command_is_documented(root: Path) -> list[str]:
+    """Every Makefile target says what it does after `##`, and every `make x` in our documents exists.
+
+    Mend: add `## What the person gets` to the target's line, or correct the document.
+    """
+    text = (root / "Makefile").read_text() if (root / "Makefile").exists() else ""
+    rules = re.findall(r"^([a-z][a-z-]*):(?!=)(.*)$", text, re.MULTILINE)
+    targets = {target for target, _ in rules}
+    found = [f"Makefile: {target} is not documented" for target, rest in rules if "## " not in rest]
+    for path in files(root, "*.md"):
+        for command in re.findall(
+            r"`make ([a-z][a-z-]*)|^ *(?:\$ )?make ([a-z][a-z-]*)", path.read_text(), re.MULTILINE
+        ):
+            named = command[0] or command[1]
+            found += [f"{path.relative_to(root)}: there is no make {named}"] if named not in targets else []
+    return found
+
+
+@rule
+def the_documents_link_to_what_exists(root: Path) -> list[str]:
+    """Every relative link in a document leads to a file.
+
+    Mend: correct the path; it is relative to the document's own folder.
+    """
+    found = []
+    for path in files(root, "*.md"):
+        for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", path.read_text()):
+            if "://" not in target and not target.startswith("mailto:") and not (path.parent / target).exists():
+                found.append(f"{path.relative_to(root)}: {target} does not exist")
+    return found
+
+
+@rule
+def the_repository_names_no_machine(root: Path) -> list[str]:
+    """No file names a folder of the machine it was written on, or the host of a package registry.
+
+    Mend: use a path below the repository, the state folder or a temporary folder; let pip and apt know their hosts.
+    """
+    # In brackets, lest this line be found itself.
+    foreign = re.compile(r"(?<![\w.])/wor[k]/|pypi[.]or[g]|pythonhosted[.]or[g]|deb[.]debian[.]or[g]|/tmp/abac[a]/")
+    found = []
+    for path in files(root, "*"):
+        try:
+            lines = path.read_text().splitlines()
+        except UnicodeDecodeError:
+            continue
+        found += [
+            f"{path.relative_to(root)}:{n}: {line.strip()[:80]}"
+            for n, line in enumerate(lines, 1)
+            if foreign.search(line)
+        ]
+    return found

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The house rules hold over this repository, and each rule is proven to bite."""
+
+import inspect
+from pathlib import Path
+
+import pytest
+
+from tests import house_rules
+
+ROOT = Path(__file__).resolve().parent.parent
+LICENCE = "# SPDX-License-Identifier: Apache-2.0\n"
+HASH = " --hash=sha256:00"
+
+# For each rule: a tree that breaks it, and one that comes close without breaking it.
+PROOFS = {
+    house_rules.modules_and_functions_stay_small: (
+        [
+            {"src/abaca/long.py": "x = 1\n" * 501},
+            {"src/abaca/long.py": "def f():\n" + "    x = 1\n" * 60},
+            {"src/abaca/wide.py": "def f(a, b, c, *, d, e, f, g): ...\n"},
+        ],
+        {
+            "src/abaca/long.py": "x = 1\n" * 500,
+            "src/abaca/wide.py": "class A:\n    def f(self, a, b, c, *, d, e, f): ...\n",
+            "tests/test_fixtures.py": "def test_x(a, b, c, d, e, f, g): ...\n",
+        },
+    ),
+    house_rules.the_exemption_list_only_shrinks: (
+        [
+            {"tests/golden/budget_exemptions.txt": "src/abaca/short.py\n", "src/abaca/short.py": "x = 1\n"},
+            {"tests/golden/budget_exemptions.txt": "src/abaca/long.py\n", "src/abaca/long.py": "x = 1\n" * 501},
+        ],
+        {"tests/golden/budget_exemptions.txt": "# Nothing is exempt.\n"},
+    ),
+    house_rules.modules_are_named_for_what_they_hold: (
+        [{"src/abaca/utils.py": ""}, {"src/abaca/common/shares.py": ""}, {"tests/helpers.py": ""}],
+        {"src/abaca/db/shares.py": "", "tests/common_names.py": ""},
+    ),
+    house_rules.every_file_names_its_licence: (
+        [{"src/abaca/a.py": "x = 1\n"}, {"lab/a.sh": "#!/bin/sh\n"}],
+        {"src/abaca/a.py": LICENCE, "lab/a.sh": "#!/bin/sh\n" + LICENCE},
+    ),
+    house_rules.the_domain_is_plain_python: (
+        [
+            {"src/abaca/domain/a.py": "import falcon\n"},
+            {"src/abaca/domain/a.py": "from abaca import db\n"},
+            {"src/abaca/errors.py": "from abaca.settings import Settings\n"},
+        ],
+        {"src/abaca/domain/a.py": "import enum\nfrom abaca import errors\nfrom abaca.domain import shares\n"},
+    ),
+    house_rules.drivers_never_see_the_database: (
+        [
+            {"src/abaca/drivers/a.py": "from abaca.db import shares\n"},
+            {"src/abaca/drivers/exports/a.py": "def f():\n    import sqlite3\n"},
+        ],
+        {"src/abaca/drivers/a.py": "from abaca.drivers import contract\n", "src/abaca/db/a.py": "import sqlalchemy\n"},
+    ),
+    house_rules.every_driver_has_a_harness: (
+        [
+            {"src/abaca/drivers/a.py": "class A(contract.Driver): ...\n"},
+            {"src/abaca/drivers/a.py": "class A(Driver): ...\n", "tests/drivers/harness.py": "H = {'b': 1}\n"},
+        ],
+        {
+            "src/abaca/drivers/a.py": "class A(Driver): ...\n",
+            "src/abaca/drivers/contract.py": "class Resizes(Driver): ...\n",
+            "tests/drivers/harness.py": "H = {'a': 1}\n",
+        },
+    ),
+    house_rules.only_move_writes_a_status: (
+        [
+            {"src/abaca/operations/a.py": "sa.update(t).where(x).values(status='error')\n"},
+            {"src/abaca/db/a.py": "def save(tx):\n    t.update().values({'status': 'error'})\n"},
+            {"src/abaca/db/a.py": "def save(tx):\n    t.update().values({t.c.status: 'error'})\n"},
+            {"src/abaca/api/a.py": "sql = 'UPDATE shares SET status = 1'\n"},
+            {"src/abaca/api/a.py": "def move(tx):\n    sa.update(t).values(status='error')\n"},
+        ],
+        {
+            "src/abaca/db/a.py": "def move(tx):\n    sa.update(t).values(status='error')\n"
+            "def add(tx):\n    sa.insert(t).values(status='creating')\n    sa.update(t).values(name='x')\n",
+        },
+    ),
+    house_rules.handlers_never_read_the_version: (
+        [
+            {"src/abaca/api/a.py": "if call.version >= (2, 45): ...\n"},
+            {"src/abaca/api/compute/a.py": "x = request.microversion\n"},
+            {"src/abaca/api/a.py": "ok = v == '2.45'\n"},
+        ],
+        {
+            "src/abaca/api/wire.py": "ok = version >= since\n",
+            "src/abaca/api/a.py": "f: Annotated[str, Since('2.45')]\n",
+        },
+    ),
+    house_rules.tests_never_sleep: (
+        [{"tests/a.py": "time.sleep(1)\n"}, {"tests/a.py": "async def f():\n    await asyncio.sleep(1)\n"}],
+        {"tests/conftest.py": "time.sleep(1)\n", "src/abaca/a.py": "time.sleep(1)\n"},
+    ),
+    house_rules.tests_never_replace_our_code: (
+        [
+            {"tests/a.py": "from unittest import mock\n"},
+            {"tests/a.py": "def test_x(monkeypatch):\n    monkeypatch.setattr(a, 'b', 1)\n"},
+        ],
+        {"tests/a.py": "def test_x(monkeypatch):\n    monkeypatch.setenv('A', 'b')\n"},
+    ),
+    house_rules.the_lock_names_no_address: (
+        [
+            {"requirements/a.txt": f"a @ https://example.org/a.whl{HASH}\n"},
+            {"requirements/a.txt": f"--index-url x\na==1 \\\n   {HASH}\n"},
+            {"requirements/a.txt": "a==1\n"},
+            {"requirements/a.txt": f"a>=1{HASH}\n"},
+            {"uv.lock": ""},
+        ],
+        {
+            "requirements/a.txt": f"# Made.\na==1 ; os == 'x' \\\n   {HASH} \\\n   {HASH}\n    # via b\n",
+            "requirements/b.txt": f"b[c]==2 \\\n   {HASH}\n",
+        },
+    ),
+    house_rules.every_command_is_documented: (
+        [
+            {"Makefile": "a:\n\ttrue\n"},
+            {"Makefile": "a: b ## Make a\nb:\n"},
+            {"Makefile": "a: ## Make a\n", "README.md": "Try `make b`.\n"},
+            {"Makefile": "a: ## Make a\n", "README.md": "```\n$ make b\n```\n"},
+        ],
+        {"Makefile": "X := 1\nx:=1\n.PHONY: a\na: ## Make a\n", "README.md": "`make a` and `make` make things\n"},
+    ),
+    house_rules.the_documents_link_to_what_exists: (
+        [{"README.md": "[a](docs/a.md)\n"}],
+        {"README.md": "[a](docs/a.md#b) [x](https://example.org)\n", "docs/a.md": "[up](../README.md)\n"},
+    ),
+    house_rules.the_repository_names_no_machine: (
+        [{"docs/a.md": "see /" + "work/main\n"}, {"lab/a.sh": "curl https://" + "pypi" + ".org\n"}],
+        {"docs/a.md": "the network/" + "work/x is fine\n"},
+    ),
+}
+
+
+def planted(root, tree):
+    for name, text in tree.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+def named(rule):
+    return rule.__name__
+
+
+@pytest.mark.parametrize("rule", house_rules.RULES, ids=named)
+def test_the_rule_holds_here(rule):
+    breaches = rule(ROOT)
+    assert not breaches, "\n".join(["", inspect.getdoc(rule) or "", *breaches])
+
+
+@pytest.mark.parametrize("rule", house_rules.RULES, ids=named)
+def test_the_rule_finds_every_planted_breach(rule, tmp_path):
+    breaking, _ = PROOFS[rule]
+    missed = [tree for number, tree in enumerate(breaking) if not rule(planted(tmp_path / str(number), tree))]
+    assert missed == []
+
+
+@pytest.mark.parametrize("rule", house_rules.RULES, ids=named)
+def test_the_rule_lets_pass_what_is_allowed(rule, tmp_path):
+    _, allowed = PROOFS[rule]
+    assert rule(planted(tmp_path, allowed)) == []
+
+
+@pytest.mark.parametrize("rule", house_rules.RULES, ids=named)
+def test_the_rule_holds_in_an_empty_house(rule, tmp_path):
+    assert rule(tmp_path) == []
+
+
+@pytest.mark.parametrize("rule", house_rules.RULES, ids=named)
+def test_the_rule_says_how_to_mend_a_breach(rule):
+    assert "Mend: " in (rule.__doc__ or "")
