@@ -271,14 +271,3 @@ operations = sa.Table(
     sa.Index("ix_operations_project_id_seq", "project_id", "seq"),
     sa.Index("ix_operations_state_finished_at", "state", "finished_at"),
 )
-
-# Things that happened, written in the transaction that made them happen; a dispatcher delivers them at least once.
-events = sa.Table(
-    "events",
-    metadata,
-    sa.Column("seq", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=True),
-    sa.Column("event_type", sa.String(64), nullable=False),
-    sa.Column("publisher", NAME, nullable=False),
-    sa.Column("payload", sa.JSON, nullable=False),
-    sa.Column("created_at", TIME, nullable=False),
-)

@@ -1,0 +1,403 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Durable operations: what they are, how one is queued, and how one is run to its end.
+
+An operation is a row that commits with the state move it explains. It is a list of steps, each `(do, undo)` and each
+idempotent, with at most one pivot. A step that ends is checkpointed; whoever goes on after a crash repeats at most the step
+that was under way. Errors that can pass are tried again with growing delays; any other error before the pivot undoes what
+was done, in reverse, beginning with the step that failed; after the pivot the operation only goes forward. The end (state
+event, quota, message, the row itself) is one transaction.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+from sqlalchemy import exc
+
+from abaca import errors
+from abaca.db import operations as rows
+from abaca.drivers import contract
+
+if TYPE_CHECKING:
+    from abaca.db.engine import Database, Tx
+
+log = logging.getLogger(__name__)
+
+PASSING = (contract.Busy, contract.Unreachable, errors.Unavailable, exc.OperationalError, exc.InterfaceError)
+
+
+class LeaseLost(Exception):
+    """Somebody else holds this operation now; whatever is under way here no longer counts."""
+
+
+class Cancelled(errors.AbacaError):
+    """Cancelled on request."""
+
+    code = "Cancelled"
+
+
+class Requester(Protocol):
+    """Who asked: an API caller, or an operator."""
+
+    @property
+    def project_id(self) -> str | None: ...
+    @property
+    def user_id(self) -> str | None: ...
+    @property
+    def request_id(self) -> str | None: ...
+
+
+StepFunction = Callable[["Op"], None]
+RecordFunction = Callable[["Op", "Tx"], None]
+
+
+def nothing(_op: Op) -> None:
+    """The undo of a step that leaves nothing behind when it fails."""
+
+
+class Step(msgspec.Struct, frozen=True):
+    """Do something to the world, outside any transaction. `undo` takes it back, also when it was half done."""
+
+    do: StepFunction
+    undo: StepFunction | None = None
+    is_pivot: bool = False
+
+    @property
+    def name(self) -> str:
+        """What operators see."""
+        return self.do.__name__
+
+
+class Record(msgspec.Struct, frozen=True):
+    """A step that only writes the database: it runs inside the transaction of its own checkpoint."""
+
+    do: RecordFunction
+    undo: RecordFunction | None = None
+    is_pivot: bool = False
+
+    @property
+    def name(self) -> str:
+        """What operators see."""
+        return self.do.__name__
+
+
+def Pivot(do: StepFunction) -> Step:  # noqa: N802 - it reads as a kind of step
+    """The step from which there is no way back."""
+    return Step(do, is_pivot=True)
+
+
+class Operation(msgspec.Struct, frozen=True, kw_only=True):
+    """A kind of durable work. `succeed` and `fail` write inside the transaction that ends it."""
+
+    kind: str
+    args: type[msgspec.Struct]
+    steps: tuple[Step | Record, ...]
+    succeed: RecordFunction
+    fail: Callable[[Op, Tx, errors.AbacaError], None]
+    resource: str
+    # from this step on it only goes forward
+    pivot: int = -1
+    # an accepted delete, say, is not taken back
+    cancellable: bool = True
+
+
+def operation(**parts: Any) -> Operation:
+    """An `Operation`, checked: at most one pivot, and every step before it can be undone."""
+    steps: tuple[Step | Record, ...] = parts["steps"]
+    pivots = [i for i, step in enumerate(steps) if step.is_pivot]
+    if len(pivots) > 1:
+        raise ValueError(f"{parts['kind']}: more than one pivot")
+    reach = pivots[0] if pivots else len(steps)
+    for step in steps[:reach]:
+        if step.undo is None:
+            raise ValueError(f"{parts['kind']}: step {step.name} stands before the pivot and has no undo")
+    return Operation(**parts, pivot=reach)
+
+
+class Target(msgspec.Struct, frozen=True):
+    """Where an operation runs and what it is about: operations of one `key` run one after another."""
+
+    queue: str
+    key: str
+    resource_id: str
+    coalesce_key: str | None = None
+
+
+def enqueue(tx: Tx, what: Operation, args: msgspec.Struct, target: Target, by: Requester | None) -> str:
+    """Write the operation into the caller's transaction; its id."""
+    return rows.add(
+        tx,
+        {
+            "kind": what.kind,
+            "queue": target.queue,
+            "key": target.key,
+            "coalesce_key": target.coalesce_key,
+            "args": msgspec.to_builtins(args),
+            "resource_type": what.resource,
+            "resource_id": target.resource_id,
+            "request_id": by.request_id if by else None,
+            "project_id": by.project_id if by else None,
+            "user_id": by.user_id if by else None,
+        },
+    )
+
+
+class Op:
+    """One run of one operation: what its steps get."""
+
+    def __init__(self, what: Operation, row: Any, db: Database, driver: Any, backend: contract.Backend) -> None:
+        self.what = what
+        self.db = db
+        self.driver = driver
+        self.backend = backend
+        self.id: str = row.id
+        self.token: int = row.token
+        self.queue: str = row.queue
+        self.key: str = row.key
+        self.step: int = row.step
+        self.direction: str = row.direction
+        self.attempt: int = row.attempt
+        self.cancel: bool = row.cancel
+        # set at the end: whether others of its key wait; and when it waits itself: for how long
+        self.is_followed = False
+        self.waits_s: float | None = None
+        self.data: dict[str, Any] = dict(row.data)
+        self.args: Any = msgspec.convert(row.args, what.args)
+        self.resource_id: str = row.resource_id
+        self.request_id: str | None = row.request_id
+        self.project_id: str | None = row.project_id
+        self.user_id: str | None = row.user_id
+        # the error that is being undone: code, text
+        self.error: tuple[str, str] | None = (row.error_code, row.error_text) if row.direction == "undo" else None
+
+    def learn(self, **values: Any) -> None:
+        """Remember plain data for later steps and for the end; kept from the next checkpoint on."""
+        self.data.update(msgspec.to_builtins(values))
+
+    @contextlib.contextmanager
+    def write(self) -> Iterator[Tx]:
+        """A transaction that commits only while the lease is ours."""
+        with self.db.write() as tx:
+            self.cancel |= self._owned(rows.touch(tx, self.id, self.token))
+            yield tx
+
+    def progress(self, done: int, total: int) -> None:
+        """Show how far it is. Raises `LeaseLost`, or `Cancelled` when that was asked for and is possible."""
+        with self.db.write() as tx:
+            self.cancel |= self._owned(rows.progress(tx, self.id, self.token, done, total))
+        self.stop_if_cancelled()
+
+    def stop_if_cancelled(self) -> None:
+        """Raises `Cancelled` when that was asked for and there still is a way back."""
+        if self.cancel and self.direction == "do" and self.step < self.what.pivot and self.what.cancellable:
+            raise Cancelled
+
+    def checkpoint(self, tx: Tx, step: int, direction: str) -> None:
+        """Record in `tx` that everything before `step` is done."""
+        self.cancel |= self._owned(
+            rows.checkpoint(
+                tx, self.id, self.token, step=step, direction=direction, data=self.data, error=self.error
+            )
+        )
+
+    @staticmethod
+    def _owned(flag: bool | None) -> bool:
+        if flag is None:
+            raise LeaseLost
+        return flag
+
+
+class Retry(msgspec.Struct, frozen=True):
+    """How long to wait before the next try, in seconds: the last value goes on for ever after a pivot."""
+
+    delays_s: Sequence[float] = (1, 2, 4, 8, 16, 32, 60, 120)
+    # how often an undo that fails for good is tried before the end is written all the same
+    undo_tries: int = 4
+
+    def delay_s(self, attempt: int) -> float:
+        """Before try number `attempt` + 1."""
+        return self.delays_s[min(attempt, len(self.delays_s) - 1)]
+
+
+class Faults(Protocol):
+    """Where tests break things: called with `kind:step:moment` at every moment at which a process may die."""
+
+    def __call__(self, point: str) -> None: ...
+
+
+def no_faults(_point: str) -> None:
+    """Production: nothing breaks on purpose."""
+
+
+class Runner:
+    """Runs one claimed operation until it ends, waits, or is handed back."""
+
+    def __init__(self, op: Op, *, retry: Retry, stopping: Callable[[], bool], faults: Faults = no_faults) -> None:
+        self.op = op
+        self.retry = retry
+        self.stopping = stopping
+        self.faults = faults
+
+    def run(self) -> str:
+        """How this run ended: `done`, `failed`, `cancelled`, `waiting`, `handed back` or `lost`."""
+        try:
+            return self._run()
+        except LeaseLost:
+            log.warning("op=%s kind=%s lost its lease; another worker goes on with it", self.op.id, self.op.what.kind)
+            return "lost"
+
+    def _run(self) -> str:
+        op = self.op
+        while op.direction == "do":
+            if op.step == len(op.what.steps):
+                return self._end("done", None, op.what.succeed)
+            if self.stopping():
+                return self._hand_back()
+            try:
+                op.stop_if_cancelled()
+                self._forward()
+            except LeaseLost:
+                raise
+            except PASSING as error:
+                if op.step >= op.what.pivot or op.attempt < len(self.retry.delays_s):
+                    return self._wait(error)
+                self._turn_back(_told(error))
+            except Exception as error:  # a step may fail in any way; every way ends in undo or in another try
+                if op.step >= op.what.pivot:
+                    return self._wait(error)
+                self._turn_back(_told(error))
+        return self._undo()
+
+    def _point(self, name: str, moment: str) -> None:
+        self.faults(f"{self.op.what.kind}:{name}:{moment}")
+
+    def _forward(self) -> None:
+        op, step = self.op, self.op.what.steps[self.op.step]
+        is_last = op.step + 1 == len(op.what.steps)
+        self._point(step.name, "before")
+        if isinstance(step, Record):
+            with self.op.db.write() as tx:
+                op.checkpoint(tx, op.step + 1, "do")
+                step.do(op, tx)
+                # once more: what the step learnt belongs to the same commit
+                op.checkpoint(tx, op.step + 1, "do")
+                self._point(step.name, "inside")
+        else:
+            step.do(op)
+            self._point(step.name, "inside")
+            if not is_last:
+                with op.db.write() as tx:
+                    op.checkpoint(tx, op.step + 1, "do")
+        op.step += 1
+        op.attempt = 0
+        self._point(step.name, "after")
+
+    def _turn_back(self, error: errors.AbacaError) -> None:
+        op = self.op
+        log.warning("op=%s kind=%s %s fails: %s", op.id, op.what.kind, op.what.steps[op.step].name, error.message)
+        op.error = (error.code, error.message)
+        with op.db.write() as tx:
+            op.checkpoint(tx, op.step, "undo")
+        op.direction, op.attempt = "undo", 0
+
+    def _undo(self) -> str:
+        op = self.op
+        while op.step >= 0:
+            step = op.what.steps[op.step]
+            if self.stopping():
+                return self._hand_back()
+            try:
+                self._backward(step)
+            except LeaseLost:
+                raise
+            except Exception as error:  # as above: the end must come
+                is_passing = isinstance(error, PASSING)
+                if op.attempt < (len(self.retry.delays_s) if is_passing else self.retry.undo_tries):
+                    return self._wait(error)
+                # what is left belongs to a resource in error: deleting that takes it away
+                log.error("op=%s kind=%s cannot undo %s: %s", op.id, op.what.kind, step.name, error)
+                op.step, op.attempt = op.step - 1, 0
+        code, text = op.error or ("Error", "unknown")
+        told = errors.AbacaError(text)
+        told.code = code  # the class attribute gives way to what was recorded
+        state = "cancelled" if code == Cancelled.code else "failed"
+        return self._end(state, op.error, lambda this, tx: op.what.fail(this, tx, told))
+
+    def _backward(self, step: Step | Record) -> None:
+        op = self.op
+        self._point(f"{step.name}:undo", "before")
+        if isinstance(step, Record):
+            with op.db.write() as tx:
+                op.checkpoint(tx, op.step - 1, "undo")
+                if step.undo is not None:
+                    step.undo(op, tx)
+                self._point(f"{step.name}:undo", "inside")
+        else:
+            if step.undo is not None:
+                step.undo(op)
+            self._point(f"{step.name}:undo", "inside")
+            if op.step > 0:
+                with op.db.write() as tx:
+                    op.checkpoint(tx, op.step - 1, "undo")
+        op.step -= 1
+        self._point(f"{step.name}:undo", "after")
+
+    def _end(self, state: str, error: tuple[str, str] | None, write: RecordFunction) -> str:
+        op = self.op
+        self._point("end", "before")
+        try:
+            with op.db.write() as tx:
+                op.is_followed = Op._owned(rows.end(tx, op.id, op.token, state, data=op.data, error=error))
+                write(op, tx)
+                self._point("end", "inside")
+        except LeaseLost:
+            raise
+        except Exception as problem:  # nothing of it was committed: it is tried again, in sight of operators
+            return self._wait(problem)
+        self._point("end", "after")
+        return state
+
+    def _wait(self, error: BaseException) -> str:
+        op, told = self.op, _told(error)
+        delay_s = self.retry.delay_s(op.attempt)
+        log.warning(
+            "op=%s kind=%s try %d: %s; again in %g s", op.id, op.what.kind, op.attempt + 1, told.message, delay_s
+        )
+        with op.db.write() as tx:
+            # while undoing, the error that is shown stays the one that is being undone
+            shown = op.error or (told.code, told.message)
+            if not rows.wait(
+                tx, op.id, op.token, attempt=op.attempt + 1, after_s=op.db.time() + delay_s, error=shown
+            ):
+                raise LeaseLost
+        op.waits_s = delay_s
+        return "waiting"
+
+    def _hand_back(self) -> str:
+        op = self.op
+        with op.db.write() as tx:
+            rows.wait(tx, op.id, op.token, attempt=op.attempt, after_s=0.0, error=op.error)
+            tx.wake(op.queue)
+        return "handed back"
+
+
+def _told(error: BaseException) -> errors.AbacaError:
+    """The error as a user may read it: ours as it is; a stranger's is a bug, logged whole and told by its name."""
+    if isinstance(error, errors.AbacaError):
+        return error
+    if isinstance(error, PASSING):
+        return errors.Unavailable(part="The database")
+    log.error("unexpected error in an operation", exc_info=error)
+    return errors.AbacaError(f"an unexpected {type(error).__name__} stopped the work; the worker's log has the details")
+
+
+def waiting_for(row: Any, steps: Mapping[str, Operation]) -> str:
+    """The name of the step that an operation's row stands at, for people."""
+    what = steps.get(row.kind)
+    if what is None:
+        return "a worker that knows this kind"
+    return what.steps[row.step].name if 0 <= row.step < len(what.steps) else "the end"
