@@ -28,12 +28,14 @@ quick: environment ## Run the tests that need no real components, in less than a
 
 .PHONY: check
 check: environment ## Check format, lint, types, layers and house rules
-	@$(BIN)/ruff format --check --quiet . || { echo "Some files are not formatted: make fix mends them."; exit 1; }
-	@$(BIN)/ruff check --quiet .
-	@$(BIN)/mypy --no-error-summary
-	@$(BIN)/lint-imports --no-logo >/dev/null || { $(BIN)/lint-imports --no-logo; exit 1; }
-	@$(BIN)/python -m pytest tests/test_house.py
-	@echo "Format, lint, types, layers and house rules hold."
+	@failed=(); \
+	$(BIN)/ruff format --check --quiet --output-format concise . || failed+=("format (make fix mends it)"); \
+	$(BIN)/ruff check --quiet --output-format concise . || failed+=("lint"); \
+	$(BIN)/mypy --no-error-summary || failed+=("types"); \
+	layers=$$($(BIN)/lint-imports --no-logo 2>&1) || { echo "$$layers"; failed+=("layers"); }; \
+	$(BIN)/python -m pytest tests/test_house.py || failed+=("house rules"); \
+	if [ $${#failed[@]} -gt 0 ]; then printf 'This does not hold: %s\n' "$${failed[@]}"; exit 1; fi; \
+	echo "Format, lint, types, layers and house rules hold."
 
 .PHONY: fix
 fix: environment ## Format the code and mend what lint can mend

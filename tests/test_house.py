@@ -149,8 +149,8 @@ def named(rule):
 
 @pytest.mark.parametrize("rule", house_rules.RULES, ids=named)
 def test_the_rule_holds_here(rule):
-    breaches = rule(ROOT)
-    assert not breaches, "\n".join(["", inspect.getdoc(rule) or "", *breaches])
+    if breaches := rule(ROOT):
+        pytest.fail("\n".join([inspect.getdoc(rule) or "", "", *breaches]), pytrace=False)
 
 
 @pytest.mark.parametrize("rule", house_rules.RULES, ids=named)
