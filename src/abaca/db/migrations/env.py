@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Alembic runs: the connection and its transaction come from abaca.db.schema."""
+
+from alembic import context
+
+from abaca.db import tables
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=tables.metadata,
+    render_as_batch=True,
+    compare_type=True,
+)
+with context.begin_transaction():
+    context.run_migrations()
