@@ -129,7 +129,10 @@ class PoolStats(Value):
 
 
 class Backend(Value):
-    """The settings every back end has, whatever its driver. `name` is its section, `host` is `host@backend`."""
+    """The settings every back end has, whatever its driver. `name` is its section, `host` is `host@backend`.
+
+    `state_dir` is the service's; `directory` is the part of it that belongs to this back end alone.
+    """
 
     name: str
     host: str
@@ -160,7 +163,12 @@ class Driver(abc.ABC):
         """The driver's own settings: typed fields, each with a default and `msgspec.Meta(description=...)`."""
 
     vendor: ClassVar[str] = "Open Source"
+    version: ClassVar[str] = "1.0"
     protocols: ClassVar[tuple[str, ...]] = ("NFS",)
+    # What is announced beyond what the base classes say, under the names that share types ask for.
+    announces: ClassVar[Mapping[str, Any]] = {}
+    # Of the addresses that clients may come from; a driver that learns it from its options sets it when constructed.
+    ip_versions: tuple[int, ...] = (4,)
 
     def __init__(self, backend: Backend, options: Any) -> None:
         self.backend = backend
