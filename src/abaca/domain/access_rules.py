@@ -18,14 +18,15 @@ ACCESS_RULE = Machine(
     ("none",                                 "allow",  "queued_to_apply"),
     ("queued_to_apply",                      "take",   "applying"),
     ("applying",                             "done",   "active"),
-    ("active",                               "update", "queued_to_update"),
+    (("active", "error"),                    "update", "queued_to_update"),
     ("queued_to_update",                     "take",   "updating"),
     ("updating",                             "done",   "active"),
-    (("active", "error", "queued_to_apply",
-      "queued_to_update"),                   "deny",   "queued_to_deny"),
+    (("active", "error", "queued_to_apply", "queued_to_update",
+      "applying", "updating"),               "deny",   "queued_to_deny"),
     ("queued_to_deny",                       "take",   "denying"),
     ("denying",                              "done",   "gone"),
     (("applying", "updating", "denying"),    "failed", "error"),
+    ("error",                                "done",   "active"),  # it is in every later set, so it may yet succeed
     busy=("queued_to_apply", "queued_to_update", "queued_to_deny", "applying", "updating", "denying"),
 )  # fmt: skip
 

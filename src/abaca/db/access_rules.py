@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may reach a share. A rule's state changes here and only as domain/access_rules.py allows."""
+
+from __future__ import annotations
+
+import functools
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import exc
+
+from abaca import errors
+from abaca.db.engine import Tx
+from abaca.db.tables import access_rules as t
+from abaca.domain.access_rules import ACCESS_RULE
+
+COLUMNS: dict[str, sa.ColumnElement[Any]] = {column.name: column for column in t.c}
+
+
+def add(tx: Tx, share_id: str, values: Mapping[str, Any]) -> str:
+    """A new rule, queued to be applied; its id. Raises `Invalid` when the share has one for the same client."""
+    rule_id = str(uuid.uuid4())
+    row = {"id": rule_id, "share_id": share_id, "access_key": None, "metadata": {}, "updated_at": None, **values}
+    try:
+        with tx.connection.begin_nested():
+            tx.execute(_ADD, {**row, "state": ACCESS_RULE.after("none", "allow"), "created_at": tx.now})
+    except exc.IntegrityError:
+        raise errors.Invalid(
+            f"Share access {values['access_type']}:{values['access_to']} exists already; update or deny that rule."
+        ) from None
+    return rule_id
+
+
+_ADD = sa.insert(t).inline()
+
+
+@functools.lru_cache(maxsize=64)
+def _select(names: tuple[str, ...]) -> sa.Select[Any]:
+    return sa.select(*[COLUMNS[name] for name in names])
+
+
+def show(tx: Tx, rule_id: str, names: tuple[str, ...]) -> sa.Row[Any] | None:
+    """The columns `names` of one rule, or None."""
+    return tx.row(_select(names).where(t.c.id == rule_id))
+
+
+def of_share(
+    tx: Tx,
+    share_id: str,
+    names: tuple[str, ...],
+    *,
+    equal: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, str] | None = None,
+) -> Sequence[sa.Row[Any]]:
+    """A share's rules that match, oldest first."""
+    statement = _select(names).where(t.c.share_id == share_id).order_by(t.c.created_at, t.c.id)
+    for column, value in (equal or {}).items():
+        statement = statement.where(t.c[column] == value)
+    for key, value in (metadata or {}).items():
+        statement = statement.where(t.c.metadata[key].as_string() == value)
+    return tx.rows(statement)
+
+
+@functools.cache
+def _move(event: str) -> Any:
+    sources = ACCESS_RULE.sources(event)
+    targets = set(sources.values())
+    to = targets.pop() if len(targets) == 1 else sa.case(sources, value=t.c.state)
+    return sa.update(t).where(t.c.state.in_(list(sources))).values(state=to, updated_at=sa.bindparam("at"))
+
+
+def move(tx: Tx, rule_id: str, event: str) -> None:
+    """Let `event` happen to one rule. Raises `Conflict` where its state does not allow it."""
+    if tx.execute(_move(event).where(t.c.id == rule_id), {"at": tx.now}).rowcount:
+        return
+    state = tx.scalar(sa.select(t.c.state).where(t.c.id == rule_id))
+    if state is None:
+        raise errors.NotFound(resource="Share access rule", id=rule_id)
+    raise errors.Conflict(resource="Share access rule", id=rule_id, event=event, status=state)
+
+
+def take(tx: Tx, share_id: str) -> Sequence[sa.Row[Any]]:
+    """Move every queued rule of a share to being worked on, and show all its rules as they are now."""
+    tx.execute(_move("take").where(t.c.share_id == share_id), {"at": tx.now})
+    return tx.rows(sa.select(t).where(t.c.share_id == share_id).order_by(t.c.created_at, t.c.id))
+
+
+def finish(tx: Tx, rule_ids: Sequence[str], event: str) -> None:
+    """Let `done` or `failed` happen to the rules that are still being worked on; a denied rule that is done is gone."""
+    if not rule_ids:
+        return
+    if event == "done":
+        tx.execute(sa.delete(t).where(t.c.id.in_(rule_ids), t.c.state == "denying"))
+    tx.execute(_without_gone(event).where(t.c.id.in_(rule_ids)), {"at": tx.now})
+
+
+@functools.cache
+def _without_gone(event: str) -> Any:
+    sources = {at: to for at, to in ACCESS_RULE.sources(event).items() if to != "gone"}
+    to = sa.case(sources, value=t.c.state)
+    return sa.update(t).where(t.c.state.in_(list(sources))).values(state=to, updated_at=sa.bindparam("at"))
+
+
+def summary(tx: Tx, share_id: str) -> set[str]:
+    """The states that a share's rules are in."""
+    return {row[0] for row in tx.rows(sa.select(t.c.state).where(t.c.share_id == share_id).distinct())}
+
+
+def update(tx: Tx, rule_id: str, values: Mapping[str, Any]) -> None:
+    """Change anything but the state."""
+    tx.execute(sa.update(t).where(t.c.id == rule_id).values(updated_at=tx.now, **values))

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where an instance can be mounted from. A location keeps its id, and its metadata, as long as its path stays."""
+
+from __future__ import annotations
+
+import functools
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from abaca.db.engine import Tx
+from abaca.db.tables import export_locations as t
+from abaca.db.tables import share_instances
+
+COLUMNS: dict[str, sa.ColumnElement[Any]] = {column.name: column for column in t.c}
+
+
+def add(tx: Tx, instance_id: str, exports: Sequence[Mapping[str, Any]]) -> None:
+    """The locations of a new instance: `path`, `is_admin_only`, `preferred`."""
+    if exports:
+        tx.execute(_ADD, [_row(tx, instance_id, export) for export in exports])
+
+
+_ADD = sa.insert(t).inline()
+
+
+def _row(tx: Tx, instance_id: str, export: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "id": str(uuid.uuid4()),
+        "share_instance_id": instance_id,
+        "path": export["path"],
+        "is_admin_only": export.get("is_admin_only", False),
+        "preferred": export.get("preferred", False),
+        "metadata": {},
+        "created_at": tx.now,
+        "updated_at": None,
+    }
+
+
+def replace(tx: Tx, instance_id: str, exports: Sequence[Mapping[str, Any]]) -> bool:
+    """Make `exports` the whole set; True when something changed."""
+    old = {row.path: row for row in tx.rows(sa.select(t).where(t.c.share_instance_id == instance_id))}
+    new = {export["path"]: export for export in exports}
+    gone = [row.id for path, row in old.items() if path not in new]
+    changed = bool(gone)
+    if gone:
+        tx.execute(sa.delete(t).where(t.c.id.in_(gone)))
+    for path, export in new.items():
+        marks = {"is_admin_only": export.get("is_admin_only", False), "preferred": export.get("preferred", False)}
+        if path not in old:
+            tx.execute(_ADD, _row(tx, instance_id, export))
+            changed = True
+        elif {name: getattr(old[path], name) for name in marks} != marks:
+            tx.execute(sa.update(t).where(t.c.id == old[path].id).values(updated_at=tx.now, **marks))
+            changed = True
+    return changed
+
+
+@functools.lru_cache(maxsize=64)
+def _select(names: tuple[str, ...], *, with_admin_only: bool) -> sa.Select[Any]:
+    statement = (
+        sa.select(*[COLUMNS[name] for name in names])
+        .join(share_instances, share_instances.c.id == t.c.share_instance_id)
+        .order_by(t.c.preferred.desc(), t.c.created_at, t.c.id)
+    )
+    return statement if with_admin_only else statement.where(t.c.is_admin_only.is_(False))
+
+
+def of_share(tx: Tx, share_id: str, names: tuple[str, ...], *, with_admin_only: bool) -> Sequence[sa.Row[Any]]:
+    """The locations of all a share's instances, the preferred first."""
+    statement = _select(names, with_admin_only=with_admin_only).where(share_instances.c.share_id == share_id)
+    return tx.rows(statement)
+
+
+def of_instance(tx: Tx, instance_id: str, names: tuple[str, ...]) -> Sequence[sa.Row[Any]]:
+    """The locations of one instance."""
+    return tx.rows(_select(names, with_admin_only=True).where(t.c.share_instance_id == instance_id))
+
+
+def paths_of(tx: Tx, share_ids: Sequence[str], *, with_admin_only: bool) -> dict[str, list[str]]:
+    """The paths of many shares in one query, by share."""
+    statement = (
+        sa.select(share_instances.c.share_id, t.c.path)
+        .join(share_instances, share_instances.c.id == t.c.share_instance_id)
+        .where(share_instances.c.share_id.in_(share_ids))
+        .order_by(t.c.preferred.desc(), t.c.created_at, t.c.id)
+    )
+    if not with_admin_only:
+        statement = statement.where(t.c.is_admin_only.is_(False))
+    found: dict[str, list[str]] = {}
+    for share_id, path in tx.rows(statement):
+        found.setdefault(share_id, []).append(path)
+    return found
+
+
+def show(tx: Tx, location_id: str, names: tuple[str, ...], **of: str) -> sa.Row[Any] | None:
+    """One location, of the share or the instance named by `share_id` or `share_instance_id`."""
+    statement = _select(names, with_admin_only=True).where(t.c.id == location_id)
+    for column, value in of.items():
+        statement = statement.where((share_instances if column == "share_id" else t).c[column] == value)
+    return tx.row(statement)
+
+
+def instances_with(tx: Tx, column: str, value: str) -> list[str]:
+    """The ids of the instances that have a location whose `id` or `path` is `value`."""
+    return [row[0] for row in tx.rows(sa.select(t.c.share_instance_id).where(t.c[column] == value))]
+
+
+def set_metadata(tx: Tx, location_id: str, metadata: Mapping[str, str]) -> None:
+    """Replace a location's metadata."""
+    tx.execute(sa.update(t).where(t.c.id == location_id).values(metadata=dict(metadata), updated_at=tx.now))

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Make a back end let in exactly whom a share's rules name.
+
+However many rules were posted since the last time, they reach the back end in one call: at most one such operation waits
+per instance, and it takes all that is queued when it starts. What can go wrong: the back end refuses one rule (that rule
+alone goes to `error`), or cannot do any (all those under way do). The claim under faults: it always ends, and then the
+rules say what the back end does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from abaca import errors
+from abaca.db import access_rules, messages, share_instances
+from abaca.domain.access_rules import PENDING
+from abaca.domain.messages import Action, Detail
+from abaca.drivers import contract
+from abaca.operations import journal
+from abaca.operations.share_instances import service_host, told
+
+if TYPE_CHECKING:
+    from abaca.db.engine import Tx
+    from abaca.operations.journal import Op, Requester
+
+
+class Args(msgspec.Struct, frozen=True):
+    """Which instance of which share."""
+
+    share_id: str
+    instance_id: str
+
+
+def start(tx: Tx, instance: Any, by: Requester | None) -> str:
+    """Queue it for a row with id, share_id and host, and show the rules as not yet in force; the operation's id."""
+    share_instances.update(tx, instance.id, {"access_rules_status": "syncing"})
+    target = journal.Target(
+        queue=service_host(instance.host),
+        key=instance.share_id,
+        resource_id=instance.share_id,
+        coalesce_key=f"access:{instance.id}",
+    )
+    return journal.enqueue(tx, OPERATION, Args(share_id=instance.share_id, instance_id=instance.id), target, by)
+
+
+def take_rules(op: Op, tx: Tx) -> None:
+    """Say which rules are being worked on, and remember the whole set that is wanted."""
+    row = share_instances.whole(tx, op.args.instance_id)
+    if row is None:
+        op.learn(instance=None, wanted=[], denied=[])
+        return
+    rules = access_rules.take(tx, op.args.share_id)
+    wanted = [
+        contract.AccessRule(
+            id=rule.id,
+            type=rule.access_type,
+            to=rule.access_to,
+            level="ro" if row.cast_rules_to_readonly else rule.access_level,
+        )
+        for rule in rules
+        if rule.state != "denying"
+    ]
+    denied = [rule.id for rule in rules if rule.state == "denying"]
+    op.learn(instance=told(row), wanted=wanted, denied=denied)
+
+
+def leave_rules(_op: Op, _tx: Tx) -> None:
+    """Nothing to take back: the end says what became of the rules."""
+
+
+def apply_rules(op: Op) -> None:
+    """One call with the whole set."""
+    if op.data["instance"] is None:
+        return
+    instance = msgspec.convert(op.data["instance"], contract.ShareInstance)
+    wanted = msgspec.convert(op.data["wanted"], list[contract.AccessRule])
+    op.learn(outcomes=op.driver.set_access(instance, wanted))
+
+
+def succeed(op: Op, tx: Tx) -> None:
+    """Each rule gets what the back end made of it."""
+    if op.data["instance"] is None:
+        return
+    outcomes = msgspec.convert(op.data.get("outcomes") or {}, dict[str, contract.AccessOutcome])
+    refused = {rule_id: outcome for rule_id, outcome in outcomes.items() if outcome.state == "error"}
+    wanted = [rule["id"] for rule in op.data["wanted"]]
+    access_rules.finish(tx, op.data["denied"] + [rule_id for rule_id in wanted if rule_id not in refused], "done")
+    access_rules.finish(tx, list(refused), "failed")
+    for rule_id, outcome in outcomes.items():
+        if outcome.key is not None:
+            access_rules.update(tx, rule_id, {"access_key": outcome.key})
+    for outcome in refused.values():
+        _tell(op, tx, Detail.UNSUPPORTED_CLIENT_ACCESS, outcome.reason)
+    _settle(op, tx)
+
+
+def fail(op: Op, tx: Tx, error: errors.AbacaError) -> None:
+    """Every rule under way is in error; the next change of any rule tries them all again."""
+    if op.data.get("instance") is None:
+        return
+    access_rules.finish(tx, op.data["denied"] + [rule["id"] for rule in op.data["wanted"]], "failed")
+    _tell(op, tx, Detail.UNKNOWN_ERROR, error.message)
+    _settle(op, tx)
+
+
+def _settle(op: Op, tx: Tx) -> None:
+    states = access_rules.summary(tx, op.args.share_id)
+    status = "syncing" if states & set(PENDING) else "error" if "error" in states else "active"
+    share_instances.update(tx, op.args.instance_id, {"access_rules_status": status})
+
+
+def _tell(op: Op, tx: Tx, detail: Detail, reason: str | None) -> None:
+    messages.record(
+        tx,
+        messages.About(op.project_id, op.request_id, "SHARE", op.args.share_id),
+        Action.UPDATE_ACCESS_RULES,
+        detail,
+        reason=reason,
+    )
+
+
+OPERATION = journal.operation(
+    kind="access-rules-sync",
+    resource="share",
+    args=Args,
+    steps=(
+        journal.Record(take_rules, undo=leave_rules),
+        journal.Step(apply_rules, undo=journal.nothing),
+    ),
+    succeed=succeed,
+    fail=fail,
+    cancellable=False,
+)

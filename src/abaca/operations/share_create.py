@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Make a share on the back end that the scheduler chose.
+
+One transaction accepts it: the rows, the quota, the room in the pool and this operation. What can go wrong: the back end is
+full, refuses or stays away for long; then whatever it had begun is taken back there, the share is in `error`, and a message
+says why. The share keeps its quota until it is deleted, as any share does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from abaca import errors
+from abaca.db import export_locations, messages, share_instances
+from abaca.domain.messages import Action, Detail
+from abaca.drivers import contract
+from abaca.operations import journal
+from abaca.operations.share_instances import service_host
+
+if TYPE_CHECKING:
+    from abaca.db.engine import Tx
+    from abaca.operations.journal import Op, Requester
+
+
+class Args(msgspec.Struct, frozen=True):
+    """What the driver is told."""
+
+    instance: contract.ShareInstance
+
+
+def start(tx: Tx, instance: contract.ShareInstance, host: str, by: Requester | None) -> str:
+    """Queue it, for an instance whose rows were written in this transaction; the operation's id."""
+    target = journal.Target(queue=service_host(host), key=instance.share_id, resource_id=instance.share_id)
+    return journal.enqueue(tx, OPERATION, Args(instance=instance), target, by)
+
+
+def create_on_backend(op: Op) -> None:
+    """The back end's part: data and export, for nobody yet."""
+    op.learn(exports=op.driver.create(op.args.instance))
+
+
+def remove_from_backend(op: Op) -> None:
+    """Whatever there is of it."""
+    op.driver.delete(op.args.instance)
+
+
+def succeed(op: Op, tx: Tx) -> None:
+    """It can be used from here on."""
+    instance_id = op.args.instance.id
+    export_locations.add(tx, instance_id, op.data["exports"])
+    share_instances.finish_create(tx, instance_id)
+
+
+def fail(op: Op, tx: Tx, error: errors.AbacaError) -> None:
+    """It stays visible, broken, with the reason."""
+    share_instances.try_move(tx, op.args.instance.id, "failed")
+    messages.record(
+        tx,
+        messages.About(op.project_id, op.request_id, "SHARE", op.args.instance.share_id),
+        Action.CREATE,
+        Detail.UNKNOWN_ERROR,
+        reason=error.message,
+    )
+
+
+OPERATION = journal.operation(
+    kind="share-create",
+    resource="share",
+    args=Args,
+    steps=(journal.Step(create_on_backend, undo=remove_from_backend),),
+    succeed=succeed,
+    fail=fail,
+)

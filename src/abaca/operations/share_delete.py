@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Take a share away: first the back end's part, then its rows and what it took of quota and pool, in one transaction.
+
+Accepted means it goes. What can go wrong: the back end refuses or stays away for long; then the share is `error_deleting`
+with a message, nothing of it is forgotten, and deleting again tries again. The claim under faults: it always ends.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from abaca import errors
+from abaca.db import messages, pools, quotas, share_instances, shares
+from abaca.domain.messages import Action, Detail
+from abaca.drivers import contract
+from abaca.operations import journal
+from abaca.operations.share_instances import service_host, told
+
+if TYPE_CHECKING:
+    from abaca.db.engine import Tx
+    from abaca.operations.journal import Op, Requester
+
+
+class Args(msgspec.Struct, frozen=True):
+    """What the driver is told."""
+
+    instance: contract.ShareInstance
+
+
+def start(tx: Tx, share: Any, by: Requester | None, *, event: str = "delete") -> str | None:
+    """Accept the deletion of a row with id, instance_id and host; the operation's id.
+
+    None when no back end ever had it: then it is gone at once. Raises `Conflict` when its status does not allow `event`.
+    """
+    share_instances.move(tx, share.instance_id, event)
+    row = share_instances.whole(tx, share.instance_id)
+    if row is None:
+        raise errors.NotFound(resource="Share", id=share.id)
+    if row.host is None:
+        _forget(tx, row)
+        return None
+    target = journal.Target(queue=service_host(row.host), key=row.share_id, resource_id=row.share_id)
+    return journal.enqueue(tx, OPERATION, Args(instance=told(row)), target, by)
+
+
+def delete_on_backend(op: Op) -> None:
+    """The export first, then the data."""
+    op.driver.delete(op.args.instance)
+
+
+def succeed(op: Op, tx: Tx) -> None:
+    """Forget it, and give back what it took."""
+    row = share_instances.whole(tx, op.args.instance.id)
+    if row is not None:
+        _forget(tx, row)
+
+
+def _forget(tx: Tx, row: Any) -> None:
+    share_instances.delete(tx, row.id)
+    if not share_instances.find(tx, ("id",), share_id=row.share_id):
+        shares.delete(tx, row.share_id)
+        quotas.give_back(tx, row.project_id, row.user_id, row.share_type_id, {"shares": 1, "gigabytes": row.size})
+    if row.host is not None:
+        pools.release(tx, row.host, row.size)
+
+
+def fail(op: Op, tx: Tx, error: errors.AbacaError) -> None:
+    """It stays, in error, for another try."""
+    share_instances.try_move(tx, op.args.instance.id, "failed")
+    messages.record(
+        tx,
+        messages.About(op.project_id, op.request_id, "SHARE", op.args.instance.share_id),
+        Action.DELETE,
+        Detail.UNKNOWN_ERROR,
+        reason=error.message,
+    )
+
+
+OPERATION = journal.operation(
+    kind="share-delete",
+    resource="share",
+    args=Args,
+    steps=(journal.Step(delete_on_backend, undo=journal.nothing),),
+    succeed=succeed,
+    fail=fail,
+    cancellable=False,
+)

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A share instance as its driver is told of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from abaca.drivers import contract
+
+
+def service_host(host: str) -> str:
+    """`host@backend` of `host@backend#pool`: the queue on which the back end's work waits."""
+    return host.partition("#")[0]
+
+
+def pool_name(host: str) -> str:
+    """The pool's own name."""
+    return host.partition("#")[2]
+
+
+def told(row: Any) -> contract.ShareInstance:
+    """The value for a row of `db.share_instances.whole`."""
+    return contract.ShareInstance(
+        id=row.id,
+        share_id=row.share_id,
+        project_id=row.project_id,
+        size_gib=row.size,
+        protocol=row.share_proto,
+        pool=pool_name(row.host or ""),
+        mount_point_name=row.mount_point_name,
+        share_metadata=row.metadata or {},
+        extra_specs=row.extra_specs or {},
+    )
