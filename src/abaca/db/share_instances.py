@@ -13,14 +13,14 @@ from abaca import errors
 from abaca.db.engine import Tx
 from abaca.db.tables import access_rules, operations, share_instances, share_types, shares
 from abaca.db.tables import share_instances as t
-from abaca.domain.shares import RESETTABLE, SHARE_INSTANCE
+from abaca.domain.shares import RESETTABLE, SHARE_INSTANCE, status_rank
 
 
 def add(tx: Tx, values: Mapping[str, Any], event: str = "create") -> None:
     """A new instance, born by `event`: `create`, or `refuse` when no pool can hold it."""
     status = SHARE_INSTANCE.after("none", event)
     row = {"access_rules_status": "active", "cast_rules_to_readonly": False, "created_at": tx.now, **values}
-    tx.execute(_ADD, {**row, "status": status})
+    tx.execute(_ADD, {**row, "status": status, "status_rank": status_rank(status)})
 
 
 _ADD = sa.insert(t).inline()
@@ -30,11 +30,15 @@ _ADD = sa.insert(t).inline()
 def _move(event: str) -> Any:
     sources = SHARE_INSTANCE.sources(event)
     targets = set(sources.values())
-    to = targets.pop() if len(targets) == 1 else sa.case(sources, value=t.c.status)
+    to: Any = sa.case(sources, value=t.c.status)
+    rank: Any = sa.case({at: status_rank(then) for at, then in sources.items()}, value=t.c.status)
+    if len(targets) == 1:
+        to = targets.pop()
+        rank = status_rank(to)
     return (
         sa.update(t)
         .where(t.c.id == sa.bindparam("instance"), t.c.status.in_(list(sources)))
-        .values(status=to, updated_at=sa.bindparam("at"))
+        .values(status=to, status_rank=rank, updated_at=sa.bindparam("at"))
         .returning(t.c.status)
     )
 
@@ -63,7 +67,7 @@ def reset(tx: Tx, instance_id: str, status: str) -> None:
     """An operator's word: set the status by hand. Raises `Invalid` for one that cannot be set."""
     if status not in RESETTABLE:
         raise errors.Invalid(f"Status {status!r} cannot be set; choose one of: {', '.join(RESETTABLE)}.")
-    tx.execute(sa.update(t).where(t.c.id == instance_id).values(status=status, updated_at=tx.now))
+    tx.execute(sa.update(t).where(t.c.id == instance_id).values(status=status, status_rank=status_rank(status), updated_at=tx.now))
 
 
 def update(tx: Tx, instance_id: str, values: Mapping[str, Any]) -> None:

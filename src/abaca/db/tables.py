@@ -132,6 +132,8 @@ share_instances = sa.Table(
     _id(),
     sa.Column("share_id", ID, sa.ForeignKey("shares.id"), nullable=False),
     sa.Column("status", sa.String(64), nullable=False),
+    # domain.shares.status_rank of the status: of a share's instances the one with the lowest rank speaks for it
+    sa.Column("status_rank", sa.SmallInteger, nullable=False),
     sa.Column("access_rules_status", sa.String(32), nullable=False, default="active"),
     sa.Column("host", NAME),
     sa.Column("availability_zone", NAME),
@@ -142,7 +144,7 @@ share_instances = sa.Table(
     sa.Column("cast_rules_to_readonly", sa.Boolean, nullable=False, default=False),
     sa.Column("progress", sa.String(8)),
     *_times(),
-    sa.Index("ix_share_instances_share_id", "share_id"),
+    sa.Index("ix_share_instances_share_id_status_rank_id", "share_id", "status_rank", "id"),
     sa.Index("ix_share_instances_host_id", "host", "id"),
     sa.Index("ix_share_instances_status", "status"),
     sa.Index("ix_share_instances_share_type_id", "share_type_id"),

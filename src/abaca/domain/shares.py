@@ -15,7 +15,8 @@ from abaca.domain.machine import Machine
 
 PROTOCOLS = ("NFS", "CIFS", "GLUSTERFS", "HDFS", "CEPHFS", "MAPRFS", "LUSTRE")
 
-DELETABLE = ("available", "error", "inactive")
+# Wherever the last operation has ended, well or badly, its user may delete.
+DELETABLE = ("available", "error", "inactive", "extending_error", "shrinking_error", "error_deleting")
 
 TRANSITIONAL = (
     "creating",
