@@ -9,6 +9,8 @@ BIN := .venv/bin
 LOCK := $(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --universal --python-version 3.11 --no-header $(if $(UPGRADE),--upgrade)
 # make test ARGS="-k extend -x" hands its arguments to pytest.
 ARGS ?=
+# Handed on as a value of the environment, so that the shell never reads it as words.
+export NAME
 
 .PHONY: help
 help: ## List the commands
@@ -67,7 +69,7 @@ lock: environment ## Resolve the dependencies anew into requirements/*.txt (UPGR
 
 .PHONY: new-driver
 new-driver: environment ## Start a storage driver: make new-driver NAME=cephfs
-	@$(BIN)/python -m lab.new_driver "$(NAME)"
+	@$(BIN)/python -m lab.new_driver "$$NAME"
 
 # What the commands above stand on; each is instant when nothing has changed.
 .PHONY: environment

@@ -52,7 +52,7 @@ PROOFS = {
     house_rules.drivers_never_see_the_database: (
         [
             {"src/abaca/drivers/a.py": "from abaca.db import shares\n"},
-            {"src/abaca/drivers/exports/a.py": "def f():\n    import sqlite3\n"},
+            {"src/abaca/drivers/exports/a.py": "def f():\n    import psycopg\n"},
         ],
         {"src/abaca/drivers/a.py": "from abaca.drivers import contract\n", "src/abaca/db/a.py": "import sqlalchemy\n"},
     ),
@@ -77,6 +77,7 @@ PROOFS = {
         ],
         {
             "src/abaca/db/a.py": "def move(tx):\n    sa.update(t).values(status='error')\n"
+            "def reset(tx):\n    sa.update(t).values(status='error')\n"
             "def add(tx):\n    sa.insert(t).values(status='creating')\n    sa.update(t).values(name='x')\n",
         },
     ),
