@@ -180,6 +180,29 @@ def every_file_names_its_licence(root: Path) -> list[str]:
 
 
 @rule
+def private_names_stay_in_their_module(root: Path) -> list[str]:
+    """A name that begins with an underscore is used in its own module only.
+
+    Mend: give the name its place in public, or ask the module for what you want by a public function.
+    """
+    found = []
+    for name, tree in python(root, "src", "lab"):
+        modules = {
+            alias.asname or alias.name
+            for node in ast.walk(tree)
+            for alias in getattr(node, "names", ())
+            if isinstance(alias, ast.alias)
+        }
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom):
+                taken = [alias.name for alias in node.names]
+            else:
+                taken = [node.attr] if isinstance(node, ast.Attribute) and dotted(node.value) in modules else []
+            found += [f"{name}:{node.lineno}: takes {one}" for one in taken if one.startswith("_") and one[:2] != "__"]
+    return found
+
+
+@rule
 def the_domain_is_plain_python(root: Path) -> list[str]:
     """`domain` and `errors` import the standard library, msgspec for values, each other, and nothing else.
 

@@ -41,6 +41,13 @@ PROOFS = {
         [{"src/abaca/a.py": "x = 1\n"}, {"lab/a.sh": "#!/bin/sh\n"}],
         {"src/abaca/a.py": LICENCE, "lab/a.sh": "#!/bin/sh\n" + LICENCE},
     ),
+    house_rules.private_names_stay_in_their_module: (
+        [
+            {"src/abaca/a.py": "from abaca.b import _secret\n"},
+            {"src/abaca/a.py": "from abaca import b\nb._secret()\n"},
+        ],
+        {"src/abaca/a.py": "from abaca.b import __version__, B\ndef _own(self, other): return other._x, _own\n"},
+    ),
     house_rules.the_domain_is_plain_python: (
         [
             {"src/abaca/domain/a.py": "import falcon\n"},
