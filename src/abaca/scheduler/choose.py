@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a share goes: a request and the pools as they are, to the pools ranked, with the reason for each refusal.
+
+Pure. It runs inside the transaction that creates the share: the caller takes the first candidate whose claim the
+database still grants (db/pools.py), so what another scheduler took in the meantime cannot be given away twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from abaca.domain.messages import Detail
+from abaca.domain.pools import Claim, Pool, service_host_of
+from abaca.scheduler import weighers
+from abaca.scheduler.filters import DEFAULT, EXTEND, FILTERS, ShareRequest, Surroundings
+
+
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
+    """How the operator wants pools to be chosen: the filters in their order, and what each weigher counts for."""
+
+    filters: Sequence[str] = DEFAULT
+    extend_filters: Sequence[str] = EXTEND
+    multipliers: Mapping[str, float] = msgspec.field(default_factory=lambda: dict.fromkeys(weighers.WEIGHERS, 1.0))
+
+
+DEFAULT_RULES = Rules()
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """A pool that may hold the share: its weight, and the claim that takes the room."""
+
+    pool: Pool
+    weight: float
+    claim: Claim
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """A pool that may not: which filter refused it and why, in words for operators."""
+
+    host: str
+    filter: str
+    reason: str
+
+    def __str__(self) -> str:
+        """The line that is logged."""
+        return f"{self.host}: {self.filter}: {self.reason}"
+
+
+class Unplaced(msgspec.Struct, frozen=True):
+    """Nothing is left: what the user is told, which names no host. `text` is the message's reason."""
+
+    detail: Detail
+    text: str
+
+
+class Placement(msgspec.Struct, frozen=True):
+    """The candidates, best first, and the refusals in the order of the pools' names."""
+
+    candidates: tuple[Candidate, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    refusal: Unplaced | None = None
+
+    @property
+    def pool(self) -> Pool | None:
+        """The best pool, or None."""
+        return self.candidates[0].pool if self.candidates else None
+
+    @property
+    def taken_meanwhile(self) -> Unplaced:
+        """What to tell when every candidate's claim was refused: somebody else took the room first."""
+        return Unplaced(Detail.FILTER_CAPACITY, "The room was taken by another request at the same moment.")
+
+
+def place(request: ShareRequest, pools: Iterable[Pool], rules: Rules = DEFAULT_RULES) -> Placement:
+    """The pools that may hold what is asked for, best first; the same input always gives the same answer."""
+    known = sorted(pools, key=lambda pool: pool.host)
+    if not known:
+        return Placement(refusal=Unplaced(Detail.NOT_READY, "No storage back end has reported a pool yet."))
+    left, refusals = _at_work(request, known)
+    if not left:
+        text = "No back end is up and enabled at the moment."
+        return Placement((), tuple(refusals), Unplaced(Detail.NO_VALID_HOST, text))
+    around = _surroundings(known)
+    for name in rules.extend_filters if request.kind == "extend" else rules.filters:
+        one, before, left = FILTERS[name], left, []
+        for pool in before:
+            reason = one.refuses(request, pool, around)
+            if reason is None:
+                left.append(pool)
+            else:
+                refusals.append(Refusal(pool.host, name, reason))
+        if not left:
+            return Placement((), _sorted(refusals), Unplaced(one.detail, _told(request, len(before))))
+    return Placement(_ranked(request, left, rules), _sorted(refusals))
+
+
+def fits(request: ShareRequest, pool: Pool, rules: Rules = DEFAULT_RULES) -> Refusal | None:
+    """Why the pool that holds a share already refuses an extension, or None; that it is disabled is no reason."""
+    around = _surroundings([pool])
+    for name in rules.extend_filters if request.kind == "extend" else rules.filters:
+        reason = FILTERS[name].refuses(request, pool, around)
+        if reason is not None:
+            return Refusal(pool.host, name, reason)
+    return None
+
+
+def _at_work(request: ShareRequest, pools: Sequence[Pool]) -> tuple[list[Pool], list[Refusal]]:
+    """Those whose service is up and enabled; a pool that an administrator names may be disabled."""
+    left, refusals = [], []
+    for pool in pools:
+        if not pool.is_up:
+            refusals.append(Refusal(pool.host, "service", f"{pool.service_host} is down"))
+        elif pool.is_disabled and pool.host != request.only_host:
+            refusals.append(Refusal(pool.host, "service", f"{pool.service_host} is disabled"))
+        else:
+            left.append(pool)
+    return left, refusals
+
+
+def _surroundings(pools: Sequence[Pool]) -> Surroundings:
+    return Surroundings(
+        {
+            service_host_of(pool.host): str(pool.capabilities["replication_domain"])
+            for pool in pools
+            if pool.capabilities.get("replication_domain")
+        }
+    )
+
+
+def _told(request: ShareRequest, count: int) -> str:
+    pools = "1 pool" if count == 1 else f"{count} pools"
+    return f"{request.size_gib} GiB were asked for, {pools} came into question."
+
+
+def _sorted(refusals: Iterable[Refusal]) -> tuple[Refusal, ...]:
+    return tuple(sorted(refusals, key=lambda refusal: refusal.host))
+
+
+def _ranked(request: ShareRequest, left: Sequence[Pool], rules: Rules) -> tuple[Candidate, ...]:
+    weights = [0.0] * len(left)
+    for name, multiplier in rules.multipliers.items():
+        for index, figure in enumerate(weighers.WEIGHERS[name](request, left)):
+            weights[index] += multiplier * figure
+    candidates = [
+        Candidate(pool, weight, pool.claim(request.size_gib, request.kind, request.specs))
+        for pool, weight in zip(left, weights, strict=True)
+    ]
+    return tuple(sorted(candidates, key=lambda candidate: (-candidate.weight, candidate.pool.host)))
