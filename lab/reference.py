@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The generated pages of docs/reference, each from the code that it describes; `make docs` writes them.
+
+Each function gives the text of one page. tests/test_docs.py compares them, so a page cannot fall behind the code.
+"""
+
+import importlib
+import inspect
+import pkgutil
+import types
+import typing
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+import abaca.domain
+import abaca.drivers
+from abaca import errors
+from abaca.domain import machine
+from abaca.drivers import contract
+from abaca.settings import reading, tree
+
+MADE = "<!-- Made by `make docs` from the code; do not edit. -->\n"
+
+
+def settings() -> str:
+    """Every option of the configuration file, section by section."""
+    sections = {"DEFAULT": tree.Settings}
+    for info in msgspec.structs.fields(tree.Settings):
+        if (cls := reading.section_class(info)) is not None:
+            sections[info.name] = cls
+    parts = [MADE, "# Settings\n", "INI files in oslo.config's dialect; see `abaca config` for the values in force.\n"]
+    for name, cls in {**sections, "<back end>": tree.Backend}.items():
+        parts += [f"## [{name}]\n", f"{paragraph(cls)}\n", options(cls)]
+    authtoken = next(info for info in msgspec.structs.fields(tree.Settings) if info.name == "keystone_authtoken")
+    parts += ["## [keystone_authtoken]\n", f"{reading.meta(authtoken).description}\n"]
+    return "\n".join(parts)
+
+
+def options(cls: type) -> str:
+    """The table of a section's options."""
+    lines = ["| option | values | default | |", "|---|---|---|---|"]
+    for info in msgspec.structs.fields(cls):
+        if info.encode_name in reading.option_names(cls):
+            words = (f"`{info.encode_name}`", values(info.type), default(info), reading.meta(info).description or "")
+            lines.append("| " + " | ".join(word.replace("|", "\\|") for word in words) + " |")
+    return "\n".join(lines) + "\n" if len(lines) > 2 else "No options.\n"
+
+
+def values(kind: Any) -> str:
+    """What an option takes, in words."""
+    bounds = ""
+    while typing.get_origin(kind) is typing.Annotated:
+        metas = [meta for meta in kind.__metadata__ if isinstance(meta, msgspec.Meta)]
+        bounds += "".join(f", at least {meta.ge}" for meta in metas if meta.ge is not None)
+        bounds += "".join(f", at most {meta.le}" for meta in metas if meta.le is not None)
+        kind = kind.__origin__
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        return values(next(one for one in typing.get_args(kind) if one is not type(None))) + bounds
+    if typing.get_origin(kind) is typing.Literal:
+        return ", ".join(f"`{one}`" for one in typing.get_args(kind))
+    names = {bool: "true or false", int: "number", float: "number", str: "text", Path: "path"}
+    return names.get(kind, "list with commas" if typing.get_origin(kind) is tuple else "`name:value` list") + bounds
+
+
+def default(info: msgspec.structs.FieldInfo) -> str:
+    """The default as it would stand in a file."""
+    value = info.default
+    if value is msgspec.NODEFAULT or value is None:
+        return ""
+    if isinstance(value, tuple):
+        value = ", ".join(value)
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`" if str(value) else ""
+
+
+def states() -> str:
+    """Every state machine: a diagram, and its rows."""
+    parts = [MADE, "# States\n", "`none` is a thing that does not exist yet, `gone` one that does no longer.\n"]
+    for name, module in modules(abaca.domain):
+        for found in vars(module).values():
+            if isinstance(found, machine.Machine):
+                rows = [f"    {at} --> {to}: {event}" for at, event, to in found.rows]
+                busy = ", ".join(f"`{state}`" for state in sorted(found.busy)) or "none"
+                parts += [f"## {found.name}\n", f"From `domain/{name}.py`. Busy, so an operation is at work: {busy}.\n"]
+                parts += ["```mermaid", "stateDiagram-v2", *rows, "```\n"]
+    return "\n".join(parts)
+
+
+def error_codes() -> str:
+    """Every error: its code, the HTTP status and the message."""
+    lines = [MADE, "# Errors\n", "The code of an error never changes; its text may.\n"]
+    lines += ["| code | HTTP status | message |", "|---|---|---|"]
+    raised = (*classes(errors), *classes(contract))
+    rows = {(cls.status, cls.code, paragraph(cls)) for cls in raised if issubclass(cls, errors.AbacaError)}
+    lines += [f"| `{code}` | {status} | {text} |" for status, code, text in sorted(rows)]
+    return "\n".join(lines) + "\n"
+
+
+def drivers() -> str:
+    """Every storage driver: what it can do, and its own options."""
+    found = dict(storage_drivers())
+    capabilities = [cls for _, module in modules(abaca.drivers) for cls in classes(module) if is_capability(cls)]
+    parts = [MADE, "# Storage drivers\n", "| | " + " | ".join(found) + " |", "|---|" + "---|" * len(found)]
+    for capability in sorted(capabilities, key=lambda cls: cls.__name__):
+        ticks = ("yes" if issubclass(driver, capability) else "" for driver in found.values())
+        parts.append(f"| {paragraph(capability).rstrip('.')} | {' | '.join(ticks)} |")
+    parts.append("")
+    for name, driver in found.items():
+        protocols = ", ".join(driver.protocols)
+        parts += [f"## {name}\n", f"{paragraph(driver)} Protocols: {protocols}.\n", options(driver.Options)]
+    return "\n".join(parts)
+
+
+def storage_drivers() -> Iterator[tuple[str, type[contract.Driver]]]:
+    """Name and class of each storage driver shipped."""
+    for name, module in modules(abaca.drivers):
+        for cls in classes(module):
+            if issubclass(cls, contract.Driver) and not inspect.isabstract(cls):
+                yield name, cls
+
+
+def is_capability(cls: type) -> bool:
+    """Whether a class is a capability: abstract, and no driver by itself."""
+    return inspect.isabstract(cls) and not issubclass(cls, contract.Driver)
+
+
+def modules(package: types.ModuleType) -> Iterator[tuple[str, types.ModuleType]]:
+    """Name and module of each direct child of a package."""
+    for info in pkgutil.iter_modules(package.__path__):
+        yield info.name, importlib.import_module(f"{package.__name__}.{info.name}")
+
+
+def classes(module: types.ModuleType) -> list[Any]:
+    """The classes that a module defines itself."""
+    return [cls for cls in vars(module).values() if inspect.isclass(cls) and cls.__module__ == module.__name__]
+
+
+def paragraph(cls: type) -> str:
+    """The first paragraph of a docstring, on one line."""
+    return " ".join((inspect.getdoc(cls) or "").split("\n\n")[0].split())
+
+
+PAGES = {
+    "docs/reference/settings.md": settings,
+    "docs/reference/states.md": states,
+    "docs/reference/errors.md": error_codes,
+    "docs/reference/drivers.md": drivers,
+}
