@@ -9,8 +9,10 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 
 MODULE_LINES = 500
@@ -187,12 +189,9 @@ def private_names_stay_in_their_module(root: Path) -> list[str]:
     """
     found = []
     for name, tree in python(root, "src", "lab"):
-        modules = {
-            alias.asname or alias.name
-            for node in ast.walk(tree)
-            for alias in getattr(node, "names", ())
-            if isinstance(alias, ast.alias)
-        }
+        taken_in = (node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom))
+        modules = {alias.asname or alias.name for node in taken_in for alias in node.names}
+        modules -= {"os", "sys"}  # os._exit and sys._getframe are public in all but name.
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom):
                 taken = [alias.name for alias in node.names]
@@ -381,6 +380,37 @@ def the_lock_names_no_address(root: Path) -> list[str]:
 def pinned(requirement: str) -> bool:
     """Whether a requirement of a lock names one version and a hash."""
     return "==" in requirement.split(maxsplit=1)[0] and "--hash=sha256:" in requirement
+
+
+@rule
+def what_is_imported_is_declared(root: Path) -> list[str]:
+    """Every package that src/abaca imports is a dependency or an extra in pyproject.toml.
+
+    Mend: add it with a lower bound, then `make lock`.
+    """
+    project = root / "pyproject.toml"
+    stated = tomllib.loads(project.read_text())["project"] if project.exists() else {}
+    extras = stated.get("optional-dependencies", {}).values()
+    wanted = [*stated.get("dependencies", ()), *(one for extra in extras for one in extra)]
+    declared = {normal(re.split(r"[^\w.-]", one)[0]) for one in wanted}
+    return [
+        f"{name}:{line}: imports {module}"
+        for name, tree in python(root, "src/abaca")
+        for line, module in imports(tree)
+        if not is_within(module, {"abaca", *sys.stdlib_module_names})
+        and not declared & {normal(owner) for owner in owned().get(module.partition(".")[0], [module])}
+    ]
+
+
+def normal(distribution: str) -> str:
+    """A distribution's name as package indexes compare it."""
+    return re.sub(r"[-_.]+", "-", distribution).lower()
+
+
+@cache
+def owned() -> Mapping[str, list[str]]:
+    """Which distributions bring a top-level module, in this environment."""
+    return metadata.packages_distributions()
 
 
 @rule

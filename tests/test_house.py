@@ -123,6 +123,16 @@ PROOFS = {
             "requirements/b.txt": f"b[c]==2 \\\n   {HASH}\n",
         },
     ),
+    house_rules.what_is_imported_is_declared: (
+        [
+            {"src/abaca/a.py": "import yaml\n", "pyproject.toml": "[project]\ndependencies = ['falcon>=4']\n"},
+            {"src/abaca/a.py": "def f():\n    from oslo_policy import policy\n"},
+        ],
+        {
+            "src/abaca/a.py": "import yaml\nimport abaca.db\nfrom oslo_policy import policy\n",
+            "pyproject.toml": "[project]\ndependencies=['PyYAML>=6']\noptional-dependencies={x=['oslo.policy[a]>4']}\n",
+        },
+    ),
     house_rules.every_command_is_documented: (
         [
             {"Makefile": "a:\n\ttrue\n"},
