@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The capabilities that only some back ends have; those of every day are in contract.py, and its rules hold here too.
 
-Each class is one promise. Long work is cut into a start, a look that says how far it is, and an end, so that a worker may
-die between any two of them.
+Each class is one promise. Long work is cut into a start, a look that says how far it is, and an end, so that a worker
+may die between any two of them.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from abaca.drivers.contract import AccessRule, Export, ShareInstance, ShareServe
 ReplicaState = Literal["active", "in_sync", "out_of_sync", "error"]
 
 
-class Replica(Value):
+class Replica(Value, frozen=True, kw_only=True):
     """One copy among the replicas of a share, with its state as last seen."""
 
     instance: ShareInstance
     state: ReplicaState | None = None
 
 
-class ReplicaOutcome(Value):
+class ReplicaOutcome(Value, frozen=True, kw_only=True):
     """What became of a replica; `exports` None means unchanged."""
 
     state: ReplicaState
@@ -75,7 +75,7 @@ class SnapshotsReplicas(abc.ABC):
         """Bring the active replica back to it; the others follow by themselves. Raises `Gone`, `Busy`."""
 
 
-class ShareGroup(Value):
+class ShareGroup(Value, frozen=True, kw_only=True):
     """Shares of one back end that are kept together."""
 
     id: str
@@ -84,7 +84,7 @@ class ShareGroup(Value):
     server: ShareServer | None = None
 
 
-class GroupSnapshot(Value):
+class GroupSnapshot(Value, frozen=True, kw_only=True):
     """Snapshots of all shares of a group, of one moment."""
 
     id: str
@@ -121,10 +121,13 @@ class SnapshotsGroups(abc.ABC):
     def create_group_from_snapshot(
         self, group: ShareGroup, group_snapshot: GroupSnapshot, sources: Mapping[str, str]
     ) -> dict[str, list[Export]]:
-        """Make the group with its instances; `sources` maps an instance's id to its snapshot's. Raises `Gone`, `Full`."""
+        """Make the group with its instances; `sources` maps an instance's id to its snapshot's.
+
+        Raises `Gone`, `Full`.
+        """
 
 
-class Managed(Value):
+class Managed(Value, frozen=True, kw_only=True):
     """What was found where a share is taken over."""
 
     size_gib: int
@@ -136,7 +139,10 @@ class Manages(abc.ABC):
 
     @abc.abstractmethod
     def manage(self, instance: ShareInstance, options: Mapping[str, str]) -> Managed:
-        """Take over what `instance.exports` names. Raises `Gone` when nothing is there, `Refused` when it does not fit."""
+        """Take over what `instance.exports` names.
+
+        Raises `Gone` when nothing is there, `Refused` when it does not fit.
+        """
 
     @abc.abstractmethod
     def unmanage(self, instance: ShareInstance) -> None:
@@ -155,7 +161,7 @@ class ManagesSnapshots(abc.ABC):
         """Forget it; it stays on the back end."""
 
 
-class MigrationFit(Value):
+class MigrationFit(Value, frozen=True, kw_only=True):
     """Whether a move is possible, and what users keep while it runs."""
 
     compatible: bool = False
@@ -165,7 +171,7 @@ class MigrationFit(Value):
     nondisruptive: bool = False
 
 
-class MigrationResult(Value):
+class MigrationResult(Value, frozen=True, kw_only=True):
     """Where things are after a move; provider locations by snapshot id."""
 
     exports: Sequence[Export]
@@ -198,7 +204,7 @@ class Migrates(abc.ABC):
         """Undo the copy; the source never stopped. Nothing to cancel is success."""
 
 
-class Allocation(Value):
+class Allocation(Value, frozen=True, kw_only=True):
     """One address that a share server gets."""
 
     id: str
@@ -209,7 +215,7 @@ class Allocation(Value):
     mac_address: str | None = None
 
 
-class Subnet(Value):
+class Subnet(Value, frozen=True, kw_only=True):
     """A share network's subnet as a server sees it, with the server's own addresses on it."""
 
     id: str
@@ -224,7 +230,7 @@ class Subnet(Value):
     metadata: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
-class SecurityService(Value):
+class SecurityService(Value, frozen=True, kw_only=True):
     """A directory or authentication service of the user's network."""
 
     id: str
@@ -237,7 +243,7 @@ class SecurityService(Value):
     ou: str | None = None
 
 
-class ServerSetup(Value):
+class ServerSetup(Value, frozen=True, kw_only=True):
     """All that a share server is made of."""
 
     id: str
@@ -278,7 +284,7 @@ class ManagesServers(abc.ABC):
         """Forget it; it stays on the back end."""
 
 
-class ServerNetworkOutcome(Value):
+class ServerNetworkOutcome(Value, frozen=True, kw_only=True):
     """What a server became by a new subnet: its details, and where each of its instances is mounted from now."""
 
     details: Mapping[str, str]
@@ -351,7 +357,7 @@ class MigratesServers(abc.ABC):
         """Undo the copy; the source never stopped. Nothing to cancel is success."""
 
 
-class Backup(Value):
+class Backup(Value, frozen=True, kw_only=True):
     """A copy of a share's content outside of its pool."""
 
     id: str
@@ -384,7 +390,7 @@ class BacksUp(abc.ABC):
         """Percent done. Raises `Gone`, `Unreachable`."""
 
 
-class Usage(Value):
+class Usage(Value, frozen=True, kw_only=True):
     """What a share really takes, in GiB, and when that was seen."""
 
     used_gib: float

@@ -2,9 +2,9 @@
 """What a storage driver promises, and what it may count on.
 
 Arguments and results are frozen values. A driver never sees the database. Every call is idempotent and may be repeated
-after a crash at any point inside it: "already so" is success, absent on delete is success. A call works on one thing at a
-time; calls for different instances run at the same time in different threads. A driver raises only the five errors below;
-`Busy` and `Unreachable` are retried by the caller with growing delays, the others end the operation.
+after a crash at any point inside it: "already so" is success, absent on delete is success. A call works on one thing at
+a time; calls for different instances run at the same time in different threads. A driver raises only the five errors
+below; `Busy` and `Unreachable` are retried by the caller with growing delays, the others end the operation.
 
 What a class inherits from the capability classes is what the scheduler and the API announce; a class that claims a
 capability without implementing it cannot be constructed.
@@ -59,7 +59,7 @@ class Value(msgspec.Struct, frozen=True, kw_only=True):
     """A frozen value passed over the contract."""
 
 
-class Export(Value):
+class Export(Value, frozen=True, kw_only=True):
     """A place where a share can be mounted from: `path` as clients write it, e.g. `10.0.0.5:/shares/x`."""
 
     path: str
@@ -67,14 +67,14 @@ class Export(Value):
     preferred: bool = False
 
 
-class ShareServer(Value):
+class ShareServer(Value, frozen=True, kw_only=True):
     """Who serves an instance when the driver handles share servers; `details` is what set-up returned."""
 
     id: str
     details: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
-class ShareInstance(Value):
+class ShareInstance(Value, frozen=True, kw_only=True):
     """One copy of a share on one back end. `id` is what names it there; `pool` is the pool's name alone."""
 
     id: str
@@ -90,7 +90,7 @@ class ShareInstance(Value):
     server: ShareServer | None = None
 
 
-class Snapshot(Value):
+class Snapshot(Value, frozen=True, kw_only=True):
     """A snapshot of `instance`; `id` names it on the back end."""
 
     id: str
@@ -98,7 +98,7 @@ class Snapshot(Value):
     provider_location: str | None = None
 
 
-class AccessRule(Value):
+class AccessRule(Value, frozen=True, kw_only=True):
     """Who may reach an instance: `to` is an address or network, a user, a certificate's common name, a cephx id."""
 
     id: str
@@ -107,7 +107,7 @@ class AccessRule(Value):
     level: AccessLevel = "rw"
 
 
-class AccessOutcome(Value):
+class AccessOutcome(Value, frozen=True, kw_only=True):
     """What became of one rule: `state` active or error with the `reason`; `key` where the back end hands out one."""
 
     state: Literal["active", "error"] = "active"
@@ -115,7 +115,7 @@ class AccessOutcome(Value):
     reason: str | None = None
 
 
-class PoolStats(Value):
+class PoolStats(Value, frozen=True, kw_only=True):
     """A pool as the back end sees it now; sizes in GiB, None when the back end cannot tell.
 
     `capabilities` holds what scheduling compares beyond what the driver's base classes already announce.
@@ -128,7 +128,7 @@ class PoolStats(Value):
     capabilities: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
 
-class Backend(Value):
+class Backend(Value, frozen=True, kw_only=True):
     """The settings every back end has, whatever its driver. `name` is its section, `host` is `host@backend`.
 
     `state_dir` is the service's; `directory` is the part of it that belongs to this back end alone.
@@ -138,6 +138,11 @@ class Backend(Value):
     host: str
     share_backend_name: str
     state_dir: Path
+
+    @property
+    def directory(self) -> Path:
+        return self.state_dir / "backends" / self.name
+
     availability_zone: str = "nova"
     driver_handles_share_servers: bool = False
     reserved_percentage: int = 0
@@ -146,7 +151,7 @@ class Backend(Value):
     max_over_subscription_ratio: float = 20.0
 
 
-class EnsureOutcome(Value):
+class EnsureOutcome(Value, frozen=True, kw_only=True):
     """What ensuring found for one instance; None means unchanged."""
 
     exports: Sequence[Export] | None = None
@@ -201,8 +206,8 @@ class Driver(abc.ABC):
     def set_access(self, instance: ShareInstance, rules: Sequence[AccessRule]) -> dict[str, AccessOutcome]:
         """Make `rules` the whole set of who may reach the instance; mounted clients see it at once.
 
-        A rule left out of the answer is active. A rule of a type the back end cannot honour is answered `error`; it does
-        not fail the others. Raises `Gone`, `Busy`, `Unreachable`.
+        A rule left out of the answer is active. A rule of a type the back end cannot honour is answered `error`; it
+        does not fail the others. Raises `Gone`, `Busy`, `Unreachable`.
         """
 
     def backend_info(self) -> dict[str, str]:

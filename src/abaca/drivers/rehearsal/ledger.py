@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a dummy back end holds, in one SQLite file that any number of worker processes and threads may share.
+
+A change is one transaction, so a process killed inside a call leaves either all of it or nothing. Nothing is synced to
+disk: what is rehearsed here need not survive a power cut.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from abaca.drivers import contract
+
+Entry = dict[str, Any]
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS held (kind TEXT, id TEXT, value BLOB, PRIMARY KEY (kind, id)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS pools (name TEXT PRIMARY KEY, allocated_gib INTEGER NOT NULL) WITHOUT ROWID;
+"""
+
+
+class Ledger:
+    """Entries by kind and id, and per pool the sum of what was claimed."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._db: sqlite3.Connection | None = None
+
+    def open(self) -> None:
+        """Raises `contract.Unreachable` when the file cannot be opened."""
+        with self._lock:
+            if self._db is not None:
+                return
+            try:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                db = sqlite3.connect(self._path, timeout=10, isolation_level=None, check_same_thread=False)
+                db.execute("PRAGMA journal_mode=WAL")
+                db.execute("PRAGMA synchronous=OFF")
+                db.executescript(_SCHEMA)
+            except (OSError, sqlite3.Error) as error:
+                raise contract.Unreachable(reason=f"{self._path}: {error}") from error
+            self._db = db
+
+    def close(self) -> None:
+        with self._lock:
+            if self._db is not None:
+                self._db.close()
+                self._db = None
+
+    @contextlib.contextmanager
+    def change(self) -> Iterator[Books]:
+        """One transaction, undone by an exception. Raises `contract.Unreachable` when closed or locked too long."""
+        with self._lock:
+            if self._db is None:
+                raise contract.Unreachable(reason="it is not started")
+            try:
+                self._db.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as error:
+                raise contract.Unreachable(reason=str(error)) from error
+            try:
+                yield Books(self._db)
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+
+
+class Books:
+    """The ledger inside one transaction."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+
+    def get(self, kind: str, id: str) -> Entry | None:
+        row = self._db.execute("SELECT value FROM held WHERE kind = ? AND id = ?", (kind, id)).fetchone()
+        return None if row is None else msgspec.json.decode(row[0], type=Entry)
+
+    def need(self, kind: str, id: str) -> Entry:
+        """Raises `contract.Gone` when there is no such entry."""
+        entry = self.get(kind, id)
+        if entry is None:
+            raise contract.Gone(reason=f"no {kind} {id}")
+        return entry
+
+    def put(self, kind: str, id: str, entry: Entry) -> None:
+        self._db.execute(
+            "INSERT INTO held VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET value = excluded.value",
+            (kind, id, msgspec.json.encode(entry)),
+        )
+
+    def drop(self, kind: str, id: str) -> None:
+        self._db.execute("DELETE FROM held WHERE kind = ? AND id = ?", (kind, id))
+
+    def all(self, kind: str) -> dict[str, Entry]:
+        rows = self._db.execute("SELECT id, value FROM held WHERE kind = ? ORDER BY id", (kind,))
+        return {id: msgspec.json.decode(value, type=Entry) for id, value in rows}
+
+    def kinds(self) -> list[str]:
+        return [kind for (kind,) in self._db.execute("SELECT DISTINCT kind FROM held ORDER BY kind")]
+
+    def allocated_gib(self, pool: str) -> int:
+        row = self._db.execute("SELECT allocated_gib FROM pools WHERE name = ?", (pool,)).fetchone()
+        return 0 if row is None else int(row[0])
+
+    def claim(self, pool: str, gib: int) -> None:
+        """Count `gib` more (or fewer) as claimed in the pool."""
+        self._db.execute(
+            "INSERT INTO pools VALUES (?, ?)"
+            " ON CONFLICT DO UPDATE SET allocated_gib = allocated_gib + excluded.allocated_gib",
+            (pool, gib),
+        )

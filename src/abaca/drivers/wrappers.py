@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is the same for every driver - retrying, measuring, logging, bounding - written once, around any of them.
+
+`wrap(driver, ...)` has the driver's interface and its capabilities: isinstance against every class that it inherits
+still holds, and what it does not promise still is not there. An `Around` gets the method's name and the call, and
+decides how and when the call is made; the first one given is the outermost.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from abaca.drivers import contract, interfaces
+
+log = logging.getLogger(__name__)
+
+Call = Callable[[], Any]
+Around = Callable[[str, Call], Any]
+
+
+def wrap(driver: contract.Driver, *arounds: Around) -> contract.Driver:
+    """The driver with `arounds` about each of its methods."""
+    cls = type(driver)
+    promises = interfaces.of(cls)
+    body: dict[str, Any] = {name: _forward(name) for name in interfaces.methods(cls)}
+    for promise in promises:
+        for name in vars(promise).get("__annotations__", {}):
+            if hasattr(driver, name):
+                body.setdefault(name, getattr(driver, name))
+    body |= {"__module__": __name__, "Options": cls.Options, "__doc__": cls.__doc__}
+    wrapped = type(f"Wrapped{cls.__name__}", (Wrapped, *promises), body)
+    result = wrapped(driver, arounds)
+    return result if isinstance(result, contract.Driver) else driver
+
+
+class Wrapped:
+    """A driver inside arounds; what is no promise (a driver's own extras) is reached without them."""
+
+    # Named here so that a class made by `wrap` never shadows a driver's attribute by accident.
+    inner: contract.Driver
+    arounds: tuple[Around, ...]
+    _own: ClassVar[frozenset[str]] = frozenset({"inner", "arounds"})
+
+    def __init__(self, inner: contract.Driver, arounds: tuple[Around, ...]) -> None:
+        self.inner = inner
+        self.arounds = arounds
+        self.backend = inner.backend
+        self.options = inner.options
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+
+def _forward(name: str) -> Callable[..., Any]:
+    def method(self: Wrapped, *args: Any, **kwargs: Any) -> Any:
+        target = getattr(self.inner, name)
+
+        def call() -> Any:
+            return target(*args, **kwargs)
+
+        for around in reversed(self.arounds):
+            call = _bind(around, name, call)
+        return call()
+
+    method.__name__ = name
+    return method
+
+
+def _bind(around: Around, name: str, call: Call) -> Call:
+    return lambda: around(name, call)
+
+
+def retrying(
+    attempts: int = 4,
+    first_delay_s: float = 0.1,
+    most_delay_s: float = 2.0,
+    sleep: Callable[[float], object] = time.sleep,
+) -> Around:
+    """Tries `Busy` and `Unreachable` again, `attempts` times in all, with doubling delays and some jitter.
+
+    Starting, stopping and looking at pools are left to who called, who does them again anyway.
+    """
+
+    def around(name: str, call: Call) -> Any:
+        if name in interfaces.LIFECYCLE:
+            return call()
+        delay_s = first_delay_s
+        for left in range(attempts - 1, -1, -1):
+            try:
+                return call()
+            except (contract.Busy, contract.Unreachable):
+                if not left:
+                    raise
+            sleep(min(delay_s, most_delay_s) * random.uniform(0.75, 1.0))
+            delay_s *= 2
+        raise AssertionError("attempts must be at least 1")
+
+    return around
+
+
+def measuring(
+    seen: Callable[[str, float, BaseException | None], object], clock: Callable[[], float] = time.perf_counter
+) -> Around:
+    """Tells `seen` of each call: the method, how many seconds it took, and what it raised."""
+
+    def around(name: str, call: Call) -> Any:
+        started = clock()
+        try:
+            result = call()
+        except BaseException as error:
+            seen(name, clock() - started, error)
+            raise
+        seen(name, clock() - started, None)
+        return result
+
+    return around
+
+
+def logging_slow(backend: str, threshold_s: float = 5.0) -> Around:
+    """Logs calls that took longer than `threshold_s`."""
+
+    def seen(name: str, took_s: float, error: BaseException | None) -> None:
+        if took_s > threshold_s:
+            end = f"raised {type(error).__name__}" if error else "returned"
+            log.warning("backend=%s %s took %.1f s and %s", backend, name, took_s, end)
+
+    return measuring(seen)
+
+
+def bounding(most: int) -> Around:
+    """At most so many calls at a time; the others wait. Starting, stopping and looking at pools never wait."""
+    places = threading.BoundedSemaphore(most)
+
+    def around(name: str, call: Call) -> Any:
+        if name in interfaces.LIFECYCLE:
+            return call()
+        with places:
+            return call()
+
+    return around
