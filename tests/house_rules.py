@@ -189,11 +189,11 @@ def private_names_stay_in_their_module(root: Path) -> list[str]:
     """
     found = []
     for name, tree in python(root, "src", "lab"):
-        taken_in = (node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom))
-        modules = {alias.asname or alias.name for node in taken_in for alias in node.names}
-        modules -= {"os", "sys"}  # os._exit and sys._getframe are public in all but name.
+        imported = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
+        ours = [node for node in imported if (node.module or "").partition(".")[0] in {"abaca", "lab"}]
+        modules = {alias.asname or alias.name for node in ours for alias in node.names}
         for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom):
+            if node in ours:
                 taken = [alias.name for alias in node.names]
             else:
                 taken = [node.attr] if isinstance(node, ast.Attribute) and dotted(node.value) in modules else []
