@@ -1,0 +1,454 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The way of a request through the API: `STEPS`, in that order, each a function of the call.
+
+`make_app` gives the WSGI application. A step that returns True has answered; an error raised anywhere becomes a fault.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import falcon
+import msgspec
+
+from abaca import errors
+from abaca.api import auth, bodies, faults, paging, routing, versions, wire
+from abaca.db.engine import Database
+from abaca.db.lists import Page
+from abaca.domain.callers import Caller
+from abaca.policy import Rule
+from abaca.policy.decisions import Policy
+from abaca.settings import Settings
+
+JSON = "application/json"
+_ENCODER = msgspec.json.Encoder()
+_REQUEST_ID = re.compile(r"req-[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
+# Tab, line feed and carriage return are text; what a database or a terminal could stumble over is not.
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What all requests share. `extras` is what app.py hands to handlers beyond that."""
+
+    settings: Settings
+    db: Database
+    table: routing.Table
+    policy: Policy
+    strategy: auth.Strategy
+    project_id: re.Pattern[str]
+    extras: Mapping[str, Any]
+
+
+class Call:
+    """One request, as its handler sees it."""
+
+    __slots__ = (
+        "_answer",
+        "_asked",
+        "_base",
+        "_sent",
+        "arguments",
+        "caller",
+        "experimental",
+        "notes",
+        "page",
+        "parts",
+        "path",
+        "plan",
+        "project_in_url",
+        "query",
+        "request",
+        "request_id",
+        "response",
+        "route",
+        "status",
+        "version",
+    )
+
+    def __init__(self, parts: Parts, request: falcon.Request, response: falcon.Response) -> None:
+        self.parts = parts
+        self.request = request
+        self.response = response
+        self.request_id = ""
+        self.path: str = request.path
+        self.project_in_url: str | None = None
+        self.version = 0
+        self.experimental = False
+        self.query: Mapping[str, str] = {}
+        self.caller: Caller
+        self.route: routing.Route
+        self.plan: routing.Plan
+        self.arguments: dict[str, Any]
+        self.page: Page
+        self.status = 200
+        # what a handler leaves for the computed fields of its view
+        self.notes: dict[str, Any] = {}
+        self._base: str | None = None
+        self._sent: Any = None
+        self._asked: routing.Entry
+        self._answer: Any = None
+
+    @property
+    def db(self) -> Database:
+        """The database."""
+        return self.parts.db
+
+    @property
+    def settings(self) -> Settings:
+        """The settings."""
+        return self.parts.settings
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What the route's view needs of a row at this version for this caller; return rows in this order."""
+        return self.plan.columns
+
+    @property
+    def base(self) -> str:
+        """Where links start: the address of the API, with the project when the request's own path had it."""
+        if self._base is None:
+            self._base = f"{self.root}/v2" + (f"/{self.project_in_url}" if self.project_in_url else "")
+        return self._base
+
+    @property
+    def root(self) -> str:
+        """The address of the service, without a path."""
+        configured = self.settings.osapi_share_base_url
+        if configured:
+            return configured.rstrip("/")
+        request = self.request
+        if self.settings.oslo_middleware.enable_proxy_headers_parsing:
+            return f"{request.forwarded_scheme}://{request.forwarded_host}"
+        return f"{request.scheme}://{request.netloc}"
+
+    def links(self, collection: str, thing_id: str) -> list[wire.Link]:
+        """The two links that a thing carries."""
+        project = f"/{self.project_in_url}" if self.project_in_url else ""
+        return [
+            wire.Link("self", f"{self.base}/{collection}/{thing_id}"),
+            wire.Link("bookmark", f"{self.root}{project}/{collection}/{thing_id}"),
+        ]
+
+    def has(self, feature: wire.Feature) -> bool:
+        """Whether the asked version behaves so already."""
+        return self.version >= wire.minor(feature.since)
+
+    def allows(self, rule: Rule, *, project_id: str | None = None, user_id: str | None = None) -> bool:
+        """Whether the caller may do this to a thing of that project and user; by default the caller's own."""
+        return self.parts.policy.allows(rule.name, self.caller, project_id=project_id, user_id=user_id)
+
+    def require(self, rule: Rule, *, project_id: str | None = None, user_id: str | None = None) -> None:
+        """Raises Forbidden unless the caller may."""
+        if not self.allows(rule, project_id=project_id, user_id=user_id):
+            raise errors.Forbidden(f"Your roles do not allow {rule.name}.")
+
+    @property
+    def wants_count(self) -> bool:
+        """Whether the answer shall say how many there are in all. Raises Invalid."""
+        view = self.route.view
+        counted = isinstance(view, wire.Many) and view.counted is not None and self.version >= wire.minor(view.counted)
+        return counted and paging.wants_count(self.query)
+
+    def shape(self, view: type[wire.View]) -> wire.Shape:
+        """A view that stands inside the route's own: its columns and `show(call, row)` for this version and caller."""
+        return wire.shape(view, self.version, is_admin=self.caller.is_admin)
+
+    def visible(self, project_id: str, what: str, thing_id: str) -> None:
+        """Raises NotFound when the thing's project is one in which the caller may not use this route."""
+        if project_id != self.caller.project_id and not self.allows(self.route.policy, project_id=project_id):
+            raise errors.NotFound(resource=what, id=thing_id)
+
+    def project_filter(self, all_projects: Rule) -> dict[str, str]:
+        """The condition on `project_id` for a list: none when all are asked for and allowed, else the caller's."""
+        said = self.query.get("all_tenants", self.query.get("all_projects"))
+        wanted = said is not None and said.lower() not in paging.FALSE
+        return {} if wanted and self.allows(all_projects) else {"project_id": self.caller.project_id}
+
+
+Step = Callable[[Call], bool | None]
+
+
+def name_request(call: Call) -> None:
+    """Every answer carries an id under which the logs speak of it."""
+    call.request_id = f"req-{uuid.uuid4()}"
+    call.response.set_header("x-openstack-request-id", call.request_id)
+
+
+def answer_public(call: Call) -> bool:
+    """The version document and the health of the service need no token."""
+    if call.path == "/":
+        return _finish(call, "300 Multiple Choices", versions.document(call.root))
+    if call.path == "/healthcheck":
+        return _finish(call, "200 OK", {"detailed": False, "reasons": ["OK"]})
+    return False
+
+
+def refuse_control_characters(call: Call) -> None:
+    """No handler and no database ever sees them."""
+    request = call.request
+    if not call.path.isprintable() and _CONTROL.search(call.path):
+        raise errors.Invalid("The address must not hold control characters.")
+    if request.query_string:
+        call.query = {key: value[-1] if isinstance(value, list) else value for key, value in request.params.items()}
+        if "%" in request.query_string and any(_CONTROL.search(text) for pair in call.query.items() for text in pair):
+            raise errors.Invalid("The query must not hold control characters.")
+
+
+def authenticate(call: Call) -> None:
+    """From here on it is known who asks."""
+    environ = call.request.env
+    parts = call.parts
+    who = parts.strategy.identify(environ)
+    said = environ.get("HTTP_X_OPENSTACK_REQUEST_ID")
+    call.caller = Caller(
+        who.user_id,
+        who.project_id,
+        who.roles,
+        parts.policy.is_admin(who),
+        call.request_id,
+        said if said and _REQUEST_ID.fullmatch(said) else None,
+        who.system_scope,
+    )
+
+
+def find_route(call: Call) -> bool:
+    """Strip the version and the project from the path and look up the rest."""
+    path = call.path
+    if path in ("/v2", "/v2/"):
+        return _announce_versions(call)
+    if not path.startswith("/v2/"):
+        raise faults.NoSuchRoute(faults.NoSuchRoute.__doc__)
+    parts = call.parts
+    rest = path[3:].removesuffix(".json")
+    first, slash, following = rest[1:].partition("/")
+    if first not in parts.table.collections and slash and parts.project_id.fullmatch(first):
+        call.project_in_url = first
+        rest = "/" + following
+    found = parts.table.find(rest)
+    if found is None or not (call.request.method in found[0].methods or _is_action(call, found[0])):
+        raise faults.NoSuchRoute(faults.NoSuchRoute.__doc__)
+    call.path = rest
+    call._asked, call.arguments = found
+    return False
+
+
+def negotiate_version(call: Call) -> None:
+    """Which microversion is asked for, and that it was understood."""
+    environ = call.request.env
+    response = call.response
+    response.set_header("x-compute-request-id", call.request_id)
+    asked = environ.get("HTTP_X_OPENSTACK_MANILA_API_VERSION")
+    try:
+        call.version = versions.negotiate(asked)
+    except errors.NotAcceptable:
+        _echo(response, str(asked))
+        raise
+    _echo(response, asked or f"2.{versions.MINIMUM}")
+    said = environ.get("HTTP_X_OPENSTACK_MANILA_API_EXPERIMENTAL")
+    if said is not None and said.strip().lower() in paging.TRUE:
+        call.experimental = True
+        response.set_header(versions.EXPERIMENTAL_HEADER, "True")
+
+
+def check_project(call: Call) -> None:
+    """The project in the path, if any, is the caller's."""
+    if call.project_in_url is not None and call.project_in_url != call.caller.project_id:
+        raise errors.Invalid("The address names another project than the one that you are known in.")
+
+
+def choose_route(call: Call) -> None:
+    """Among the routes of the path, the one for the method or the action, at this version."""
+    entry = call._asked
+    if call.request.method == "POST" and entry.actions:
+        action, call._sent = _read_action(call)
+        among = entry.actions.get(action)
+        if among is None:
+            raise errors.Invalid(f"There is no such action: {action[:64]}")
+    else:
+        among = entry.methods[call.request.method]
+    for route in among:
+        if route.serves(call.version, experimental=call.experimental):
+            call.route = route
+            call.status = route.status
+            call.plan = routing.plan(route, call.version, call.caller.is_admin)
+            return
+    raise faults.NoSuchMethod(faults.NoSuchMethod.__doc__)
+
+
+def authorize(call: Call) -> None:
+    """The route's policy, asked for the caller's own project; handlers ask again for things of others."""
+    if not call.parts.policy.allows(call.route.policy.name, call.caller):
+        raise errors.Forbidden
+
+
+def parse(call: Call) -> None:
+    """Filters, page and body, as the asked version knows them."""
+    route, arguments = call.route, call.arguments
+    is_admin = call.caller.is_admin
+    if isinstance(route.view, wire.Many):
+        call.page = paging.read(call.query, call.settings.osapi_max_limit)
+    if route.filters is not None:
+        arguments["filters"] = bodies.read_filters(route.filters, call.version, call.query, is_admin=is_admin)
+    if route.body is None:
+        return
+    sent = call._sent if route.action else _entity(route.body, _read_json(call))
+    arguments["body"] = bodies.read_body(route.body, call.version, sent, is_admin=is_admin)
+
+
+def handle(call: Call) -> None:
+    """The resource's own code."""
+    call._answer = call.route.handler(call, **call.arguments)
+
+
+def render(call: Call) -> None:
+    """What the handler returned, in the shape of the asked version."""
+    route, result, response = call.route, call._answer, call.response
+    response.status = falcon.code_to_http_status(call.status)
+    view = route.view
+    if view is None:
+        return
+    if isinstance(view, wire.Plain):
+        body = result if view.key is None else {view.key: result}
+    elif isinstance(view, wire.One):
+        body = dict.fromkeys(view.keys, call.plan.show(call, result))
+    else:
+        body = _render_list(call, view, result)
+    response.data = _ENCODER.encode(body)
+
+
+STEPS: tuple[Step, ...] = (
+    name_request,
+    answer_public,
+    refuse_control_characters,
+    authenticate,
+    find_route,
+    negotiate_version,
+    check_project,
+    choose_route,
+    authorize,
+    parse,
+    handle,
+    render,
+)
+
+
+def make_app(
+    settings: Settings, db: Database, resources: Iterable[routing.Resource], **extras: Any
+) -> falcon.App[Any, Any]:
+    """The WSGI application that serves `resources`. Raises ConfigError for settings that cannot work."""
+    table = routing.Table(resources)
+    policy = Policy(table.rules, settings.policy_file)
+    parts = Parts(settings, db, table, policy, auth.strategy(settings), re.compile(settings.project_id_regex), extras)
+
+    def serve(req: falcon.Request, resp: falcon.Response, **_: Any) -> None:
+        call = Call(parts, req, resp)
+        resp.content_type = JSON
+        try:
+            for step in STEPS:
+                if step(call):
+                    return
+        except Exception as error:  # noqa: BLE001 (the one place that turns errors into answers)
+            _fail(call, error)
+
+    app: falcon.App[Any, Any] = falcon.App()
+    app.add_sink(serve, "/")
+    return app
+
+
+def _fail(call: Call, error: Exception) -> None:
+    if isinstance(error, errors.Unauthorized):
+        fault = faults.unauthorized(error.message, call.parts.strategy.challenge)
+    else:
+        fault = faults.fault(error, call.request_id)
+    call.response.status = falcon.code_to_http_status(fault.status)
+    call.response.data = fault.body
+    call.response.set_headers(dict(fault.headers))
+
+
+def _finish(call: Call, status: str, body: Any) -> bool:
+    call.response.status = status
+    call.response.data = _ENCODER.encode(body)
+    return True
+
+
+def _announce_versions(call: Call) -> bool:
+    if call.path == "/v2":
+        call.response.set_header("location", f"{call.root}/v2/")
+        return _finish(call, "302 Found", versions.document(call.root))
+    negotiate_version(call)
+    return _finish(call, "200 OK", versions.document(call.root))
+
+
+def _echo(response: falcon.Response, version: str) -> None:
+    response.set_header(versions.VERSION_HEADER, version)
+    response.set_header("vary", "X-OpenStack-Manila-API-Version")
+
+
+def _is_action(call: Call, entry: routing.Entry) -> bool:
+    return bool(entry.actions) and call.request.method == "POST"
+
+
+def _read_json(call: Call) -> Any:
+    """The decoded body; None when there is none or it is not JSON by its own account. Raises Invalid, OverLimit."""
+    request = call.request
+    length = request.content_length
+    if not length or not (request.content_type or "").startswith(JSON):
+        return None
+    if length > call.settings.oslo_middleware.max_request_body_size:
+        raise errors.OverLimit("The body of the request is too large.", code="RequestTooLarge")
+    raw = request.env["wsgi.input"].read(length)
+    try:
+        sent = msgspec.json.decode(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise errors.Invalid("The body of the request is not valid JSON.") from None
+    # Raw control characters are no JSON; only an escape can hide one.
+    if (b"\\u00" in raw or b"\x7f" in raw or b"\\b" in raw or b"\\f" in raw) and _hides_control(sent):
+        raise errors.Invalid("Text must not hold control characters.")
+    return sent
+
+
+def _hides_control(sent: Any) -> bool:
+    if isinstance(sent, str):
+        return _CONTROL.search(sent) is not None
+    if isinstance(sent, dict):
+        return any(_hides_control(key) or _hides_control(value) for key, value in sent.items())
+    return isinstance(sent, list) and any(_hides_control(item) for item in sent)
+
+
+def _read_action(call: Call) -> tuple[str, Any]:
+    sent = _read_json(call)
+    if not isinstance(sent, dict) or len(sent) != 1:
+        raise errors.Invalid('The body must hold one action, such as {"extend": {"new_size": 2}}.')
+    return next(iter(sent.items()))
+
+
+def _entity(body: type[bodies.Body], sent: Any) -> Any:
+    """What stands under the body's key."""
+    if not body.KEYS:
+        return sent
+    if sent is None:
+        raise errors.Invalid("The request needs a JSON body.")
+    for key in body.KEYS:
+        if isinstance(sent, dict) and isinstance(sent.get(key), dict):
+            return sent[key]
+    raise (errors.Unprocessable if body.MISSING == 422 else errors.Invalid)(
+        f"The body must hold an object under '{body.KEYS[0]}'."
+    )
+
+
+def _render_list(call: Call, view: wire.Many, result: Any) -> dict[str, Any]:
+    listed = result if isinstance(result, paging.Listed) else paging.Listed(result)
+    show = call.plan.show
+    shown = [show(call, row) for row in listed.rows]
+    body: dict[str, Any] = dict.fromkeys(view.keys, shown)
+    if listed.count is not None:
+        body["count"] = listed.count
+    if view.links and shown and "limit" in call.query and len(shown) == call.page.limit:
+        url = f"{call.base}{call.path}"
+        body[view.links] = paging.next_link(url, call.query, call.page, shown[-1].id)
+    return body

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""oslo.policy with a memory: a decision depends on few facts, and the same few facts come again and again.
+
+What a rule looks at is read from its parsed form: the caller's roles always, and for each `kind:match` check whether
+the caller's `kind` equals what `match` says about the target. Those booleans and the roles are the key of the memory. A
+rule that looks at anything else (a remote service, say) is asked anew each time.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from oslo_config import cfg
+from oslo_policy import policy as oslo
+
+from abaca import errors
+from abaca.domain.callers import Caller, Identity
+from abaca.policy import BASE_RULES, CONTEXT_IS_ADMIN, Rule
+
+LOG = logging.getLogger(__name__)
+LOOK_AT_FILE_S = 1.0
+REMEMBERED = 10_000
+
+Fact = Callable[[Mapping[str, Any], Mapping[str, Any]], bool]
+
+
+class Policy:
+    """All rules, and the answer to `allows`."""
+
+    def __init__(
+        self, rules: Iterable[Rule], policy_file: Path | None = None, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Raises ConfigError when the operator's file cannot be used or two routes give one rule different defaults."""
+        self._file = policy_file
+        self._clock = clock
+        self._defaults = _unique((*BASE_RULES, *rules))
+        self._lock = threading.Lock()
+        self._remembered: dict[tuple[Any, ...], bool] = {}
+        self._facts: dict[str, tuple[Fact, ...] | None] = {}
+        self._stamp: float | None = None
+        self._next_look = 0.0
+        self._enforcer = self._load()
+
+    @property
+    def rules(self) -> Mapping[str, Rule]:
+        """Every rule by name, with its default."""
+        return self._defaults
+
+    def is_admin(self, identity: Identity) -> bool:
+        """Whether the roles make an administrator."""
+        return self._decide(CONTEXT_IS_ADMIN, identity, {})
+
+    def allows(self, rule: str, caller: Caller, *, project_id: str | None = None, user_id: str | None = None) -> bool:
+        """Whether the caller may do this to a thing of `project_id` made by `user_id`; by default the caller's own."""
+        target = {"project_id": project_id or caller.project_id, "user_id": user_id or caller.user_id}
+        return self._decide(rule, caller, target)
+
+    def _decide(self, rule: str, who: Caller | Identity, target: Mapping[str, Any]) -> bool:
+        now = self._clock()
+        if now >= self._next_look:
+            self._look_at_file(now)
+        if rule not in self._facts:
+            self._facts[rule] = _facts(self._enforcer.rules, rule)
+        facts = self._facts[rule]
+        creds = {"user_id": who.user_id, "project_id": who.project_id, "system_scope": who.system_scope}
+        if facts is None:
+            return self._ask(rule, who, creds, target)
+        key = (rule, who.roles, *[fact(creds, target) for fact in facts])
+        answer = self._remembered.get(key)
+        if answer is None:
+            if len(self._remembered) >= REMEMBERED:
+                self._remembered.clear()
+            answer = self._remembered[key] = self._ask(rule, who, creds, target)
+        return answer
+
+    def _ask(self, rule: str, who: Caller | Identity, creds: Mapping[str, Any], target: Mapping[str, Any]) -> bool:
+        return bool(self._enforcer.enforce(rule, dict(target), {**creds, "roles": sorted(who.roles)}))
+
+    def _look_at_file(self, now: float) -> None:
+        with self._lock:
+            self._next_look = now + LOOK_AT_FILE_S
+            if self._modified() == self._stamp:
+                return
+            try:
+                self._enforcer = self._load()
+            except errors.ConfigError as reason:
+                # The rules that were good a second ago go on; the broken file is not tried again until it changes.
+                LOG.error("%s", reason)
+            else:
+                self._facts, self._remembered = {}, {}
+
+    def _modified(self) -> float | None:
+        try:
+            return self._file.stat().st_mtime if self._file else None
+        except FileNotFoundError:
+            return None
+
+    def _load(self) -> oslo.Enforcer:
+        self._stamp = self._modified()
+        conf = cfg.ConfigOpts()
+        conf([], project="abaca", default_config_files=[], default_config_dirs=[])
+        if self._stamp is None:
+            # oslo.policy would look for a file by itself.
+            enforcer = oslo.Enforcer(conf, use_conf=False)
+            defaults = {rule.name: rule.check for rule in self._defaults.values()}
+            enforcer.set_rules(oslo.Rules.from_dict(defaults), use_conf=False)
+            return enforcer
+        enforcer = oslo.Enforcer(conf, policy_file=str(self._file))
+        enforcer.register_defaults([oslo.RuleDefault(rule.name, rule.check) for rule in self._defaults.values()])
+        try:
+            enforcer.load_rules()
+        except Exception as reason:
+            raise errors.ConfigError(
+                problem=f"The policy file {self._file} cannot be used: {reason}", mend="Correct it, or remove it"
+            ) from reason
+        return enforcer
+
+
+def _unique(rules: Iterable[Rule]) -> dict[str, Rule]:
+    found: dict[str, Rule] = {}
+    for rule in rules:
+        if found.setdefault(rule.name, rule).check != rule.check:
+            raise errors.ConfigError(problem=f"Rule {rule.name} has two defaults", mend="Give both routes the same one")
+    return found
+
+
+def _facts(rules: Mapping[str, Any], name: str) -> tuple[Fact, ...] | None:
+    """What the rule looks at besides roles; None when that cannot be told from its form."""
+    found: dict[str, Fact] = {}
+    seen: set[str] = set()
+
+    def walk(check: Any) -> bool:
+        kind = type(check).__name__
+        if kind in ("TrueCheck", "FalseCheck", "RoleCheck"):
+            return kind != "RoleCheck" or "%" not in check.match
+        if kind in ("AndCheck", "OrCheck"):
+            return all(walk(part) for part in check.rules)
+        if kind == "NotCheck":
+            return walk(check.rule)
+        if kind == "RuleCheck":
+            if check.match in seen or check.match not in rules:
+                return True
+            seen.add(check.match)
+            return walk(rules[check.match])
+        if kind == "GenericCheck" and check.kind in ("user_id", "project_id", "system_scope"):
+            found[str(check)] = _equal(check.kind, check.match)
+            return True
+        return False
+
+    known = name in rules and walk(rules[name])
+    return tuple(found.values()) if known else None
+
+
+def _equal(kind: str, match: str) -> Fact:
+    def fact(creds: Mapping[str, Any], target: Mapping[str, Any]) -> bool:
+        try:
+            return str(creds.get(kind)) == match % target
+        except KeyError:
+            return False
+
+    if match == f"%({kind})s":
+        return lambda creds, target: creds[kind] == target.get(kind)
+    return fact
