@@ -56,7 +56,7 @@ docs: environment ## Write the generated reference pages anew
 
 .PHONY: bench
 bench: environment packages ## Run the benchmarks, each against a baseline measured beside it
-	@set -e; for bench in benchmarks/*.py; do echo "$$bench"; $(BIN)/python "$$bench"; done
+	@set -e; for bench in $(wildcard benchmarks/*.py); do echo "$$bench"; $(BIN)/python "$$bench"; done
 
 .PHONY: lock
 lock: environment ## Resolve the dependencies anew into requirements/*.txt (UPGRADE=1: to their newest releases)

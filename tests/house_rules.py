@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The house rules as functions: each takes the root of a tree and gives one line per breach.
+"""The house rules about code, as functions: each takes the root of a tree and gives one line per breach.
 
 A rule's docstring is what the person who broke it reads: the rule, and how to mend it.
 `test_house.py` runs them all over this repository and proves each with a planted breach.
@@ -9,10 +9,8 @@ import ast
 import re
 import subprocess
 import sys
-import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 
 MODULE_LINES = 500
@@ -164,20 +162,6 @@ def modules_are_named_for_what_they_hold(root: Path) -> list[str]:
     names = (path.relative_to(root) for path in files(root, "*.py"))
     return [
         f"{name}: a vague name" for name in names if VAGUE_NAMES & {part.removesuffix(".py") for part in name.parts}
-    ]
-
-
-@rule
-def every_file_names_its_licence(root: Path) -> list[str]:
-    """Every source file begins with `# SPDX-License-Identifier: Apache-2.0`, below `#!` where there is one.
-
-    Mend: put that line at the top.
-    """
-    sources = files(root, "*.py", "*.sh", "Makefile", ".ci/run", "pyproject.toml")
-    return [
-        f"{path.relative_to(root)}: no licence line"
-        for path in sources
-        if "# SPDX-License-Identifier: Apache-2.0" not in path.read_text().splitlines()[:2]
     ]
 
 
@@ -357,112 +341,4 @@ def tests_never_replace_our_code(root: Path) -> list[str]:
         for node in ast.walk(tree):
             if isinstance(node, ast.Attribute) and node.attr == "setattr" and "monkeypatch" in dotted(node.value):
                 found.append(f"{name}:{node.lineno}: replaces an attribute")
-    return found
-
-
-@rule
-def the_lock_names_no_address(root: Path) -> list[str]:
-    """requirements/*.txt pin and hash every package and name no download address; no other lock file exists.
-
-    Mend: `make lock`; delete uv.lock, poetry.lock and their like.
-    """
-    found = [
-        f"{path.relative_to(root)}: a lock with addresses" for path in files(root, "uv.lock", "p*.lock", "pylock*")
-    ]
-    for path in files(root, "requirements/*.txt"):
-        name, text = path.relative_to(root), path.read_text()
-        found += [f"{name}: holds an address" for _ in re.findall(r"://|--(?:extra-)?index-url|--find-links", text)[:1]]
-        pins = re.findall(r"^[a-z0-9][^\n]*(?:\n +--hash[^\n]*)*", text, re.MULTILINE)
-        found += [f"{name}: {pin.split()[0]} has no version or no hash" for pin in pins if not pinned(pin)]
-    return found
-
-
-def pinned(requirement: str) -> bool:
-    """Whether a requirement of a lock names one version and a hash."""
-    return "==" in requirement.split(maxsplit=1)[0] and "--hash=sha256:" in requirement
-
-
-@rule
-def what_is_imported_is_declared(root: Path) -> list[str]:
-    """Every package that src/abaca imports is a dependency or an extra in pyproject.toml.
-
-    Mend: add it with a lower bound, then `make lock`.
-    """
-    project = root / "pyproject.toml"
-    stated = tomllib.loads(project.read_text())["project"] if project.exists() else {}
-    extras = stated.get("optional-dependencies", {}).values()
-    wanted = [*stated.get("dependencies", ()), *(one for extra in extras for one in extra)]
-    declared = {normal(re.split(r"[^\w.-]", one)[0]) for one in wanted}
-    return [
-        f"{name}:{line}: imports {module}"
-        for name, tree in python(root, "src/abaca")
-        for line, module in imports(tree)
-        if not is_within(module, {"abaca", *sys.stdlib_module_names})
-        and not declared & {normal(owner) for owner in owned().get(module.partition(".")[0], [module])}
-    ]
-
-
-def normal(distribution: str) -> str:
-    """A distribution's name as package indexes compare it."""
-    return re.sub(r"[-_.]+", "-", distribution).lower()
-
-
-@cache
-def owned() -> Mapping[str, list[str]]:
-    """Which distributions bring a top-level module, in this environment."""
-    return metadata.packages_distributions()
-
-
-@rule
-def every_command_is_documented(root: Path) -> list[str]:
-    """Every Makefile target says what it does after `##`, and every `make x` in our documents exists.
-
-    Mend: add `## What the person gets` to the target's line, or correct the document.
-    """
-    text = (root / "Makefile").read_text() if (root / "Makefile").exists() else ""
-    rules = re.findall(r"^([a-z][a-z-]*):(?!=)(.*)$", text, re.MULTILINE)
-    targets = {target for target, _ in rules}
-    found = [f"Makefile: {target} is not documented" for target, rest in rules if "## " not in rest]
-    for path in files(root, "*.md"):
-        for command in re.findall(
-            r"`make ([a-z][a-z-]*)|^ *(?:\$ )?make ([a-z][a-z-]*)", path.read_text(), re.MULTILINE
-        ):
-            named = command[0] or command[1]
-            found += [f"{path.relative_to(root)}: there is no make {named}"] if named not in targets else []
-    return found
-
-
-@rule
-def the_documents_link_to_what_exists(root: Path) -> list[str]:
-    """Every relative link in a document leads to a file.
-
-    Mend: correct the path; it is relative to the document's own folder.
-    """
-    found = []
-    for path in files(root, "*.md"):
-        for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", path.read_text()):
-            if "://" not in target and not target.startswith("mailto:") and not (path.parent / target).exists():
-                found.append(f"{path.relative_to(root)}: {target} does not exist")
-    return found
-
-
-@rule
-def the_repository_names_no_machine(root: Path) -> list[str]:
-    """No file names a folder of the machine it was written on, or the host of a package registry.
-
-    Mend: use a path below the repository, the state folder or a temporary folder; let pip and apt know their hosts.
-    """
-    # In brackets, lest this line be found itself.
-    foreign = re.compile(r"(?<![\w.])/wor[k]/|pypi[.]or[g]|pythonhosted[.]or[g]|deb[.]debian[.]or[g]|/tmp/abac[a]/")
-    found = []
-    for path in files(root, "*"):
-        try:
-            lines = path.read_text().splitlines()
-        except UnicodeDecodeError:
-            continue
-        found += [
-            f"{path.relative_to(root)}:{n}: {line.strip()[:80]}"
-            for n, line in enumerate(lines, 1)
-            if foreign.search(line)
-        ]
     return found

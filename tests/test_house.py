@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import house_rules
+from tests import house_papers, house_rules
 
 ROOT = Path(__file__).resolve().parent.parent
 LICENCE = "# SPDX-License-Identifier: Apache-2.0\n"
@@ -37,7 +37,7 @@ PROOFS = {
         [{"src/abaca/utils.py": ""}, {"src/abaca/common/shares.py": ""}, {"tests/helpers.py": ""}],
         {"src/abaca/db/shares.py": "", "tests/common_names.py": ""},
     ),
-    house_rules.every_file_names_its_licence: (
+    house_papers.every_file_names_its_licence: (
         [{"src/abaca/a.py": "x = 1\n"}, {"lab/a.sh": "#!/bin/sh\n"}],
         {"src/abaca/a.py": LICENCE, "lab/a.sh": "#!/bin/sh\n" + LICENCE},
     ),
@@ -110,7 +110,7 @@ PROOFS = {
         ],
         {"tests/a.py": "def test_x(monkeypatch):\n    monkeypatch.setenv('A', 'b')\n"},
     ),
-    house_rules.the_lock_names_no_address: (
+    house_papers.the_lock_names_no_address: (
         [
             {"requirements/a.txt": f"a @ https://example.org/a.whl{HASH}\n"},
             {"requirements/a.txt": f"--index-url x\na==1 \\\n   {HASH}\n"},
@@ -123,17 +123,29 @@ PROOFS = {
             "requirements/b.txt": f"b[c]==2 \\\n   {HASH}\n",
         },
     ),
-    house_rules.what_is_imported_is_declared: (
+    house_papers.what_is_imported_is_declared: (
         [
             {"src/abaca/a.py": "import yaml\n", "pyproject.toml": "[project]\ndependencies = ['falcon>=4']\n"},
             {"src/abaca/a.py": "def f():\n    from oslo_policy import policy\n"},
+            {"src/abaca/a.py": "import yaml\n", "pyproject.toml": "[dependency-groups]\ntest = ['pyyaml']\n"},
         ],
         {
             "src/abaca/a.py": "import yaml\nimport abaca.db\nfrom oslo_policy import policy\n",
             "pyproject.toml": "[project]\ndependencies=['PyYAML>=6']\noptional-dependencies={x=['oslo.policy[a]>4']}\n",
         },
     ),
-    house_rules.every_command_is_documented: (
+    house_papers.the_lock_holds_what_is_declared: (
+        [
+            {"pyproject.toml": "[project]\ndependencies = ['falcon>=4']\n"},
+            {"pyproject.toml": "[dependency-groups]\ntest = ['pytest']\n", "requirements/dev.txt": "pytest_x==1\n"},
+        ],
+        {
+            "pyproject.toml": "[project]\ndependencies = ['oslo.log']\n[dependency-groups]\nkeystone = ['keystone']\n",
+            "requirements/run.txt": "oslo-log==1 \\\n",
+            "requirements/dev.txt": "oslo-log==1 \\\n",
+        },
+    ),
+    house_papers.every_command_is_documented: (
         [
             {"Makefile": "a:\n\ttrue\n"},
             {"Makefile": "a: b ## Make a\nb:\n"},
@@ -142,11 +154,11 @@ PROOFS = {
         ],
         {"Makefile": "X := 1\nx:=1\n.PHONY: a\na: ## Make a\n", "README.md": "`make a` and `make` make things\n"},
     ),
-    house_rules.the_documents_link_to_what_exists: (
+    house_papers.the_documents_link_to_what_exists: (
         [{"README.md": "[a](docs/a.md)\n"}],
         {"README.md": "[a](docs/a.md#b) [x](https://example.org)\n", "docs/a.md": "[up](../README.md)\n"},
     ),
-    house_rules.the_repository_names_no_machine: (
+    house_papers.the_repository_names_no_machine: (
         [{"docs/a.md": "see /" + "work/main\n"}, {"lab/a.sh": "curl https://" + "pypi" + ".org\n"}],
         {"docs/a.md": "the network/" + "work/x is fine\n"},
     ),
