@@ -17,7 +17,8 @@ import msgspec
 
 import abaca.domain
 import abaca.drivers
-from abaca import errors
+from abaca import errors, policy
+from abaca.api import routes, routing, wire
 from abaca.domain import machine
 from abaca.drivers import contract
 from abaca.settings import reading, tree
@@ -113,6 +114,45 @@ def drivers() -> str:
     return "\n".join(parts)
 
 
+def api_routes() -> str:
+    """Every call of the shared file system API: its versions and the rule that guards it."""
+    parts = [
+        MADE,
+        "# Calls of the shared file system API\n",
+        "Paths are below `/v2`. What each rule allows: [policy](policy.md).\n",
+    ]
+    for resource in routes.RESOURCES:
+        parts += [f"## {resource.name.replace('_', ' ').capitalize()}\n", "| call | versions | rule |", "|---|---|---|"]
+        parts += [f"| `{route.name}` | {versions(route)} | `{route.policy.name}` |" for route in resource.routes]
+        parts.append("")
+    return "\n".join(parts)
+
+
+def versions(route: Any) -> str:
+    """The microversions that serve a route, in words."""
+    text = f"2.{route.since}" + (
+        "" if route.until == route.since else " on" if route.until >= wire.NEVER else f" to 2.{route.until}"
+    )
+    if route.experimental:
+        first, last = route.experimental
+        text += f", experimental from 2.{first} on" if last >= wire.NEVER else f", experimental to 2.{last}"
+    return text
+
+
+def policy_rules() -> str:
+    """Every rule that an operator may change in policy.yaml, with its default."""
+    table = routing.Table(routes.RESOURCES)
+    lines = [
+        MADE,
+        "# Policy\n",
+        "Rules that `policy.yaml` may override, with their defaults; an empty default allows everybody.\n",
+    ]
+    lines += ["| rule | default | |", "|---|---|---|"]
+    rules = {rule.name: rule for rule in (*table.rules, *policy.BASE_RULES)}
+    lines += [f"| `{rule.name}` | `{rule.check}` | {rule.description} |" for _, rule in sorted(rules.items())]
+    return "\n".join(lines).replace("``", "") + "\n"
+
+
 def storage_drivers() -> Iterator[tuple[str, type[contract.Driver]]]:
     """Name and class of each storage driver shipped."""
     for name, module in modules(abaca.drivers):
@@ -147,4 +187,6 @@ PAGES = {
     "docs/reference/states.md": states,
     "docs/reference/errors.md": error_codes,
     "docs/reference/drivers.md": drivers,
+    "docs/reference/routes.md": api_routes,
+    "docs/reference/policy.md": policy_rules,
 }
