@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import uuid
 from collections.abc import Callable, Iterable, Mapping
@@ -47,29 +48,6 @@ class Parts:
 class Call:
     """One request, as its handler sees it."""
 
-    __slots__ = (
-        "_answer",
-        "_asked",
-        "_base",
-        "_sent",
-        "arguments",
-        "caller",
-        "experimental",
-        "notes",
-        "page",
-        "parts",
-        "path",
-        "plan",
-        "project_in_url",
-        "query",
-        "request",
-        "request_id",
-        "response",
-        "route",
-        "status",
-        "version",
-    )
-
     def __init__(self, parts: Parts, request: falcon.Request, response: falcon.Response) -> None:
         self.parts = parts
         self.request = request
@@ -88,7 +66,6 @@ class Call:
         self.status = 200
         # what a handler leaves for the computed fields of its view
         self.notes: dict[str, Any] = {}
-        self._base: str | None = None
         self._sent: Any = None
         self._asked: routing.Entry
         self._answer: Any = None
@@ -108,14 +85,7 @@ class Call:
         """What the route's view needs of a row at this version for this caller; return rows in this order."""
         return self.plan.columns
 
-    @property
-    def base(self) -> str:
-        """Where links start: the address of the API, with the project when the request's own path had it."""
-        if self._base is None:
-            self._base = f"{self.root}/v2" + (f"/{self.project_in_url}" if self.project_in_url else "")
-        return self._base
-
-    @property
+    @functools.cached_property
     def root(self) -> str:
         """The address of the service, without a path."""
         configured = self.settings.osapi_share_base_url
@@ -126,13 +96,23 @@ class Call:
             return f"{request.forwarded_scheme}://{request.forwarded_host}"
         return f"{request.scheme}://{request.netloc}"
 
+    @functools.cached_property
+    def base(self) -> str:
+        """Where links start: the address of the API, with the project when the request's own path had it."""
+        return f"{self.root}/v2{self._project_part}"
+
+    @functools.cached_property
+    def _project_part(self) -> str:
+        return f"/{self.project_in_url}" if self.project_in_url else ""
+
+    @functools.cached_property
+    def _bookmark_base(self) -> str:
+        return self.root + self._project_part
+
     def links(self, collection: str, thing_id: str) -> list[wire.Link]:
         """The two links that a thing carries."""
-        project = f"/{self.project_in_url}" if self.project_in_url else ""
-        return [
-            wire.Link("self", f"{self.base}/{collection}/{thing_id}"),
-            wire.Link("bookmark", f"{self.root}{project}/{collection}/{thing_id}"),
-        ]
+        path = f"/{collection}/{thing_id}"
+        return [wire.Link("self", self.base + path), wire.Link("bookmark", self._bookmark_base + path)]
 
     def has(self, feature: wire.Feature) -> bool:
         """Whether the asked version behaves so already."""

@@ -36,7 +36,7 @@ class Options(TypedDict, total=False):
     at: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Route:
     """One line of the table."""
 
