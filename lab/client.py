@@ -85,7 +85,9 @@ class HostClient:
         log = f"{self.network.bridge}-{self.name}.log"
         self._process = self.network.run.spawn(["unshare", *spaces, "--", "sh", "-c", hold], log=log)
         holder = self._process
-        self._inside = processes.wait_until(lambda: _first_child(holder.pid), timeout_s, f"client {self.name}", holder)
+        self._inside = processes.wait_until(
+            lambda: processes.children(holder.pid), timeout_s, f"client {self.name}", holder
+        )[0]
         processes.wait_until(lambda: _has_own_mnt(self._inside), timeout_s, f"client {self.name}", holder)
         self.network.move_port(self._port, self._inside)
         prefix_v4, prefix_v6 = self.network.network_v4.prefixlen, self.network.network_v6.prefixlen
@@ -148,11 +150,6 @@ class HostClient:
         if self._process is not None:
             self._process.kill()
             self._process = None
-
-
-def _first_child(pid: int) -> int:
-    children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return int(children[0]) if children else 0
 
 
 def _has_own_mnt(pid: int) -> bool:

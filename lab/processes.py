@@ -129,6 +129,14 @@ def parent(pid: int) -> int | None:
     return int(fields[1]) if fields else None
 
 
+def children(pid: int) -> list[int]:
+    """Return the pids of the children of a process, none if it is gone."""
+    try:
+        return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
 def alive(pid: int, since: int | None = None) -> bool:
     """Say whether a process runs; a zombie does not. With `since` (see `started`) a reused pid does not count."""
     fields = _stat(pid)

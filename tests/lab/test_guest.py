@@ -126,6 +126,7 @@ def test_the_hosts_own_kernel_is_used_the_same_way(network: fabric.Fabric) -> No
             machine.run(["sleep", "60"], timeout_s=0.5)
 
 
+@pytest.mark.usefixtures("network")
 def test_a_guest_and_its_network_work_in_a_namespace(run: runs.Run) -> None:
     namespace = f"{run.prefix}-ns"
     processes.command(["ip", "netns", "add", namespace])
