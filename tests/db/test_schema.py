@@ -10,7 +10,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from abaca import errors
-from abaca.db import schema, tables
+from abaca.db import migrations, schema, tables
 from abaca.db.engine import Database
 
 
@@ -40,7 +40,7 @@ def differences(db):
 
 
 def test_the_chain_builds_what_tables_py_says(url, db):
-    assert schema.upgrade(url) == (None, schema.HEAD)
+    assert schema.upgrade(url) == (None, migrations.HEAD)
     assert differences(db) == []
 
 
@@ -53,13 +53,13 @@ def test_creating_at_once_and_the_chain_build_the_same(url, db, tmp_path):
 
 
 def test_the_head_that_code_expects_is_the_last_of_the_chain():
-    assert ScriptDirectory.from_config(schema.alembic_config()).get_current_head() == schema.HEAD
+    assert ScriptDirectory.from_config(schema.alembic_config()).get_current_head() == migrations.HEAD
 
 
 def test_upgrading_again_changes_nothing(url, db):
     schema.upgrade(url)
     before = described(db)
-    assert schema.upgrade(url) == (schema.HEAD, schema.HEAD)
+    assert schema.upgrade(url) == (migrations.HEAD, migrations.HEAD)
     assert described(db) == before
 
 

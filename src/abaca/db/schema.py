@@ -16,6 +16,7 @@ from sqlalchemy import exc
 
 from abaca import errors
 from abaca.db import tables
+from abaca.db.migrations import HEAD
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from abaca.db.engine import Database, Tx
 
 log = logging.getLogger(__name__)
-
-# The last revision in migrations/versions.
-HEAD = "0001"
 
 _UPGRADE_LOCK = 0x0ABACA
 # As Alembic makes it.

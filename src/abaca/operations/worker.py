@@ -11,13 +11,14 @@ from __future__ import annotations
 import concurrent.futures
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 from sqlalchemy import exc
 
-from abaca import errors
+from abaca import errors, logs
 from abaca.db import operations as rows
 from abaca.db.engine import Database
 from abaca.drivers import contract
@@ -81,6 +82,9 @@ class Worker:
         self.listener: Listener = listener or NoListener()
         self.faults: Faults = no_faults
         self.on_started: Callable[[Served], None] = lambda _served: None
+        self.on_stopped: Callable[[], None] = lambda: None
+        # told of every run: the operation's kind, how the run ended, and its seconds
+        self.on_ended: Callable[[str, str, float], None] = lambda _kind, _outcome, _seconds: None
         self.chores: list[Chore] = []
         self._held: dict[str, Op] = {}
         self._stopping = threading.Event()
@@ -97,7 +101,8 @@ class Worker:
         self._until_it_works(self.db.agree_on_time, "the database")
         self.listener.start(self.wake)
         self._thread("leases", self._keep_leases)
-        self._thread("chores", self._do_chores)
+        for chore in self.chores:
+            self._thread(chore.name, self._do, chore)
         for one in self.served.values():
             self._thread(f"start {one.backend.name}", self._start, one)
         while not self._stopping.is_set():
@@ -164,6 +169,10 @@ class Worker:
             self._wake.wait_for(lambda: not self._held, timeout=self.timing.grace_s)
         if self._held:
             log.warning("%d operations are still in a step; they go on at the next start", len(self._held))
+        try:
+            self.on_stopped()
+        except exc.DBAPIError as error:
+            log.warning("the database was not told of the end: %s", str(error).split("\n")[0])
         for one in self.served.values():
             if one.is_started:
                 one.driver.stop()
@@ -246,7 +255,12 @@ class Worker:
             self._pool.submit(self._run, one, op)
 
     def _run(self, one: Served, op: Op) -> None:
+        with logs.bind(request_id=op.request_id or "-"):
+            self._run_bound(one, op)
+
+    def _run_bound(self, one: Served, op: Op) -> None:
         runner = Runner(op, retry=self.timing.retry, stopping=self._stopping.is_set, faults=self.faults)
+        started_s, outcome = time.monotonic(), "interrupted"
         try:
             outcome = runner.run()
             log.debug("op=%s kind=%s resource=%s %s", op.id, op.what.kind, op.resource_id, outcome)
@@ -256,6 +270,7 @@ class Worker:
         except Exception:
             log.exception("op=%s kind=%s stopped by a bug in the journal", op.id, op.what.kind)
         finally:
+            self.on_ended(op.what.kind, outcome, time.monotonic() - started_s)
             if op.waits_s is not None:
                 self._again(one.queue, op.waits_s)
             with self._wake:
@@ -280,21 +295,15 @@ class Worker:
             except Exception:
                 log.exception("the lease keeper stumbled")
 
-    def _do_chores(self) -> None:
-        due = {chore.name: 0.0 for chore in self.chores}
-        clock_s = 0.0
-        while not self._stopping.is_set():
-            for chore in self.chores:
-                if due[chore.name] <= clock_s:
-                    due[chore.name] = clock_s + chore.every_s
-                    try:
-                        chore.do()
-                    except exc.DBAPIError as error:
-                        log.warning("%s waits for the database: %s", chore.name, str(error).split("\n")[0])
-                    except errors.AbacaError as error:
-                        log.warning("%s: %s", chore.name, error.message)
-                    except Exception:
-                        log.exception("%s failed", chore.name)
-            pause_s = max(0.05, min((at - clock_s for at in due.values()), default=1.0))
-            self._stopping.wait(pause_s)
-            clock_s += pause_s
+    def _do(self, chore: Chore) -> None:
+        while True:
+            try:
+                chore.do()
+            except exc.DBAPIError as error:
+                log.warning("%s waits for the database: %s", chore.name, str(error).split("\n")[0])
+            except errors.AbacaError as error:
+                log.warning("%s: %s", chore.name, error.message)
+            except Exception:
+                log.exception("%s failed", chore.name)
+            if self._stopping.wait(chore.every_s):
+                return

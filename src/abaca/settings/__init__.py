@@ -6,7 +6,7 @@ The tree is passed down from `app.py`; nothing else reads configuration files or
 
 from __future__ import annotations
 
-from abaca.settings.reading import Loaded, read, typed_options
+from abaca.settings.reading import Loaded, read
 from abaca.settings.tree import Api, Backend, Database, OsloMiddleware, OsloPolicy, Quota, Settings, Worker
 
 __all__ = [
@@ -20,5 +20,4 @@ __all__ = [
     "Settings",
     "Worker",
     "read",
-    "typed_options",
 ]

@@ -86,15 +86,6 @@ def read(
     return Loaded(settings, {key: value.source for key, value in given.items()})
 
 
-def typed_options(cls: type[T], section: str, raw: Mapping[str, str]) -> T:
-    """`raw` strings as the struct `cls`; `section` is named in errors.
-
-    A driver's options pass through here, so they obey the same rules as the core's. Raises `ConfigError`.
-    """
-    given = {name: _Given(text, "") for name, text in raw.items()}
-    return _struct(cls, section, given, also=_names(tree.Backend))
-
-
 def option_names(cls: type) -> dict[str, msgspec.structs.FieldInfo]:
     """The options of a section by the names they have in files."""
     return {
@@ -242,16 +233,11 @@ def _backend(name: str, given: Mapping[str, _Given] | None, default: tree.Settin
     return _struct(tree.Backend, name, core, internal={"name": name, "options": options})
 
 
-def _names(cls: type) -> list[str]:
-    return list(option_names(cls))
-
-
 def _struct(
     cls: type[T],
     section: str,
     given: Mapping[str, _Given],
     *,
-    also: Iterable[str] = (),
     internal: Mapping[str, Any] | None = None,
 ) -> T:
     known = option_names(cls)
@@ -259,7 +245,7 @@ def _struct(
     for name, value in given.items():
         info = known.get(name)
         if info is None:
-            _refuse_unknown(f"option {name} in [{section}]", value.source, name, [*known, *also])
+            _refuse_unknown(f"option {name} in [{section}]", value.source, name, [*known])
         values[info.name] = _value(info, section, value)
     for name, info in known.items():
         if info.required and info.name not in values:

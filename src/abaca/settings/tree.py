@@ -91,6 +91,11 @@ class Quota(Section, frozen=True):
     backup_gigabytes: Annotated[int, said("GiB of all backups together.", ge=-1)] = 1000
     encryption_keys: Annotated[int, said("Encryption keys in use.", ge=-1)] = 100
 
+    @property
+    def limits(self) -> dict[str, int]:
+        """All of them, by the name of what they limit."""
+        return msgspec.structs.asdict(self)
+
 
 class Api(Section, frozen=True):
     """The API processes."""
@@ -117,6 +122,7 @@ class Worker(Section, frozen=True):
         float, said("Seconds between looks at the journal when nothing announces work; wake-ups come at once.", ge=0.05)
     ] = 5
     stop_s: Annotated[float, said("Seconds that running steps are given to end when the worker is stopped.", ge=0)] = 10
+    keep_operations_s: Annotated[float, said("Seconds that the history of ended operations is kept.", ge=60)] = 604800
     metrics_listen: Annotated[str, said("Address of the worker's own `/metrics`.")] = "127.0.0.1"
     metrics_port: Annotated[AnyPort | None, said("Port of the worker's own `/metrics`. Unset: none is served.")] = None
 

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From settings to running parts: the only module that knows all of them.
+
+Each function imports what it needs when it is called, because start time and memory are promises: an API process never
+loads drivers, and a worker never loads the web framework or policies.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from abaca import errors, logs
+
+if TYPE_CHECKING:
+    from abaca.db.engine import Database
+    from abaca.drivers.contract import Driver
+    from abaca.metrics import Metrics
+    from abaca.operations.wakeup import Listener
+    from abaca.operations.worker import Worker
+    from abaca.settings import Backend, Settings
+
+WsgiApplication = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+
+SYSTEM_CONFIG = Path("/etc/abaca/abaca.conf")
+
+
+def check(settings: Settings) -> None:
+    """Raises `ConfigError` for settings that are each right and together wrong."""
+    if settings.auth_strategy == "none" and not _is_loopback(settings.osapi_share_listen):
+        raise errors.ConfigError(
+            problem=f"auth_strategy = none would make an administrator of all who reach {settings.osapi_share_listen}",
+            mend="Set auth_strategy to keystone or http_basic, or osapi_share_listen to 127.0.0.1",
+        )
+    if settings.auth_strategy == "keystone" and not settings.keystone_authtoken:
+        raise errors.ConfigError(
+            problem="auth_strategy = keystone needs the section [keystone_authtoken]",
+            mend="Add it with www_authenticate_uri, auth_url and the service's credentials",
+        )
+    if settings.log_file is not None and not os.access(settings.log_file.parent, os.W_OK):
+        raise errors.ConfigError(
+            problem=f"log_file = {settings.log_file} cannot be written",
+            mend="Make its directory, writable for this user",
+        )
+    if settings.service_down_time <= settings.report_interval:
+        raise errors.ConfigError(
+            problem=f"service_down_time = {settings.service_down_time} is not above report_interval",
+            mend=f"Set it to at least {3 * settings.report_interval}",
+        )
+
+
+def set_up_logs(settings: Settings) -> None:
+    """Log as the settings say."""
+    logs.set_up(debug=settings.debug, file=settings.log_file, as_json=settings.use_json)
+
+
+def open_database(settings: Settings) -> Database:
+    """The database, with announcements of work to workers; its revision is not looked at."""
+    from abaca.db.engine import Database
+    from abaca.operations import wakeup
+
+    announce: wakeup.Datagrams | wakeup.Notify = (
+        wakeup.Datagrams(settings.state_path) if settings.uses_sqlite else wakeup.Notify()
+    )
+    try:
+        return Database(settings.database_url, wakeup=announce, pool_size=settings.database.max_pool_size)
+    except ImportError as error:
+        raise missing(error) from None
+
+
+def ready_database(settings: Settings) -> Database:
+    """The database at the revision that this code needs; an empty SQLite file is made. Raises `ConfigError`."""
+    from abaca.db import schema
+
+    db = open_database(settings)
+    if db.is_sqlite:
+        schema.create_if_empty(db)
+    schema.check(db)
+    return db
+
+
+def api(settings: Settings, *, process: str = "api") -> WsgiApplication:
+    """The WSGI application. Raises `ConfigError`."""
+    from abaca.api import front, pipeline, routes
+
+    db = ready_database(settings)
+    metrics = open_metrics(settings, process) if settings.api.metrics else None
+    if metrics is not None:
+        metrics.also(front.Queues(db))
+    application = pipeline.make_app(settings, db, routes.RESOURCES)
+    return front.front(application, front.Health(db), metrics)
+
+
+def worker(settings: Settings) -> Worker:
+    """The worker of this host's back ends, not yet running. Raises `ConfigError`."""
+    from abaca.operations import worker as workers
+    from abaca.operations.registry import OPERATIONS
+
+    metrics = open_metrics(settings, f"worker-{settings.worker_name}")
+    served = [
+        workers.Served(driver(settings, backend, metrics), backend.concurrency or settings.worker.concurrency)
+        for backend in settings.backends
+    ]
+    db = ready_database(settings)
+    if settings.worker.metrics_port is not None:
+        metrics.serve(settings.worker.metrics_listen, settings.worker.metrics_port)
+    timing = workers.Timing(
+        lease_s=settings.worker.lease_s, poll_s=settings.worker.poll_s, grace_s=settings.worker.stop_s
+    )
+    made = workers.Worker(settings.worker_name, db, served, OPERATIONS, timing=timing, listener=_listener(settings, db))
+    made.on_ended = metrics.operation
+    _give_chores(made, settings, db)
+    return made
+
+
+def _give_chores(made: Worker, settings: Settings, db: Database) -> None:
+    """What the worker does beside operations, and how often."""
+    from abaca.operations.worker import Chore
+    from abaca.reconcile.backends import Backends
+    from abaca.reconcile.expiry import Expiry
+
+    backends = Backends(db, made.served.values())
+    expiry = Expiry(db, made.served, keep_operations_s=settings.worker.keep_operations_s)
+    made.on_started = backends.announce
+    made.on_stopped = backends.leave
+    made.chores = [
+        Chore("heartbeat", settings.report_interval, backends.beat),
+        Chore("pool report", 3 * settings.report_interval, backends.report),
+        Chore("message expiry", 3600, expiry.messages),
+        Chore("operation expiry", 3600, expiry.operations),
+        Chore("recycle bin", 60, expiry.recycle_bin),
+    ]
+
+
+def driver(settings: Settings, backend: Backend, metrics: Metrics | None = None) -> Driver:
+    """A back end's driver, constructed but not started. Raises `ConfigError` for options that it does not take."""
+    from abaca.drivers import contract, load, wrappers
+
+    told = contract.Backend(
+        name=backend.name,
+        host=f"{settings.host}@{backend.name}",
+        share_backend_name=backend.share_backend_name,
+        state_dir=settings.state_path / "backends" / backend.name,
+        availability_zone=backend.backend_availability_zone,
+        driver_handles_share_servers=backend.driver_handles_share_servers,
+        reserved_percentage=backend.reserved_share_percentage,
+        reserved_snapshot_percentage=backend.reserved_share_from_snapshot_percentage,
+        reserved_share_extend_percentage=backend.reserved_share_extend_percentage,
+        max_over_subscription_ratio=backend.max_over_subscription_ratio,
+    )
+    try:
+        made = load.driver(told, backend.driver, backend.options)
+    except ImportError as error:
+        raise missing(error) from None
+    arounds = [wrappers.logging_slow(backend.name)]
+    if metrics is not None:
+        seen = metrics.driver_call
+        arounds.insert(0, wrappers.measuring(lambda call, took_s, error: seen(backend.name, call, took_s, error)))
+    return wrappers.wrap(made, *arounds)
+
+
+def open_metrics(settings: Settings, process: str) -> Metrics:
+    """The part of the host's figures that this process keeps."""
+    from abaca.metrics import Metrics
+
+    return Metrics(settings.state_path / "metrics", process)
+
+
+def missing(error: ImportError) -> errors.ConfigError:
+    """A package that is not installed, as the operator should read it."""
+    return errors.ConfigError(
+        problem=f"The Python package {error.name} is not installed",
+        mend=f"Install it beside Abaca: pip install {error.name}",
+    )
+
+
+def wsgi() -> WsgiApplication:
+    """The application for any WSGI server that takes a factory: `abaca.app:wsgi()`, with the system's configuration."""
+    from abaca import settings
+
+    named = os.environ.get("ABACA_CONFIG")
+    loaded = settings.read([named] if named else [SYSTEM_CONFIG] if SYSTEM_CONFIG.is_file() else []).settings
+    check(loaded)
+    set_up_logs(loaded)
+    return api(loaded, process=f"api-{os.getpid()}")
+
+
+def _listener(settings: Settings, db: Database) -> Listener:
+    from abaca.operations import wakeup
+
+    if settings.uses_sqlite:
+        return wakeup.DatagramListener(settings.state_path, settings.worker_name)
+    return wakeup.NotifyListener(db.url)
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return address == "localhost"

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`abaca backend`: the back ends as the database knows them, from this host and from others."""
+
+from __future__ import annotations
+
+import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from abaca import app
+from abaca.cli import shown
+from abaca.cli.options import Given, configured
+
+if TYPE_CHECKING:
+    from abaca.db.engine import Tx
+    from abaca.settings import Settings
+
+COLUMNS = ("host", "state", "status", "seen", "pool", "total_gib", "free_gib", "promised_gib", "waiting", "running")
+
+
+@click.group()
+def backend() -> None:
+    """See the back ends."""
+
+
+@backend.command("list")
+@configured
+@shown.as_json
+def list_backends(given: Given, *, is_json: bool) -> None:
+    """List back ends with their pools, and how many operations wait or run there.
+
+    A back end that is configured on this host and has never been served yet is `new`.
+    """
+    from abaca.db import schema
+
+    loaded = given.load().settings
+    db = app.open_database(loaded)
+    try:
+        schema.check(db)
+        with db.read() as tx:
+            rows = _rows(tx, loaded)
+    finally:
+        db.close()
+    shown.table(COLUMNS, rows, is_json=is_json)
+
+
+def _rows(tx: Tx, loaded: Settings) -> list[dict[str, Any]]:
+    import sqlalchemy as sa
+
+    from abaca.db import journal_figures, services, tables
+
+    live: dict[tuple[str, str], int] = {}
+    for row in journal_figures.live(tx, tx.now.timestamp()):
+        live[row.queue, row.state] = live.get((row.queue, row.state), 0) + row.number
+    pools: dict[str, list[Any]] = {}
+    for row in tx.rows(sa.select(tables.pools).order_by(tables.pools.c.host)):
+        pools.setdefault(row.service_host, []).append(row)
+    down_before = tx.now - datetime.timedelta(seconds=loaded.service_down_time)
+    known = {}
+    for row in tx.rows(sa.select(tables.services).where(tables.services.c.binary == services.SHARE_BINARY)):
+        known[row.host] = {
+            "host": row.host,
+            "state": _state(row, down_before),
+            "status": "disabled" if row.disabled else "enabled",
+            "seen": shown.age(row.heartbeat_at, tx.now),
+        }
+    for one in loaded.backends:
+        host = f"{loaded.host}@{one.name}"
+        known.setdefault(host, {"host": host, "state": "new"})
+    found = []
+    for host, service in sorted(known.items()):
+        work = {"waiting": live.get((host, "queued"), 0), "running": live.get((host, "running"), 0)}
+        for pool in pools.get(host) or [None]:
+            found.append({**service, **work, **(_pool(pool) if pool is not None else {})})
+    return found
+
+
+def _state(row: Any, down_before: datetime.datetime) -> str:
+    if row.stopped:
+        return "stopped"
+    return "up" if row.heartbeat_at >= down_before else "down"
+
+
+def _pool(row: Any) -> dict[str, Any]:
+    return {
+        "pool": row.name,
+        "total_gib": row.total_gib,
+        "free_gib": row.free_gib,
+        "promised_gib": row.provisioned_gib,
+    }

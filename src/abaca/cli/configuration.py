@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`abaca config`: what is in force, where it came from, and whether it can work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from abaca import app, settings
+from abaca.cli import shown
+from abaca.cli.options import Given, configured
+from abaca.settings import reading, tree
+
+
+@click.group()
+def config() -> None:
+    """Check the configuration."""
+
+
+@config.command()
+@configured
+@click.option("--all", "with_defaults", is_flag=True, help="Also what nobody set.")
+@shown.as_json
+def check(given: Given, *, with_defaults: bool, is_json: bool) -> None:
+    """Say what is in force and where it was set; refuse what cannot work. Secrets are not shown."""
+    loaded = given.load()
+    for backend in loaded.settings.backends:
+        app.driver(loaded.settings, backend)
+    rows = [row for row in _values(loaded) if with_defaults or row["source"] != "default"]
+    shown.table(("section", "option", "value", "source"), rows, is_json=is_json)
+    if not is_json:
+        names = ", ".join(f"{backend.name} ({backend.driver})" for backend in loaded.settings.backends)
+        click.echo(f"The configuration is right. Back ends: {names}.")
+
+
+def _values(loaded: settings.Loaded) -> Iterator[dict[str, str]]:
+    tops = loaded.settings
+    yield from _section(loaded, "DEFAULT", tops)
+    for info in msgspec.structs.fields(type(tops)):
+        if reading.section_class(info) is not None:
+            yield from _section(loaded, info.name, getattr(tops, info.name))
+    for name, value in tops.keystone_authtoken.items():
+        yield _row(loaded, "keystone_authtoken", name, "***" if "password" in name or "secret" in name else value)
+    for backend in tops.backends:
+        yield from _section(loaded, backend.name, backend)
+        for name, value in backend.options.items():
+            is_secret = any(word in name for word in ("password", "secret", "key", "token"))
+            yield _row(loaded, backend.name, name, "***" if is_secret else value)
+
+
+def _section(loaded: settings.Loaded, name: str, section: tree.Section) -> Iterator[dict[str, str]]:
+    for option, info in reading.option_names(type(section)).items():
+        value = getattr(section, info.name)
+        is_secret = bool((reading.meta(info).extra or {}).get("secret"))
+        yield _row(loaded, name, option, "***" if is_secret and value is not None else _text(value))
+
+
+def _row(loaded: settings.Loaded, section: str, option: str, value: str) -> dict[str, str]:
+    return {
+        "section": section,
+        "option": option,
+        "value": value,
+        "source": loaded.sources.get((section, option), "default"),
+    }
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "" if value is None else str(value) if isinstance(value, (str, int, float, Path)) else repr(value)

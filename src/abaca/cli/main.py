@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line. A command's module is imported when that command is given, so each starts as fast as it can."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import NoReturn
+
+import click
+
+from abaca import __version__, errors
+from abaca.cli import exits
+
+# name: (module, attribute, what `abaca --help` says)
+COMMANDS = {
+    "run": ("abaca.cli.programs", "run", "Run everything on this host: the API, a worker, SQLite."),
+    "api": ("abaca.cli.programs", "api", "Run the API."),
+    "worker": ("abaca.cli.programs", "worker", "Run the worker of this host's back ends."),
+    "db": ("abaca.cli.databases", "db", "Upgrade the database."),
+    "operation": ("abaca.cli.operations", "operation", "See and steer what is going on."),
+    "backend": ("abaca.cli.backends", "backend", "See the back ends."),
+    "config": ("abaca.cli.configuration", "config", "Check the configuration."),
+}
+
+
+class Commands(click.Group):
+    """Looks commands up in COMMANDS."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order in which they stand there."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import it."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, attribute, _ = COMMANDS[cmd_name]
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, sentence) for name, (_, _, sentence) in COMMANDS.items()])
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="abaca")
+def cli() -> None:
+    """Abaca: shares, where they are mounted, and who may use them."""
+
+
+def main() -> NoReturn:
+    """Run the command; an error that the operator can mend is one line."""
+    try:
+        status = cli.main(standalone_mode=False)
+    except click.exceptions.Exit as end:
+        status = end.exit_code
+    except click.Abort:
+        status = exits.EX_FAILED
+    except click.ClickException as error:
+        error.show()
+        status = error.exit_code
+    except errors.ConfigError as error:
+        print(f"abaca: {error.message}", file=sys.stderr)
+        status = exits.EX_CONFIG
+    except errors.AbacaError as error:
+        print(f"abaca: {error.message}", file=sys.stderr)
+        status = exits.EX_FAILED
+    sys.exit(status if isinstance(status, int) else 0)

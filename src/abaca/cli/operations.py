@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`abaca operation`: what is going on, at which step, since when, why it waits; and how to hurry or stop it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from abaca import app, errors
+from abaca.cli import shown
+from abaca.cli.options import Given, configured
+
+if TYPE_CHECKING:
+    from abaca.db.engine import Database
+
+COLUMNS = ("id", "kind", "resource_id", "queue", "state", "step", "attempt", "age", "problem")
+
+
+@click.group()
+def operation() -> None:
+    """See and steer what is going on."""
+
+
+@operation.command("list")
+@configured
+@click.option("--all", "with_ended", is_flag=True, help="Also those that have ended.")
+@click.option("--kind", help="Only of this kind, e.g. share-create.")
+@click.option("--queue", help="Only on this queue, e.g. host@backend.")
+@click.option("--resource", "resource_id", help="Only about this resource.")
+@click.option("--limit", default=100, show_default=True, help="At most so many, the newest first.")
+@shown.as_json
+def list_operations(given: Given, *, with_ended: bool, limit: int, is_json: bool, **equal: Any) -> None:
+    """List operations that have not ended."""
+    from abaca.db import operations as rows
+
+    with _database(given) as db, db.read() as tx:
+        found = rows.find(tx, live=not with_ended, limit=limit, **equal)
+        shown.table(COLUMNS, [_brief(row, tx) for row in found], is_json=is_json)
+
+
+@operation.command("show")
+@configured
+@click.argument("operation_id")
+@shown.as_json
+def show_operation(given: Given, operation_id: str, *, is_json: bool) -> None:
+    """Show everything about one operation."""
+    from abaca.db import operations as rows
+
+    with _database(given) as db, db.read() as tx:
+        row = rows.show(tx, operation_id)
+        if row is None:
+            raise errors.NotFound(resource="Operation", id=operation_id)
+        fields = {**row._mapping, "step": _step(row), "age": shown.age(row.created_at, tx.now)}
+        shown.one({name: value for name, value in fields.items() if value is not None}, is_json=is_json)
+
+
+@operation.command("retry")
+@configured
+@click.argument("operation_id")
+def retry(given: Given, operation_id: str) -> None:
+    """Let an operation that waits for its next try run at once."""
+    from abaca.db import operations as rows
+
+    with _database(given) as db, db.write() as tx:
+        if not rows.retry_now(tx, operation_id):
+            raise _refusal(rows.show(tx, operation_id), operation_id, "it is not waiting")
+    click.echo(f"{operation_id} runs as soon as a worker is free.")
+
+
+@operation.command("cancel")
+@configured
+@click.argument("operation_id")
+def cancel(given: Given, operation_id: str) -> None:
+    """Ask an operation to stop at its next step and to undo what it did.
+
+    One that is past its point of no return goes on to its end.
+    """
+    from abaca.db import operations as rows
+
+    with _database(given) as db, db.write() as tx:
+        if not rows.request_cancel(tx, operation_id):
+            raise _refusal(rows.show(tx, operation_id), operation_id, "it has ended")
+    click.echo(f"{operation_id} stops at its next step if there still is a way back.")
+
+
+@contextlib.contextmanager
+def _database(given: Given) -> Iterator[Database]:
+    from abaca.db import schema
+
+    db = app.open_database(given.load().settings)
+    try:
+        schema.check(db)
+        yield db
+    finally:
+        db.close()
+
+
+def _refusal(row: Any, operation_id: str, why: str) -> errors.AbacaError:
+    if row is None:
+        return errors.NotFound(resource="Operation", id=operation_id)
+    return errors.Conflict(f"Operation {operation_id} is {row.state}: {why}.")
+
+
+def _brief(row: Any, tx: Any) -> dict[str, Any]:
+    return {
+        **{column: row._mapping.get(column) for column in COLUMNS},
+        "step": _step(row),
+        "age": shown.age(row.created_at, tx.now),
+        "problem": row.error_text,
+    }
+
+
+def _step(row: Any) -> str:
+    """The step's name, with the way it goes when that is backwards."""
+    from abaca.operations import journal, registry
+
+    name = journal.waiting_for(row, registry.OPERATIONS)
+    return f"undo {name}" if row.direction == "undo" else name

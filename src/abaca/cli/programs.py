@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`abaca run`, `abaca api`, `abaca worker`: the programs that keep running.
+
+`run` is a supervisor of the other two. Its own process stays small: it reads the settings, holds the lock and waits.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from abaca import app, errors
+from abaca.cli import exits, supervisor
+from abaca.cli.options import Given, configured
+from abaca.cli.state_directory import StateDirectory
+from abaca.db.migrations import HEAD
+
+if TYPE_CHECKING:
+    from abaca.settings import Settings
+
+log = logging.getLogger(__name__)
+
+# A worker ends its steps in `[worker] stop_s`; then it may still take a moment to hand back the rest.
+MARGIN_S = 5.0
+supervised = click.option("--supervisor", "supervisor_pid", type=int, hidden=True)
+
+
+@click.command()
+@configured
+def run(given: Given) -> int:
+    """Run everything on this host: the API, a worker, and SQLite in the state directory unless another is configured.
+
+    Nothing else is needed. TERM or ^C stops it within seconds; work under way goes on at the next start.
+    """
+    loaded = given.load().settings
+    state = StateDirectory(loaded.state_path)
+    state.prepare()
+    state.lock("run", "Stop that `abaca run` first, or choose another --state-path")
+    app.set_up_logs(loaded)
+    _refuse_taken_port(loaded)
+    if loaded.uses_sqlite:
+        state.claim_sqlite()
+        _upgrade_sqlite(loaded, given)
+    shutil.rmtree(loaded.state_path / "metrics", ignore_errors=True)
+    programs = [supervisor.Program(name, _child(name, given)) for name in _names(loaded)]
+    try:
+        return supervisor.Supervisor(programs, grace_s=loaded.worker.stop_s + MARGIN_S).run()
+    finally:
+        state.release()
+
+
+@click.command()
+@configured
+@supervised
+@click.option("--process", default="api", hidden=True)
+def api(given: Given, supervisor_pid: int | None, process: str) -> int:
+    """Run the API; `osapi_share_workers` processes of it."""
+    loaded = given.load().settings
+    app.set_up_logs(loaded)
+    if supervisor_pid is not None:
+        supervisor.die_with(supervisor_pid)
+    else:
+        _refuse_taken_port(loaded)
+        state = _alone(loaded)
+        if loaded.osapi_share_workers > 1:
+            names = [name for name in _names(loaded) if name != "worker"]
+            programs = [supervisor.Program(name, _child(name, given)) for name in names]
+            return supervisor.Supervisor(programs, grace_s=loaded.worker.stop_s + MARGIN_S).run()
+    _serve(loaded, process)
+    if supervisor_pid is None:
+        state.release()
+    return 0
+
+
+@click.command()
+@configured
+@supervised
+def worker(given: Given, supervisor_pid: int | None) -> int:
+    """Run the worker of this host's back ends.
+
+    TERM lets running steps end, hands everything else back and exits; another ends it at once, which harms nothing:
+    the next start goes on where this one was.
+    """
+    loaded = given.load().settings
+    app.set_up_logs(loaded)
+    if supervisor_pid is not None:
+        supervisor.die_with(supervisor_pid)
+        state = StateDirectory(loaded.state_path)
+    else:
+        state = _alone(loaded)
+    state.lock(
+        f"worker-{loaded.worker_name}", "Stop the worker of that name first, or give this one another [worker] name"
+    )
+    made = app.worker(loaded)
+    signals = 0
+
+    def stop(*_: object) -> None:
+        nonlocal signals
+        signals += 1
+        if signals > 1:
+            sys.exit(exits.EX_FAILED)
+        made.stop()
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    made.run()
+    state.release()
+    return 0
+
+
+def _serve(loaded: Settings, process: str) -> None:
+    from abaca.cli import serving
+
+    server = serving.server(
+        loaded.osapi_share_listen,
+        loaded.osapi_share_listen_port,
+        threads=loaded.api_threads,
+        backlog=loaded.api.backlog,
+        stop_s=loaded.worker.stop_s,
+    )
+    # Granian sets up logging for itself alone and closes what was open
+    app.set_up_logs(loaded)
+    application = app.api(loaded, process=process)
+    address = loaded.osapi_share_listen
+    shown = f"[{address}]" if ":" in address else address
+    url = f"http://{shown}:{loaded.osapi_share_listen_port}/v2"
+    serving.serve(server, application, lambda: log.info("the API answers at %s", url))
+
+
+def _alone(loaded: Settings) -> StateDirectory:
+    """The state directory for a program that no supervisor has prepared it for."""
+    state = StateDirectory(loaded.state_path)
+    state.prepare()
+    if loaded.uses_sqlite:
+        state.claim_sqlite()
+    return state
+
+
+def _names(loaded: Settings) -> list[str]:
+    return ["worker", *(f"api-{number}" for number in range(loaded.osapi_share_workers))]
+
+
+def _child(name: str, given: Given) -> list[str]:
+    command, _, number = name.partition("-")
+    process = ["--process", name] if number else []
+    return [sys.executable, "-m", "abaca", command, "--supervisor", str(os.getpid()), *process, *given.again()]
+
+
+def _refuse_taken_port(loaded: Settings) -> None:
+    address, port = loaded.osapi_share_listen, loaded.osapi_share_listen_port
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address, port))
+        except OSError as error:
+            raise errors.ConfigError(
+                problem=f"{address} port {port} cannot be listened on: {error.strerror}",
+                mend="Stop what listens there, or set osapi_share_listen and osapi_share_listen_port",
+            ) from None
+
+
+def _upgrade_sqlite(loaded: Settings, given: Given) -> None:
+    """Bring an older SQLite file to this release's revision; an empty one is made by whoever opens it first."""
+    path = loaded.database_url.removeprefix("sqlite:///")
+    try:
+        connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+        try:
+            found = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+        finally:
+            connection.close()
+    except sqlite3.Error:
+        return
+    if found is not None and found[0] < HEAD:
+        log.info("upgrading the database from %s to %s", found[0], HEAD)
+        subprocess.run([sys.executable, "-m", "abaca", "db", "upgrade", *given.again()], check=True)

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`abaca run`'s parent: it starts the programs, starts one that dies again, and stops all of them together.
+
+It does as little as it can, because nobody restarts it but the init system. Its children ask the kernel to be killed
+when it dies (`die_with`), so nothing is left behind however it ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from abaca.cli.exits import EX_CONFIG
+
+log = logging.getLogger(__name__)
+
+RESTART_S = (0.2, 1.0, 2.0, 5.0, 10.0, 30.0)
+STEADY_S = 60.0
+_PR_SET_PDEATHSIG = 1
+
+
+class Program:
+    """One child: its command, its process, and when it may start again."""
+
+    def __init__(self, name: str, command: Sequence[str]) -> None:
+        self.name = name
+        self.command = command
+        self.process: subprocess.Popen[bytes] | None = None
+        self.failures = 0
+        self.started_s = 0.0
+        self.due_s = 0.0
+
+    def start(self, environ: Mapping[str, str]) -> None:
+        """Start it now."""
+        self.started_s = time.monotonic()
+        self.process = subprocess.Popen(self.command, env=environ, stdin=subprocess.DEVNULL)
+
+    def has_ended(self) -> int | None:
+        """Its return code once it has ended, negative for a signal."""
+        return None if self.process is None else self.process.poll()
+
+
+class Supervisor:
+    """Runs programs until it is told to stop, or until one of them cannot be helped by starting again."""
+
+    def __init__(self, programs: Sequence[Program], *, grace_s: float) -> None:
+        self.programs = programs
+        self.grace_s = grace_s
+        self._stops = 0
+        # malloc keeps an arena a thread otherwise; a few hold idle processes small
+        self._environ = {"MALLOC_ARENA_MAX": "2", **os.environ}
+
+    def run(self) -> int:
+        """Block; the exit status for the command."""
+        with _signals_wake(self._count_stop) as wake:
+            for program in self.programs:
+                program.start(self._environ)
+            status = 0
+            while not self._stops and not status:
+                pause_s = self._restart_what_is_due()
+                select.select([wake], [], [], pause_s)
+                _drain(wake)
+                status = self._bury()
+            self._stop_all(wake)
+        return status
+
+    def _count_stop(self) -> None:
+        self._stops += 1
+
+    def _bury(self) -> int:
+        """Note who has ended; not 0 when starting again would not help."""
+        for program in self.programs:
+            code = program.has_ended()
+            if code is None:
+                continue
+            program.process = None
+            if code == EX_CONFIG:
+                return EX_CONFIG
+            if self._stops:
+                continue
+            steady = time.monotonic() - program.started_s > STEADY_S
+            program.failures = 0 if steady else program.failures + 1
+            delay_s = RESTART_S[min(program.failures, len(RESTART_S) - 1)]
+            program.due_s = time.monotonic() + delay_s
+            how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
+            log.warning("the %s %s; it starts again in %g s", program.name, how, delay_s)
+        return 0
+
+    def _restart_what_is_due(self) -> float | None:
+        """Start what is due; seconds until the next is."""
+        waiting = [program for program in self.programs if program.process is None]
+        for program in waiting:
+            if program.due_s <= time.monotonic():
+                program.start(self._environ)
+        waits = [program.due_s - time.monotonic() for program in waiting if program.process is None]
+        return max(0.01, min(waits)) if waits else None
+
+    def _stop_all(self, wake: socket.socket) -> None:
+        """Ask everybody to end, and insist after the grace or when asked a second time."""
+        stops = self._stops
+        deadline_s = time.monotonic() + self.grace_s
+        for program in self.programs:
+            if program.process is not None:
+                program.process.terminate()
+        while any(program.process is not None and program.has_ended() is None for program in self.programs):
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0 or self._stops > stops:
+                for program in self.programs:
+                    if program.process is not None and program.has_ended() is None:
+                        log.warning("the %s does not end; it is killed", program.name)
+                        program.process.kill()
+                        program.process.wait()
+                return
+            select.select([wake], [], [], left_s)
+            _drain(wake)
+
+
+@contextlib.contextmanager
+def _signals_wake(on_stop: Callable[[], None]) -> Iterator[socket.socket]:
+    """A socket that becomes readable when a signal arrives, so that no signal is missed between two looks."""
+    reader, writer = socket.socketpair()
+    reader.setblocking(False)
+    writer.setblocking(False)
+    before = {
+        signal.SIGCHLD: signal.signal(signal.SIGCHLD, lambda *_: None),
+        signal.SIGTERM: signal.signal(signal.SIGTERM, lambda *_: on_stop()),
+        signal.SIGINT: signal.signal(signal.SIGINT, lambda *_: on_stop()),
+    }
+    fd_before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+    try:
+        yield reader
+    finally:
+        signal.set_wakeup_fd(fd_before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        reader.close()
+        writer.close()
+
+
+def _drain(wake: socket.socket) -> None:
+    with contextlib.suppress(BlockingIOError):
+        while wake.recv(64):
+            pass
+
+
+def die_with(supervisor_pid: int) -> None:
+    """In a child: be killed when the supervisor dies, also when it is dead already."""
+    import ctypes  # only children of `abaca run` need it
+
+    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0):
+        log.warning("the kernel does not tell when the supervisor dies: %s", os.strerror(ctypes.get_errno()))
+    if os.getppid() != supervisor_pid:
+        sys.exit("the supervisor is gone")
