@@ -3,10 +3,29 @@
 
 from __future__ import annotations
 
-from abaca.api import availability_zones, extensions, share_types
+from abaca.api import (
+    access_rules,
+    availability_zones,
+    export_locations,
+    extensions,
+    share_actions,
+    share_instances,
+    share_metadata,
+    share_types,
+    shares,
+)
 
 RESOURCES = (
+    access_rules.RESOURCE,
+    access_rules.ACTIONS,
     availability_zones.RESOURCE,
+    export_locations.OF_SHARE,
+    export_locations.OF_INSTANCE,
     extensions.RESOURCE,
+    share_actions.RESOURCE,
+    share_instances.RESOURCE,
+    share_instances.OF_SHARE,
+    share_metadata.RESOURCE,
     share_types.RESOURCE,
+    shares.RESOURCE,
 )

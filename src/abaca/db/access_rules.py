@@ -111,3 +111,8 @@ def summary(tx: Tx, share_id: str) -> set[str]:
 def update(tx: Tx, rule_id: str, values: Mapping[str, Any]) -> None:
     """Change anything but the state."""
     tx.execute(sa.update(t).where(t.c.id == rule_id).values(updated_at=tx.now, **values))
+
+
+def metadata_for_update(tx: Tx, rule_id: str) -> dict[str, str]:
+    """A rule's metadata, with its row locked until this transaction ends."""
+    return dict(tx.scalar(sa.select(t.c.metadata).where(t.c.id == rule_id).with_for_update()) or {})

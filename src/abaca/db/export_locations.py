@@ -79,22 +79,6 @@ def of_instance(tx: Tx, instance_id: str, names: tuple[str, ...]) -> Sequence[sa
     return tx.rows(_select(names, with_admin_only=True).where(t.c.share_instance_id == instance_id))
 
 
-def paths_of(tx: Tx, share_ids: Sequence[str], *, with_admin_only: bool) -> dict[str, list[str]]:
-    """The paths of many shares in one query, by share."""
-    statement = (
-        sa.select(share_instances.c.share_id, t.c.path)
-        .join(share_instances, share_instances.c.id == t.c.share_instance_id)
-        .where(share_instances.c.share_id.in_(share_ids))
-        .order_by(t.c.preferred.desc(), t.c.created_at, t.c.id)
-    )
-    if not with_admin_only:
-        statement = statement.where(t.c.is_admin_only.is_(False))
-    found: dict[str, list[str]] = {}
-    for share_id, path in tx.rows(statement):
-        found.setdefault(share_id, []).append(path)
-    return found
-
-
 def show(tx: Tx, location_id: str, names: tuple[str, ...], **of: str) -> sa.Row[Any] | None:
     """One location, of the share or the instance named by `share_id` or `share_instance_id`."""
     statement = _select(names, with_admin_only=True).where(t.c.id == location_id)
@@ -103,11 +87,7 @@ def show(tx: Tx, location_id: str, names: tuple[str, ...], **of: str) -> sa.Row[
     return tx.row(statement)
 
 
-def instances_with(tx: Tx, column: str, value: str) -> list[str]:
-    """The ids of the instances that have a location whose `id` or `path` is `value`."""
-    return [row[0] for row in tx.rows(sa.select(t.c.share_instance_id).where(t.c[column] == value))]
-
-
-def set_metadata(tx: Tx, location_id: str, metadata: Mapping[str, str]) -> None:
-    """Replace a location's metadata."""
-    tx.execute(sa.update(t).where(t.c.id == location_id).values(metadata=dict(metadata), updated_at=tx.now))
+def set_metadata(tx: Tx, location_id: str, metadata: Mapping[str, str], *, preferred: bool) -> None:
+    """Replace a location's metadata, and say whether it is one to mount from first."""
+    values = {"metadata": dict(metadata), "preferred": preferred, "updated_at": tx.now}
+    tx.execute(sa.update(t).where(t.c.id == location_id).values(values))

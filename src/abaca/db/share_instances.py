@@ -10,8 +10,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from abaca import errors
+from abaca.db import lists
 from abaca.db.engine import Tx
-from abaca.db.tables import access_rules, operations, share_instances, share_types, shares
+from abaca.db.tables import access_rules, export_locations, operations, share_instances, share_types, shares
 from abaca.db.tables import share_instances as t
 from abaca.domain.shares import RESETTABLE, SHARE_INSTANCE, status_rank
 
@@ -67,7 +68,11 @@ def reset(tx: Tx, instance_id: str, status: str) -> None:
     """An operator's word: set the status by hand. Raises `Invalid` for one that cannot be set."""
     if status not in RESETTABLE:
         raise errors.Invalid(f"Status {status!r} cannot be set; choose one of: {', '.join(RESETTABLE)}.")
-    tx.execute(sa.update(t).where(t.c.id == instance_id).values(status=status, status_rank=status_rank(status), updated_at=tx.now))
+    tx.execute(
+        sa.update(t)
+        .where(t.c.id == instance_id)
+        .values(status=status, status_rank=status_rank(status), updated_at=tx.now)
+    )
 
 
 def update(tx: Tx, instance_id: str, values: Mapping[str, Any]) -> None:
@@ -80,36 +85,38 @@ def delete(tx: Tx, instance_id: str) -> None:
     tx.execute(sa.delete(t).where(t.c.id == instance_id))
 
 
-COLUMNS: dict[str, sa.ColumnElement[Any]] = {column.name: column for column in t.c}
+def _exports(*conditions: sa.ColumnElement[bool]) -> sa.ColumnElement[Any]:
+    """All paths of an instance in one text, a line each."""
+    return (
+        sa.select(sa.func.aggregate_strings(export_locations.c.path, "\n"))
+        .where(export_locations.c.share_instance_id == t.c.id, *conditions)
+        .correlate(t)
+        .scalar_subquery()
+    )
 
 
-@functools.lru_cache(maxsize=64)
-def _select(names: tuple[str, ...]) -> sa.Select[Any]:
-    return sa.select(*[COLUMNS[name] for name in names])
+def _with_export(column: str) -> lists.Filter:
+    found = sa.select(export_locations.c.share_instance_id)
+    return lists.where(
+        lambda name: t.c.id.in_(found.where(export_locations.c[column] == sa.bindparam(name, type_=sa.String())))
+    )
 
 
-def show(tx: Tx, instance_id: str, names: tuple[str, ...]) -> sa.Row[Any] | None:
-    """The columns `names` of one instance, or None."""
-    return tx.row(_select(names).where(t.c.id == instance_id))
-
-
-def find(
-    tx: Tx,
-    names: tuple[str, ...],
-    *,
-    share_id: str | None = None,
-    instance_ids: Sequence[str] | None = None,
-    is_soft_deleted: bool | None = None,
-) -> Sequence[sa.Row[Any]]:
-    """Instances, newest first."""
-    statement = _select(names).order_by(t.c.created_at.desc(), t.c.id.desc())
-    if share_id is not None:
-        statement = statement.where(t.c.share_id == share_id)
-    if instance_ids is not None:
-        statement = statement.where(t.c.id.in_(instance_ids))
-    if is_soft_deleted is not None:
-        statement = statement.join(shares, shares.c.id == t.c.share_id).where(shares.c.is_soft_deleted.is_(is_soft_deleted))
-    return tx.rows(statement)
+INSTANCES = lists.Listing(
+    t.join(shares, shares.c.id == t.c.share_id),
+    columns={
+        **{column.name: column for column in t.c},
+        "export_paths": _exports(export_locations.c.is_admin_only.is_(False)),
+        "all_export_paths": _exports(),
+    },
+    filters={
+        "share_id": lists.equal(t.c.share_id),
+        "is_soft_deleted": lists.equal(shares.c.is_soft_deleted),
+        "export_location_id": _with_export("id"),
+        "export_location_path": _with_export("path"),
+    },
+    sorts=("created_at", "id", "host", "status"),
+)
 
 
 _WHOLE = (
@@ -148,7 +155,9 @@ def busy_without_operation(tx: Tx, service_host: str, most: int = 500) -> Sequen
     return tx.rows(statement)
 
 
-def rules_without_operation(tx: Tx, service_host: str, pending: Sequence[str], most: int = 500) -> Sequence[sa.Row[Any]]:
+def rules_without_operation(
+    tx: Tx, service_host: str, pending: Sequence[str], most: int = 500
+) -> Sequence[sa.Row[Any]]:
     """Instances of a back end whose share has rules on their way that no live operation carries."""
     live = sa.exists().where(operations.c.key == t.c.share_id, operations.c.state.in_(("queued", "running")))
     statement = (

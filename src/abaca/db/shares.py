@@ -28,8 +28,24 @@ _speaks = sa.and_(
     ),
 )
 
+_exporting = share_instances.alias("exporting")
+
+
+def _exports(*conditions: sa.ColumnElement[bool]) -> sa.ColumnElement[Any]:
+    """All paths of a share in one text, a line each: what versions before export locations were things show."""
+    return (
+        sa.select(sa.func.aggregate_strings(export_locations.c.path, "\n"))
+        .join(_exporting, _exporting.c.id == export_locations.c.share_instance_id)
+        .where(_exporting.c.share_id == shares.c.id, *conditions)
+        .correlate(shares)
+        .scalar_subquery()
+    )
+
+
 COLUMNS: dict[str, sa.ColumnElement[Any]] = {
     **{column.name: column for column in shares.c},
+    "export_paths": _exports(export_locations.c.is_admin_only.is_(False)),
+    "all_export_paths": _exports(),
     "instance_id": share_instances.c.id,
     **{
         name: share_instances.c[name]
@@ -46,9 +62,19 @@ COLUMNS: dict[str, sa.ColumnElement[Any]] = {
     },
     "share_type_name": share_types.c.name,
     "extra_specs": share_types.c.extra_specs,
-    "has_replicas": sa.exists()
-    .where(_sibling.c.share_id == shares.c.id, _sibling.c.id != share_instances.c.id, _sibling.c.replica_state.is_not(None)),
+    "has_replicas": sa.exists().where(
+        _sibling.c.share_id == shares.c.id, _sibling.c.id != share_instances.c.id, _sibling.c.replica_state.is_not(None)
+    ),
 }
+# What a share takes from its type when it is made, and keeps.
+TRAITS = (
+    "snapshot_support",
+    "create_share_from_snapshot_support",
+    "revert_to_snapshot_support",
+    "mount_snapshot_support",
+    "snapshot_inherit_share_access_support",
+)
+
 _SORTS = (
     "id", "status", "size", "host", "share_proto", "availability_zone", "user_id", "project_id", "created_at",
     "updated_at", "name", "share_type_id", "share_network_id", "snapshot_id", "is_public",
@@ -105,16 +131,7 @@ def add(tx: Tx, values: Mapping[str, Any]) -> None:
     tx.execute(_ADD, {**_NEW, "created_at": tx.now, **values})
 
 
-_NEW: dict[str, Any] = {
-    "metadata": {},
-    "is_public": False,
-    "is_soft_deleted": False,
-    "snapshot_support": False,
-    "create_share_from_snapshot_support": False,
-    "revert_to_snapshot_support": False,
-    "mount_snapshot_support": False,
-    "snapshot_inherit_share_access_support": False,
-}
+_NEW: dict[str, Any] = {"metadata": {}, "is_public": False, "is_soft_deleted": False, **dict.fromkeys(TRAITS, False)}
 _ADD = sa.insert(shares).inline()
 
 

@@ -8,7 +8,7 @@ copy before a broken one.
 
 from __future__ import annotations
 
-import msgspec
+import re
 
 from abaca import errors
 from abaca.domain.machine import Machine
@@ -87,17 +87,6 @@ def status_rank(status: str) -> int:
     return len(STATUS_PREFERENCE) + (status in TRANSITIONAL)
 
 
-class ShareTypeTraits(msgspec.Struct, frozen=True):
-    """The booleans that a share takes from its type when it is made, and keeps."""
-
-    snapshot_support: bool = False
-    create_share_from_snapshot_support: bool = False
-    revert_to_snapshot_support: bool = False
-    mount_snapshot_support: bool = False
-    snapshot_inherit_share_access_support: bool = False
-    replication_type: str | None = None
-
-
 def check_protocol(protocol: str | None, enabled: tuple[str, ...]) -> str:
     """The protocol in capitals. Raises `Invalid` when it is missing, unknown or not enabled here."""
     name = (protocol or "").upper()
@@ -126,3 +115,16 @@ def check_type_limits(size: int, extra_specs: dict[str, str], *, extending: bool
         raise errors.Invalid(f"The share type asks for at least {minimum} GiB; {size} asked.")
     if maximum and size > int(maximum):
         raise errors.Invalid(f"The share type allows at most {maximum} GiB; {size} asked.")
+
+
+_MOUNT_POINT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
+
+
+def check_mount_point_name(name: str) -> str:
+    """The last part of an export path, as users choose it. Raises `Invalid` for what could not stand in a path."""
+    if not _MOUNT_POINT.fullmatch(name):
+        raise errors.Invalid(
+            "A mount point name begins with a letter or digit and goes on with letters, digits, '.', '_' and '-'; with its "
+            "prefix it has at most 255 characters."
+        )
+    return name

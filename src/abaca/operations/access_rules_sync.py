@@ -92,7 +92,7 @@ def succeed(op: Op, tx: Tx) -> None:
         if outcome.key is not None:
             access_rules.update(tx, rule_id, {"access_key": outcome.key})
     for outcome in refused.values():
-        _tell(op, tx, Detail.UNSUPPORTED_CLIENT_ACCESS, outcome.reason)
+        _tell(op, tx, Detail.UNSUPPORTED_CLIENT, outcome.reason)
     _settle(op, tx)
 
 

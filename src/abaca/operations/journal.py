@@ -199,9 +199,7 @@ class Op:
     def checkpoint(self, tx: Tx, step: int, direction: str) -> None:
         """Record in `tx` that everything before `step` is done."""
         self.cancel |= self._owned(
-            rows.checkpoint(
-                tx, self.id, self.token, step=step, direction=direction, data=self.data, error=self.error
-            )
+            rows.checkpoint(tx, self.id, self.token, step=step, direction=direction, data=self.data, error=self.error)
         )
 
     @staticmethod
@@ -370,9 +368,7 @@ class Runner:
         with op.db.write() as tx:
             # while undoing, the error that is shown stays the one that is being undone
             shown = op.error or (told.code, told.message)
-            if not rows.wait(
-                tx, op.id, op.token, attempt=op.attempt + 1, after_s=op.db.time() + delay_s, error=shown
-            ):
+            if not rows.wait(tx, op.id, op.token, attempt=op.attempt + 1, after_s=op.db.time() + delay_s, error=shown):
                 raise LeaseLost
         op.waits_s = delay_s
         return "waiting"

@@ -59,7 +59,7 @@ def succeed(op: Op, tx: Tx) -> None:
 
 def _forget(tx: Tx, row: Any) -> None:
     share_instances.delete(tx, row.id)
-    if not share_instances.find(tx, ("id",), share_id=row.share_id):
+    if share_instances.INSTANCES.one(tx, ("id",), {"share_id": row.share_id}) is None:
         shares.delete(tx, row.share_id)
         quotas.give_back(tx, row.project_id, row.user_id, row.share_type_id, {"shares": 1, "gigabytes": row.size})
     if row.host is not None:

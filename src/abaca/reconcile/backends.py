@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the database knows of a worker's back ends: that they are alive, and how full their pools are."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from abaca.db import availability_zones, pools, services
+from abaca.drivers import load
+
+if TYPE_CHECKING:
+    from abaca.db.engine import Database
+    from abaca.operations.worker import Served
+
+log = logging.getLogger(__name__)
+
+
+class Backends:
+    """The back ends that one worker serves."""
+
+    def __init__(self, db: Database, served: Iterable[Served]) -> None:
+        self.db = db
+        self.served = tuple(served)
+
+    def announce(self, one: Served) -> None:
+        """A back end has started: its service is up, its zone exists, its pools can be chosen."""
+        with self.db.write() as tx:
+            availability_zones.ensure(tx, one.backend.availability_zone)
+            services.register(tx, services.SHARE_BINARY, one.queue, one.backend.availability_zone)
+        self._report(one)
+
+    def beat(self) -> None:
+        """Those that have started are alive."""
+        hosts = [one.queue for one in self.served if one.is_started]
+        if hosts:
+            with self.db.write() as tx:
+                services.heartbeat(tx, hosts)
+
+    def report(self) -> None:
+        """How full the pools are; a back end that cannot say keeps its last figures."""
+        for one in self.served:
+            if one.is_started:
+                self._report(one)
+
+    def _report(self, one: Served) -> None:
+        taken_at = self.db.now()
+        announced = load.capabilities(one.driver)
+        stats = [
+            msgspec.structs.replace(pool, capabilities={**announced, **pool.capabilities})
+            for pool in one.driver.pools()
+        ]
+        with self.db.write() as tx:
+            pools.report(tx, one.queue, stats, taken_at)
+
+    def leave(self) -> None:
+        """The worker ends as it was told to."""
+        with self.db.write() as tx:
+            services.stop(tx, [one.queue for one in self.served])

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What has had its time: messages, the journal's history, shares in the recycle bin."""
+
+from __future__ import annotations
+
+import datetime
+import logging
+from typing import TYPE_CHECKING
+
+from abaca import errors
+from abaca.db import messages, operations, shares
+from abaca.operations import share_delete
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from abaca.db.engine import Database
+
+log = logging.getLogger(__name__)
+
+# How much is removed in one transaction, so that none is long.
+BATCH = 500
+
+
+class Expiry:
+    """Removes what is over, for the back ends `hosts` (host@backend) of one worker."""
+
+    def __init__(self, db: Database, hosts: Iterable[str], *, keep_operations_s: float) -> None:
+        self.db = db
+        self.hosts = tuple(hosts)
+        self.keep_operations_s = keep_operations_s
+
+    def messages(self) -> None:
+        """Messages whose time is over."""
+        while self._expire_messages() == BATCH:
+            pass
+
+    def _expire_messages(self) -> int:
+        with self.db.write() as tx:
+            return messages.expire(tx, BATCH)
+
+    def operations(self) -> None:
+        """Operations that ended long ago."""
+        ended_before = self.db.now() - datetime.timedelta(seconds=self.keep_operations_s)
+        while self._purge(ended_before) == BATCH:
+            pass
+
+    def _purge(self, ended_before: datetime.datetime) -> int:
+        with self.db.write() as tx:
+            return operations.purge(tx, ended_before, BATCH)
+
+    def recycle_bin(self) -> None:
+        """Shares that nobody took out of the recycle bin in time: their deletion begins."""
+        for host in self.hosts:
+            with self.db.write() as tx:
+                for share in shares.expired(tx, host, BATCH):
+                    try:
+                        share_delete.start(tx, share, None)
+                    except errors.Conflict as conflict:
+                        log.info("share=%s stays in the recycle bin: %s", share.id, conflict.message)
