@@ -15,7 +15,7 @@ from abaca.api.pipeline import Call
 from abaca.api.routing import Resource
 from abaca.api.share_actions import refused_as
 from abaca.api.shares import share_for_change, share_for_look
-from abaca.api.wire import Computed, Feature, Many, One, Plain, Since, Until, View, Was
+from abaca.api.wire import Computed, Feature, Many, One, Plain, Since, View, Was
 from abaca.db import access_rules, shares
 from abaca.db.engine import Tx
 from abaca.domain import access_rules as rules

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shares as users see them: a share's row joined with the one instance that speaks for it.
 
-That instance is found inside the same query (no better one exists, by the ranks of domain/shares.py), so a list costs one
-statement whatever the number of instances. Columns are asked for by name; only those are read.
+That instance is found inside the same query (no better one exists, by the ranks of domain/shares.py), so a list costs
+one statement whatever the number of instances. Columns are asked for by name; only those are read.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ services = sa.Table(
     sa.UniqueConstraint("binary", "host"),
 )
 
-# `host` is host@backend#pool. Sizes in GiB. `provisioned_gib` is the sum of the sizes of the instances in the pool, kept by
+# `host` is host@backend#pool. Sizes in GiB. `provisioned_gib` is the sum of the sizes of the pool's instances, kept by
 # the transactions that add, resize and remove them; the rest is what the driver reported at `updated_at`.
 pools = sa.Table(
     "pools",
@@ -231,8 +231,8 @@ messages = sa.Table(
     sa.Index("ix_messages_expires_at", "expires_at"),
 )
 
-# The journal (operations/journal.py). `running_key` and `coalesce_key` are unique where set: one running operation a key,
-# one queued operation a coalescing key. Times are seconds since the epoch by the database's clock.
+# The journal (operations/journal.py). `running_key` and `coalesce_key` are unique where set: one running operation
+# a key, one queued operation a coalescing key. Times are seconds since the epoch by the database's clock.
 operations = sa.Table(
     "operations",
     metadata,

@@ -36,7 +36,9 @@ def check_admin_only(keys: Iterable[str], admin_only: Iterable[str], *, is_admin
         raise errors.Forbidden(f"Only an administrator may set or remove the metadata key {reserved[0]}.")
 
 
-def replaced(old: Mapping[str, str], new: Mapping[str, str], admin_only: Iterable[str], *, is_admin: bool) -> dict[str, str]:
+def replaced(
+    old: Mapping[str, str], new: Mapping[str, str], admin_only: Iterable[str], *, is_admin: bool
+) -> dict[str, str]:
     """What is stored when `new` replaces all: reserved keys survive a user's replacement."""
     kept = {} if is_admin else {key: old[key] for key in admin_only if key in old}
     return {**kept, **new}

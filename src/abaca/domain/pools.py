@@ -6,6 +6,7 @@ A pool's host is `host@backend#pool`; that of the service that serves it `host@b
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -32,6 +33,7 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
     claimed_gib: int = 0
     provisioned_gib: int = 0
     capabilities: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    reported_at: datetime.datetime | None = None
 
     @property
     def over_subscription_ratio(self) -> float:

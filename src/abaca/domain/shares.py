@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a share is: its states, whose names are Manila's, and the rules for its fields.
 
-A share has one or more instances, each on one back end. The share's own status is that of one chosen instance: the first
-by `STATUS_PREFERENCE`, where whatever an operation on the whole share is about comes before a healthy copy, and a healthy
-copy before a broken one.
+A share has one or more instances, each on one back end. The share's own status is that of one chosen instance: the
+first by `STATUS_PREFERENCE`, where whatever an operation on the whole share is about comes before a healthy copy, and
+a healthy copy before a broken one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SHARE_INSTANCE = Machine(
     "share",
     # at                                   event            to
     ("none",                               "create",        "creating"),
-    ("none",                               "refuse",        "error"),  # no pool can hold it: born broken, with a message
+    ("none",                               "refuse",        "error"),  # no pool can hold it; a message says why
     ("creating",                           "created",       "available"),
     ("creating",                           "failed",        "error"),
     (("available",),                       "extend",        "extending"),
@@ -50,7 +50,7 @@ SHARE_INSTANCE = Machine(
     (("available",
       "shrinking_possible_data_loss_error"), "shrink",      "shrinking"),
     ("shrinking",                          "shrunk",        "available"),
-    ("shrinking",                          "kept",          "available"),  # more is in use: nothing changed, a message says so
+    ("shrinking",                          "kept",          "available"),  # more is in use; a message says so
     ("shrinking",                          "failed",        "shrinking_error"),
     (DELETABLE,                            "delete",        "deleting"),
     (("creating", "extending", "extending_error", "shrinking", "shrinking_error", "deleting", "error_deleting",
@@ -124,7 +124,7 @@ def check_mount_point_name(name: str) -> str:
     """The last part of an export path, as users choose it. Raises `Invalid` for what could not stand in a path."""
     if not _MOUNT_POINT.fullmatch(name):
         raise errors.Invalid(
-            "A mount point name begins with a letter or digit and goes on with letters, digits, '.', '_' and '-'; with its "
-            "prefix it has at most 255 characters."
+            "A mount point name begins with a letter or digit and goes on with letters, digits, '.', '_' and '-'; "
+            "with its prefix it has at most 255 characters."
         )
     return name

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Make a back end let in exactly whom a share's rules name.
 
-However many rules were posted since the last time, they reach the back end in one call: at most one such operation waits
-per instance, and it takes all that is queued when it starts. What can go wrong: the back end refuses one rule (that rule
-alone goes to `error`), or cannot do any (all those under way do). The claim under faults: it always ends, and then the
-rules say what the back end does.
+However many rules were posted since the last time, they reach the back end in one call: at most one such operation
+waits per instance, and it takes all that is queued when it starts. What can go wrong: the back end refuses one rule
+(that rule alone goes to `error`), or cannot do any (all those under way do). The claim under faults: it always ends,
+and then the rules say what the back end does.
 """
 
 from __future__ import annotations

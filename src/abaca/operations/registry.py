@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every kind of operation. A worker takes only work whose kind stands here; the rest waits for a worker that knows it."""
+"""Every kind of operation. A worker takes only work whose kind stands here; the rest waits for one that knows it."""
 
 from __future__ import annotations
 

@@ -2,8 +2,9 @@
 """Accept a new share: everything that is checked and written in the one transaction that makes it exist.
 
 Type, zone and quota are checked, a pool is chosen and its room taken, and the rows and the operation are written. The
-contended rows (the project's usage, the pool) come last, so that their locks are held only for the commit. A share that no
-pool can hold is accepted too, in `error` with a message, because that is what clients of this API know how to read.
+contended rows (the project's usage, the pool) come last, so that their locks are held only for the commit. A share
+that no pool can hold is accepted too, in `error` with a message, because that is what clients of this API know how to
+read.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class Acceptance:
         self.caller = caller
 
     def share(self, db: Database, wish: Wish) -> str:
-        """The id of the new share. Raises `Invalid`, `NotFound`, `Forbidden` or `OverLimit`, and then nothing is written."""
+        """The id of the new share. Raises `Invalid`, `NotFound`, `Forbidden`, `OverLimit`; then nothing is written."""
         protocol = rules.check_protocol(wish.share_proto, self.settings.enabled_share_protocols)
         pairs = self._metadata(wish)
         if wish.size_gib is None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Make a share on the back end that the scheduler chose.
 
-One transaction accepts it: the rows, the quota, the room in the pool and this operation. What can go wrong: the back end is
-full, refuses or stays away for long; then whatever it had begun is taken back there, the share is in `error`, and a message
-says why. The share keeps its quota until it is deleted, as any share does.
+One transaction accepts it: the rows, the quota, the room in the pool and this operation. What can go wrong: the back
+end is full, refuses or stays away for long; then whatever it had begun is taken back there, the share is in `error`,
+and a message says why. The share keeps its quota until it is deleted, as any share does.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Take a share away: first the back end's part, then its rows and what it took of quota and pool, in one transaction.
 
-Accepted means it goes. What can go wrong: the back end refuses or stays away for long; then the share is `error_deleting`
-with a message, nothing of it is forgotten, and deleting again tries again. The claim under faults: it always ends.
+Accepted means it goes. What can go wrong: the back end refuses or stays away for long; then the share is
+`error_deleting` with a message, nothing of it is forgotten, and deleting again tries again. The claim under faults:
+it always ends.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Args(msgspec.Struct, frozen=True):
 def start(tx: Tx, share: Any, by: Requester | None, *, event: str = "delete") -> str | None:
     """Accept the deletion of a row with id, instance_id and host; the operation's id.
 
-    None when no back end ever had it: then it is gone at once. Raises `Conflict` when its status does not allow `event`.
+    None when no back end ever had it: then it is gone at once. Raises `Conflict` where its status forbids `event`.
     """
     share_instances.move(tx, share.instance_id, event)
     row = share_instances.whole(tx, share.instance_id)

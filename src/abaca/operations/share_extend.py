@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Make a share larger while it is in use.
 
-Quota and the pool's room are taken when the request is accepted. What can go wrong: the back end is full or refuses; then
-the share is `extending_error` at its old size, what was taken is given back, and a message says why.
+Quota and the pool's room are taken when the request is accepted. What can go wrong: the back end is full or refuses;
+then the share is `extending_error` at its old size, what was taken is given back, and a message says why.
 """
 
 from __future__ import annotations

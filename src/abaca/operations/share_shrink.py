@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Make a share smaller, never at the price of data.
 
-What can go wrong: more is in use than the new size (the share is `available` at its old size, a message says so), or the
-back end fails (`shrinking_error`). Quota and room come back only when the back end has really shrunk it. The claim under
-faults: it always ends.
+What can go wrong: more is in use than the new size (the share is `available` at its old size, a message says so), or
+the back end fails (`shrinking_error`). Quota and room come back only when the back end has really shrunk it. The
+claim under faults: it always ends.
 """
 
 from __future__ import annotations
