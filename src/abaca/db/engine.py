@@ -28,6 +28,8 @@ class Wakeup(Protocol):
 
     def after_commit(self, queues: Sequence[str]) -> None: ...
 
+    def close(self) -> None: ...
+
 
 class NoWakeup:
     """Nobody is listening: workers find the work at their next slow look."""
@@ -37,6 +39,9 @@ class NoWakeup:
 
     def after_commit(self, queues: Sequence[str]) -> None:
         """Nothing to do."""
+
+    def close(self) -> None:
+        """Nothing to give back."""
 
 
 class Tx:
@@ -140,6 +145,7 @@ class Database:
         """Give all connections back."""
         self._writer.dispose()
         self._reader.dispose()
+        self.wakeup.close()
 
 
 def _engine(url: sa.URL, pool_size: int, *, autocommit: bool) -> sa.Engine:

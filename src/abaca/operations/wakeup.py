@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a worker learns that there is work, without looking into the tables.
 
-PostgreSQL: NOTIFY inside the transaction, LISTEN in the worker. SQLite: a datagram after the commit to every socket in the
-state directory. Either may be lost (a listener reconnects, a process starts): the worker's slow look is the safety net.
+PostgreSQL: NOTIFY inside the transaction, LISTEN in the worker. SQLite: a datagram after the commit to every socket
+in the state directory. Either may be lost (a listener reconnects, a process starts): the worker's slow look is the
+safety net.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ class Notify:
     def after_commit(self, queues: Sequence[str]) -> None:
         """The server has told everybody."""
 
+    def close(self) -> None:
+        """Nothing to give back."""
+
 
 class Datagrams:
     """SQLite's: one datagram to each worker that has a socket in `directory`."""
@@ -57,6 +61,10 @@ class Datagrams:
                 if entry.name.endswith(".wake"):
                     with contextlib.suppress(OSError):
                         self._socket.sendto(message, entry.path)
+
+    def close(self) -> None:
+        """Give the socket back."""
+        self._socket.close()
 
 
 class Listener(Protocol):

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A whole Abaca in one process: configuration file, users file, database, the real application, and a worker when asked.
+
+Requests go through the WSGI application as a server would call it.
+"""
+
+import base64
+import contextlib
+import io
+import json
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote_to_bytes, urlsplit
+
+import bcrypt
+
+from abaca import app, settings
+from abaca.api import pipeline, routes
+from abaca.api.versions import MAXIMUM
+from abaca.db.engine import Database
+from tests.conftest import wait_until
+
+PROJECT = "a1" * 16
+OTHER_PROJECT = "b2" * 16
+PASSWORD = "pencil"
+NEWEST = f"2.{MAXIMUM}"
+# who: project, roles
+PEOPLE = {
+    "admin": (PROJECT, "admin"),
+    "member": (PROJECT, "member"),
+    "reader": (PROJECT, "reader"),
+    "service": (PROJECT, "service"),
+    "other": (OTHER_PROJECT, "member"),
+}
+CONFIG = """
+[DEFAULT]
+host = testhost
+state_path = {directory}
+auth_strategy = http_basic
+http_basic_auth_user_file = {directory}/users
+default_share_type = default
+enabled_share_backends = alpha
+enabled_share_protocols = NFS,CIFS
+{more}
+[api]
+metrics = false
+[alpha]
+driver = dummy
+"""
+
+
+@dataclass
+class Answer:
+    """What came back."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: Any
+
+
+@dataclass
+class World:
+    """An installation with its people."""
+
+    directory: Path
+    application: Any
+    db: Database
+    settings: settings.Settings
+    worker: Any = None
+    passwords: dict[str, str] = field(default_factory=dict)
+
+    def ask(self, who: str, method: str, path: str, body: Any = None, **headers: str) -> Answer:
+        """Send one request; `path` is below /v2/{project} unless it starts with // (then one slash is cut)."""
+        project = PEOPLE.get(who, (PROJECT, ""))[0]
+        full = path[1:] if path.startswith("//") else f"/v2/{project}{path}"
+        if who != "none":
+            headers.setdefault("authorization", self.passwords[who])
+        if body is not None:
+            headers.setdefault("content-type", "application/json")
+        raw = body.encode() if isinstance(body, str) else json.dumps(body).encode() if body is not None else b""
+        return call(self.application, method, full, raw, headers)
+
+    def settle(self) -> None:
+        """Wait until the worker has nothing left to do."""
+        if self.worker is not None:
+            wait_until(self._is_idle, 20)
+
+    def _is_idle(self) -> bool:
+        with self.db.read() as tx:
+            return not tx.scalar(_sql("SELECT count(*) FROM operations WHERE finished_at IS NULL"))
+
+
+def _sql(text: str) -> Any:
+    import sqlalchemy
+
+    return sqlalchemy.text(text)
+
+
+def call(application: Any, method: str, url: str, raw: bytes, headers: Mapping[str, str]) -> Answer:
+    """One request as a WSGI server makes it."""
+    parts = urlsplit(url)
+    environ: dict[str, Any] = {
+        "REQUEST_METHOD": method,
+        "SCRIPT_NAME": "",
+        "PATH_INFO": unquote_to_bytes(parts.path).decode("latin-1"),
+        "QUERY_STRING": parts.query,
+        "SERVER_NAME": "share.example",
+        "SERVER_PORT": "8786",
+        "SERVER_PROTOCOL": "HTTP/1.1",
+        "HTTP_HOST": "share.example:8786",
+        "REMOTE_ADDR": "127.0.0.1",
+        "wsgi.version": (1, 0),
+        "wsgi.url_scheme": "http",
+        "wsgi.input": io.BytesIO(raw),
+        "wsgi.errors": sys.stderr,
+        "wsgi.multithread": True,
+        "wsgi.multiprocess": False,
+        "wsgi.run_once": False,
+        "CONTENT_LENGTH": str(len(raw)) if raw else "",
+    }
+    for name, value in headers.items():
+        key = name.upper().replace("-", "_")
+        environ[key if key == "CONTENT_TYPE" else f"HTTP_{key}"] = value
+    started: list[Any] = []
+    chunks = application(environ, lambda status, headers, exc_info=None: started.append((status, headers)))
+    text = b"".join(chunks).decode()
+    status, sent = started[0]
+    return Answer(int(status[:3]), {name.lower(): value for name, value in sent}, json.loads(text) if text else None)
+
+
+@contextlib.contextmanager
+def world(directory: Path, *, worker: bool, more: str = "") -> Iterator[World]:
+    """A world in an empty directory; with `worker`, one that carries operations out."""
+    hashed = bcrypt.hashpw(PASSWORD.encode(), bcrypt.gensalt(4)).decode()
+    lines = [f"{name}:{hashed}:{project}:{roles}" for name, (project, roles) in PEOPLE.items()]
+    (directory / "users").write_text("\n".join(lines))
+    (directory / "abaca.conf").write_text(CONFIG.format(directory=directory, more=more))
+    loaded = settings.read([directory / "abaca.conf"], environ={}).settings
+    db = app.ready_database(loaded)
+    made = World(directory, pipeline.make_app(loaded, db, routes.RESOURCES), db, loaded)
+    for name in PEOPLE:
+        secret = base64.b64encode(f"{name}:{PASSWORD}".encode()).decode()
+        made.passwords[name] = f"Basic {secret}"
+    with contextlib.ExitStack() as stack:
+        stack.callback(made.db.close)
+        if worker:
+            made.worker = stack.enter_context(_working(loaded))
+        yield made
+
+
+@contextlib.contextmanager
+def _working(loaded: settings.Settings) -> Iterator[Any]:
+    worker = app.worker(loaded)
+    thread = threading.Thread(target=worker.run, name="worker")
+    thread.start()
+    try:
+        wait_until(lambda: all(one.is_started for one in worker.served.values()))
+        yield worker
+    finally:
+        worker.stop()
+        thread.join(20)
+        worker.db.close()
