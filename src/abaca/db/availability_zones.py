@@ -6,6 +6,7 @@ from __future__ import annotations
 import uuid
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
 
 from abaca.db import lists
 from abaca.db.engine import Tx
@@ -17,6 +18,17 @@ ZONES = lists.Listing(
 
 
 def ensure(tx: Tx, name: str) -> None:
-    """Have the zone `name`."""
-    if ZONES.one(tx, ("id",), {"name": name}) is None:
-        tx.execute(sa.insert(availability_zones), {"id": str(uuid.uuid4()), "name": name, "created_at": tx.now})
+    """Have the zone `name`; two services may say so at the same moment."""
+    insert = postgresql.insert if tx.dialect == "postgresql" else sqlite.insert
+    row = {"id": str(uuid.uuid4()), "name": name, "created_at": tx.now}
+    tx.execute(insert(availability_zones).on_conflict_do_nothing(index_elements=["name"]), row)
+
+
+def names(tx: Tx) -> frozenset[str]:
+    """The names of all zones."""
+    return frozenset(tx.connection.execute(sa.select(availability_zones.c.name)).scalars())
+
+
+def exists(tx: Tx, name: str) -> bool:
+    """Whether there is a zone `name`."""
+    return ZONES.one(tx, ("id",), {"name": name}) is not None

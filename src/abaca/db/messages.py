@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages to users: written by what failed, read and deleted by their project, gone when they expire."""
+
+from __future__ import annotations
+
+import datetime
+import uuid
+
+import sqlalchemy as sa
+
+from abaca.db.engine import Tx
+from abaca.db.lists import Listing, before, equal, since
+from abaca.db.tables import messages as t
+from abaca.domain.messages import ERROR, About, Action, Detail
+
+__all__ = ["MESSAGES", "About", "delete", "expire", "record"]
+
+DAY_S = 86400
+DEFAULT_TTL_S = 30 * DAY_S
+
+MESSAGES = Listing(
+    t,
+    filters={
+        "project_id": equal(t.c.project_id),
+        "request_id": equal(t.c.request_id),
+        "resource_type": equal(t.c.resource_type),
+        "resource_id": equal(t.c.resource_id),
+        "action_id": equal(t.c.action_id),
+        "detail_id": equal(t.c.detail_id),
+        "message_level": equal(t.c.message_level),
+        "created_since": since(t.c.created_at),
+        "created_before": before(t.c.created_at),
+    },
+    sorts=(
+        "created_at",
+        "expires_at",
+        "id",
+        "project_id",
+        "request_id",
+        "resource_type",
+        "resource_id",
+        "action_id",
+        "detail_id",
+        "message_level",
+    ),
+)
+
+_ADD = sa.insert(t).inline()
+
+
+def record(
+    tx: Tx, about: About, action: Action, detail: Detail, *, reason: str | None = None, ttl_s: int = DEFAULT_TTL_S
+) -> str:
+    """Tell a project's users what went wrong; the message's id. `reason` says what was special about this case."""
+    message_id = str(uuid.uuid4())
+    row = {
+        "id": message_id,
+        "project_id": about.project_id,
+        "request_id": about.request_id,
+        "resource_type": about.resource_type,
+        "resource_id": about.resource_id,
+        "action_id": action.value,
+        "detail_id": detail.value,
+        "message_level": ERROR,
+        "reason": reason,
+        "created_at": tx.now,
+        "expires_at": tx.now + datetime.timedelta(seconds=ttl_s),
+    }
+    tx.execute(_ADD, row)
+    return message_id
+
+
+_DELETE = sa.delete(t).where(t.c.id == sa.bindparam("message"))
+_OLD = sa.select(t.c.id).where(t.c.expires_at <= sa.bindparam("now")).limit(sa.bindparam("most"))
+_EXPIRE = sa.delete(t).where(t.c.id.in_(_OLD.scalar_subquery()))
+
+
+def delete(tx: Tx, message_id: str) -> bool:
+    """Remove a message; False when it is gone already."""
+    return tx.execute(_DELETE, {"message": message_id}).rowcount > 0
+
+
+def expire(tx: Tx, most: int = 1000) -> int:
+    """Remove messages whose time is over, at most so many; how many it were."""
+    return int(tx.execute(_EXPIRE, {"now": tx.now, "most": most}).rowcount)
