@@ -54,7 +54,13 @@ def check(settings: Settings) -> None:
 
 def set_up_logs(settings: Settings) -> None:
     """Log as the settings say."""
-    logs.set_up(debug=settings.debug, file=settings.log_file, as_json=settings.use_json)
+    logs.set_up(**log_options(settings))
+
+
+def log_options(settings: Settings) -> dict[str, Any]:
+    """What `logs.set_up` takes, in plain values."""
+    file = str(settings.log_file) if settings.log_file else None
+    return {"debug": settings.debug, "file": file, "as_json": settings.use_json}
 
 
 def open_database(settings: Settings) -> Database:

@@ -11,12 +11,10 @@ import contextlib
 import contextvars
 import json
 import logging
-import logging.handlers
 import re
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 _ids: contextvars.ContextVar[Mapping[str, str]] = contextvars.ContextVar("ids", default={})  # noqa: B039 - never changed
 
@@ -83,11 +81,13 @@ class Json(logging.Formatter):
         return json.dumps(fields)
 
 
-def set_up(*, debug: bool = False, file: Path | None = None, as_json: bool = False) -> None:
+def set_up(*, debug: bool = False, file: str | None = None, as_json: bool = False) -> None:
     """Log to `file`, which may be rotated under us, or to standard error. Calling it again starts over."""
-    handler: logging.Handler = (
-        logging.handlers.WatchedFileHandler(file, delay=True) if file else logging.StreamHandler(sys.stderr)
-    )
+    handler: logging.Handler = logging.StreamHandler(sys.stderr)
+    if file:
+        from logging.handlers import WatchedFileHandler  # brings half of the network library with it
+
+        handler = WatchedFileHandler(file, delay=True)
     handler.setFormatter(Json() if as_json else Line())
     root = logging.getLogger()
     for old in list(root.handlers):

@@ -14,7 +14,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -36,7 +36,7 @@ supervised = click.option("--supervisor", "supervisor_pid", type=int, hidden=Tru
 
 @click.command()
 @configured
-def run(given: Given) -> int:
+def run(given: Given) -> None:
     """Run everything on this host: the API, a worker, and SQLite in the state directory unless another is configured.
 
     Nothing else is needed. TERM or ^C stops it within seconds; work under way goes on at the next start.
@@ -46,16 +46,13 @@ def run(given: Given) -> int:
     state.prepare()
     state.lock("run", "Stop that `abaca run` first, or choose another --state-path")
     app.set_up_logs(loaded)
+    os.umask(0o027)
     _refuse_taken_port(loaded)
     if loaded.uses_sqlite:
         state.claim_sqlite()
         _upgrade_sqlite(loaded, given)
     shutil.rmtree(loaded.state_path / "metrics", ignore_errors=True)
-    programs = [supervisor.Program(name, _child(name, given)) for name in _names(loaded)]
-    try:
-        return supervisor.Supervisor(programs, grace_s=loaded.worker.stop_s + MARGIN_S).run()
-    finally:
-        state.release()
+    _supervise(loaded, given, _names(loaded))
 
 
 @click.command()
@@ -72,9 +69,9 @@ def api(given: Given, supervisor_pid: int | None, process: str) -> int:
         _refuse_taken_port(loaded)
         state = _alone(loaded)
         if loaded.osapi_share_workers > 1:
-            names = [name for name in _names(loaded) if name != "worker"]
-            programs = [supervisor.Program(name, _child(name, given)) for name in names]
-            return supervisor.Supervisor(programs, grace_s=loaded.worker.stop_s + MARGIN_S).run()
+            _supervise(loaded, given, [name for name in _names(loaded) if name != "worker"])
+        if loaded.uses_sqlite:
+            state.keep_sqlite()
     _serve(loaded, process)
     if supervisor_pid is None:
         state.release()
@@ -145,8 +142,19 @@ def _alone(loaded: Settings) -> StateDirectory:
     return state
 
 
+def _supervise(loaded: Settings, given: Given, names: list[str]) -> NoReturn:
+    supervisor.become(
+        supervisor.Plan(
+            programs={name: _child(name, given) for name in names},
+            grace_s=loaded.worker.stop_s + MARGIN_S,
+            sqlite_in=str(loaded.state_path) if loaded.uses_sqlite else None,
+            logging=app.log_options(loaded),
+        )
+    )
+
+
 def _names(loaded: Settings) -> list[str]:
-    return ["worker", *(f"api-{number}" for number in range(loaded.osapi_share_workers))]
+    return [*(f"api-{number}" for number in range(loaded.osapi_share_workers)), "worker"]
 
 
 def _child(name: str, given: Given) -> list[str]:

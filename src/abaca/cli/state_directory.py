@@ -9,6 +9,7 @@ machine uses it, rewritten every few seconds. Whoever finds another machine's fi
 from __future__ import annotations
 
 import fcntl
+import json
 import logging
 import os
 import signal
@@ -16,8 +17,7 @@ import socket
 import threading
 import time
 from pathlib import Path
-
-import msgspec
+from typing import NamedTuple
 
 from abaca import errors
 
@@ -26,10 +26,11 @@ log = logging.getLogger(__name__)
 BEAT_S = 2.0
 WATCH_S = 7.0
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+SQLITE_USER = "sqlite.user"
 _SOCKET_PATH_BYTES = 107
 
 
-class User(msgspec.Struct, frozen=True):
+class User(NamedTuple):
     """Whose SQLite file it is: a boot of a machine, for people its name; `beat` changes as long as it is in use."""
 
     boot_id: str
@@ -65,7 +66,7 @@ class StateDirectory:
             )
 
     def lock(self, name: str, mend: str) -> None:
-        """Hold `name` alone on this host. Raises `ConfigError` when another process holds it."""
+        """Hold `name` alone on this host, also over an exec. Raises `ConfigError` when another process holds it."""
         path = self.path / f"{name}.lock"
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
         try:
@@ -77,21 +78,26 @@ class StateDirectory:
             raise errors.ConfigError(problem=f"{self.path} is in use{by}", mend=mend) from None
         os.ftruncate(descriptor, 0)
         os.write(descriptor, str(os.getpid()).encode())
+        # subprocesses close it all the same
+        os.set_inheritable(descriptor, True)
         self._locks.append(descriptor)
 
     def claim_sqlite(self, *, watch_s: float = WATCH_S) -> None:
-        """Make the SQLite file this machine's for as long as this process lives. Raises `ConfigError`."""
-        me = BOOT_ID.read_text().strip()
-        path = self.path / "sqlite.user"
+        """Make the SQLite file this machine's; `keep_sqlite` keeps it so. Raises `ConfigError`."""
+        me = _me()
+        path = self.path / SQLITE_USER
         found = _read(path)
-        if found is not None and found.boot_id != me and _changes(path, found, watch_s):
+        if found is not None and found.boot_id != me.boot_id and _changes(path, found, watch_s):
             raise errors.ConfigError(
                 problem=f"The SQLite database in {self.path} is in use on the host {found.host}",
                 mend="Stop Abaca there, or use PostgreSQL for several hosts ([database] connection)",
             )
-        self._beats = path
-        _write(path, User(me, socket.gethostname(), time.time_ns()))
-        threading.Thread(target=self._beat, args=(path, me), name="state directory", daemon=True).start()
+        _write(path, me)
+
+    def keep_sqlite(self) -> None:
+        """Show other machines that the SQLite file is in use, until `release`."""
+        self._beats = self.path / SQLITE_USER
+        threading.Thread(target=self._beat, args=(self._beats,), name="state directory", daemon=True).start()
 
     def release(self) -> None:
         """Let others use it."""
@@ -102,21 +108,25 @@ class StateDirectory:
         if self._beats is not None:
             self._beats.unlink(missing_ok=True)
 
-    def _beat(self, path: Path, me: str) -> None:
+    def _beat(self, path: Path) -> None:
         while not self._released.wait(BEAT_S):
-            found = _read(path)
-            if found is not None and found.boot_id != me:
+            found, me = _read(path), _me()
+            if found is not None and found.boot_id != me.boot_id:
                 log.critical("the host %s uses the SQLite database in %s too: stopping here", found.host, self.path)
                 self._beats = None
                 os.kill(os.getpid(), signal.SIGTERM)
                 return
-            _write(path, User(me, socket.gethostname(), time.time_ns()))
+            _write(path, me)
+
+
+def _me() -> User:
+    return User(BOOT_ID.read_text().strip(), socket.gethostname(), time.time_ns())
 
 
 def _read(path: Path) -> User | None:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=User)
-    except (OSError, msgspec.MsgspecError):
+        return User(*json.loads(path.read_bytes()))
+    except (OSError, ValueError, TypeError):
         return None
 
 
@@ -124,7 +134,7 @@ def _write(path: Path, user: User) -> None:
     """Whole or not at all: another machine reads it."""
     scratch = path.with_name(f".{path.name}-{os.getpid()}")
     try:
-        scratch.write_bytes(msgspec.json.encode(user))
+        scratch.write_text(json.dumps(user))
         scratch.replace(path)
     except OSError:
         # a full or vanished directory shows itself where it matters: in the database

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """`abaca run`'s parent: it starts the programs, starts one that dies again, and stops all of them together.
 
-It does as little as it can, because nobody restarts it but the init system. Its children ask the kernel to be killed
-when it dies (`die_with`), so nothing is left behind however it ends.
+It does as little as it can, because nobody restarts it but the init system; and it is a program of its own that the
+command turns into (`become`), so that it does not carry what reading the settings took. Its children ask the kernel to
+be killed when it dies (`die_with`), so nothing is left behind however it ends.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import select
@@ -17,14 +19,36 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
 
+from abaca import logs
 from abaca.cli.exits import EX_CONFIG
+from abaca.cli.state_directory import StateDirectory
 
 log = logging.getLogger(__name__)
 
 RESTART_S = (0.2, 1.0, 2.0, 5.0, 10.0, 30.0)
 STEADY_S = 60.0
 _PR_SET_PDEATHSIG = 1
+_PLAN = "ABACA_SUPERVISOR_PLAN"
+
+
+class Plan(NamedTuple):
+    """What a supervisor is to do: programs by name, and the state directory whose SQLite file it keeps, if any."""
+
+    programs: Mapping[str, Sequence[str]]
+    grace_s: float
+    sqlite_in: str | None
+    logging: Mapping[str, Any]
+
+
+def become(plan: Plan) -> NoReturn:
+    """Turn this process into the supervisor, with the locks that it holds."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    environ = {**os.environ, _PLAN: json.dumps(plan)}
+    os.execve(sys.executable, [sys.executable, "-m", "abaca.cli.supervisor"], environ)  # noqa: S606 - no shell is meant
 
 
 class Program:
@@ -159,3 +183,21 @@ def die_with(supervisor_pid: int) -> None:
         log.warning("the kernel does not tell when the supervisor dies: %s", os.strerror(ctypes.get_errno()))
     if os.getppid() != supervisor_pid:
         sys.exit("the supervisor is gone")
+
+
+def main() -> int:
+    """What `become` turns a process into."""
+    plan = Plan(*json.loads(os.environ.pop(_PLAN)))
+    logs.set_up(**plan.logging)
+    state = StateDirectory(Path(plan.sqlite_in)) if plan.sqlite_in else None
+    if state is not None:
+        state.keep_sqlite()
+    programs = [Program(name, command) for name, command in plan.programs.items()]
+    status = Supervisor(programs, grace_s=plan.grace_s).run()
+    if state is not None:
+        state.release()
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
