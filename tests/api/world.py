@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A whole Abaca in one process: configuration file, users file, database, the real application, and a worker when asked.
+"""A whole Abaca: configuration file, users file, database, the real application, and a worker process when asked.
 
 Requests go through the WSGI application as a server would call it.
 """
@@ -8,8 +8,8 @@ import base64
 import contextlib
 import io
 import json
+import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,9 +17,10 @@ from typing import Any
 from urllib.parse import unquote_to_bytes, urlsplit
 
 import bcrypt
+import sqlalchemy
 
 from abaca import app, settings
-from abaca.api import pipeline, routes
+from abaca.api import front, pipeline, routes
 from abaca.api.versions import MAXIMUM
 from abaca.db.engine import Database
 from tests.conftest import wait_until
@@ -70,7 +71,7 @@ class World:
     application: Any
     db: Database
     settings: settings.Settings
-    worker: Any = None
+    has_worker: bool = False
     passwords: dict[str, str] = field(default_factory=dict)
 
     def ask(self, who: str, method: str, path: str, body: Any = None, **headers: str) -> Answer:
@@ -86,18 +87,13 @@ class World:
 
     def settle(self) -> None:
         """Wait until the worker has nothing left to do."""
-        if self.worker is not None:
-            wait_until(self._is_idle, 20)
+        if self.has_worker:
+            wait_until(lambda: self.number("SELECT count(*) FROM operations WHERE finished_at IS NULL") == 0, 20)
 
-    def _is_idle(self) -> bool:
+    def number(self, query: str) -> int:
+        """The one number that a query gives."""
         with self.db.read() as tx:
-            return not tx.scalar(_sql("SELECT count(*) FROM operations WHERE finished_at IS NULL"))
-
-
-def _sql(text: str) -> Any:
-    import sqlalchemy
-
-    return sqlalchemy.text(text)
+            return int(tx.scalar(sqlalchemy.text(query)))
 
 
 def call(application: Any, method: str, url: str, raw: bytes, headers: Mapping[str, str]) -> Answer:
@@ -141,26 +137,31 @@ def world(directory: Path, *, worker: bool, more: str = "") -> Iterator[World]:
     (directory / "abaca.conf").write_text(CONFIG.format(directory=directory, more=more))
     loaded = settings.read([directory / "abaca.conf"], environ={}).settings
     db = app.ready_database(loaded)
-    made = World(directory, pipeline.make_app(loaded, db, routes.RESOURCES), db, loaded)
+    application = pipeline.make_app(loaded, db, routes.RESOURCES)
+    made = World(directory, front.front(application, front.Health(db), None), db, loaded)
     for name in PEOPLE:
         secret = base64.b64encode(f"{name}:{PASSWORD}".encode()).decode()
         made.passwords[name] = f"Basic {secret}"
     with contextlib.ExitStack() as stack:
         stack.callback(made.db.close)
         if worker:
-            made.worker = stack.enter_context(_working(loaded))
+            made.has_worker = True
+            stack.enter_context(_working(made))
         yield made
 
 
 @contextlib.contextmanager
-def _working(loaded: settings.Settings) -> Iterator[Any]:
-    worker = app.worker(loaded)
-    thread = threading.Thread(target=worker.run, name="worker")
-    thread.start()
-    try:
-        wait_until(lambda: all(one.is_started for one in worker.served.values()))
-        yield worker
-    finally:
-        worker.stop()
-        thread.join(20)
-        worker.db.close()
+def _working(made: World) -> Iterator[None]:
+    """A worker process of that world, serving its back end."""
+    config = made.directory / "abaca.conf"
+    with (made.directory / "worker.log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "abaca", "worker", "--config-file", str(config)], stdout=log, stderr=log
+        )
+        try:
+            wait_until(lambda: process.poll() is not None or made.number("SELECT count(*) FROM pools"), 20)
+            assert process.poll() is None, (made.directory / "worker.log").read_text()
+            yield
+        finally:
+            process.terminate()
+            process.wait(20)

@@ -17,7 +17,7 @@ import falcon
 import msgspec
 
 from abaca import errors
-from abaca.api import auth, bodies, faults, paging, routing, versions, wire
+from abaca.api import auth, bodies, faults, front, paging, routing, versions, wire
 from abaca.db.engine import Database
 from abaca.db.lists import Page
 from abaca.domain.callers import Caller
@@ -160,11 +160,11 @@ def name_request(call: Call) -> None:
 
 
 def answer_public(call: Call) -> bool:
-    """The version document and the health of the service need no token."""
+    """The version document needs no token, and what is no part of this API is not here for anybody."""
     if call.path == "/":
         return _finish(call, "300 Multiple Choices", versions.document(call.root))
-    if call.path == "/healthcheck":
-        return _finish(call, "200 OK", {"detailed": False, "reasons": ["OK"]})
+    if not call.path.startswith("/v2/") and call.path != "/v2":
+        raise faults.NoSuchRoute(faults.NoSuchRoute.__doc__)
     return False
 
 
@@ -201,8 +201,6 @@ def find_route(call: Call) -> bool:
     path = call.path
     if path in ("/v2", "/v2/"):
         return _announce_versions(call)
-    if not path.startswith("/v2/"):
-        raise faults.NoSuchRoute(faults.NoSuchRoute.__doc__)
     parts = call.parts
     rest = path[3:].removesuffix(".json")
     first, slash, following = rest[1:].partition("/")
@@ -254,6 +252,7 @@ def choose_route(call: Call) -> None:
     for route in among:
         if route.serves(call.version, experimental=call.experimental):
             call.route = route
+            call.request.env[front.ROUTE] = route.path
             call.status = route.status
             call.plan = routing.plan(route, call.version, call.caller.is_admin)
             return
