@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Serve Keystone on a loopback port; run by `lab.keystone` with the Python of Keystone's own environment.
+
+`keystone_server.py CONFIG HOST PORT`
+"""
+
+import os
+import sys
+
+from werkzeug import serving
+
+
+class Handler(serving.WSGIRequestHandler):
+    """Keeps connections open, since token validation is many small requests, and logs none of them."""
+
+    protocol_version = "HTTP/1.1"
+
+    def log_request(self, *_details: object) -> None:
+        return
+
+
+if __name__ == "__main__":
+    configuration, host, port = sys.argv[1:]
+    sys.argv[1:] = []  # Keystone would read them as its own
+    os.environ["OS_KEYSTONE_CONFIG_FILES"] = configuration
+    from keystone.wsgi.api import application
+
+    serving.make_server(host, int(port), application, threaded=True, request_handler=Handler).serve_forever()
