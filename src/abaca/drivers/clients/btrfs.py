@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the local driver asks of btrfs, by the kernel's stable ioctl interface (linux/btrfs.h).
+
+A subvolume and its limit cost 0.1 ms this way, and a usage is read without listing all others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import struct
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NoReturn
+
+from abaca.drivers import contract
+
+_NONE, _WRITE, _READ = 0, 1, 2
+UNLIMITED = 2**64 - 1
+_FIRST_FREE = 256
+_QUOTA_TREE, _ROOT_TREE = 8, 1
+_ROOT_ITEM, _QGROUP_INFO, _QGROUP_LIMIT = 132, 242, 244
+_LEVEL_ONE = 2**48
+
+Key = tuple[int, int, int]
+Item = tuple[int, int, int, bytes]
+
+
+def _number(direction: int, number: int, size: int) -> int:
+    return (direction << 30) | (size << 16) | (0x94 << 8) | number
+
+
+_RESIZE = _number(_WRITE, 3, 4096)
+_SYNC = _number(_NONE, 8, 0)
+_SUBVOL_CREATE = _number(_WRITE, 14, 4096)
+_SNAP_DESTROY = _number(_WRITE, 15, 4096)
+_TREE_SEARCH = _number(_READ | _WRITE, 17, 4096)
+_INO_LOOKUP = _number(_READ | _WRITE, 18, 4096)
+_SNAP_CREATE = _number(_WRITE, 23, 4096)
+_QUOTA_CTL = _number(_READ | _WRITE, 40, 16)
+_QGROUP_CREATE = _number(_WRITE, 42, 16)
+_SET_LIMIT = _number(_READ, 43, 48)
+
+
+def is_subvolume(path: Path) -> bool:
+    """Whether a subvolume's root is at the path itself (a symbolic link is not followed)."""
+    try:
+        seen = path.lstat()
+    except FileNotFoundError:
+        return False
+    return seen.st_ino == _FIRST_FREE and seen.st_dev != path.parent.stat().st_dev
+
+
+def create(path: Path) -> None:
+    """Make an empty subvolume. Raises `contract.Full`."""
+    _call(path.parent, _SUBVOL_CREATE, _named(path.name), f"creating {path}")
+
+
+def snapshot(source: Path, path: Path, *, read_only: bool) -> None:
+    """Make `path` a snapshot of `source`, on disk when it returns. Raises `contract.Gone`, `contract.Full`."""
+    with _opened(source) as fd:
+        argument = struct.pack("=qQQ32x4040s", fd, 0, 2 if read_only else 0, path.name.encode())
+        _call(path.parent, _SNAP_CREATE, argument, f"taking {path} of {source}")
+
+
+def delete(path: Path) -> None:
+    """Remove a subvolume with all its content. The space comes back a little later."""
+    _call(path.parent, _SNAP_DESTROY, _named(path.name), f"deleting {path}")
+
+
+def tree_id(path: Path) -> int:
+    """The number of the subvolume that the path is in."""
+    answer = _call(path, _INO_LOOKUP, struct.pack("=QQ4080x", 0, _FIRST_FREE), f"looking up {path}")
+    return int(struct.unpack_from("=Q", answer)[0])
+
+
+def limit(path: Path, size_bytes: int) -> None:
+    """Bound how much the subvolume may refer to; `UNLIMITED` lifts it."""
+    _call(path, _SET_LIMIT, struct.pack("=QQQQQQ", 0, 1, size_bytes, 0, 0, 0), f"limiting {path}")
+
+
+def usages(path: Path) -> dict[int, tuple[int, int]]:
+    """Per subvolume what it refers to and its limit, in bytes, as of the last commit."""
+    return _usages(_search(path, _QUOTA_TREE, (0, _QGROUP_INFO, _FIRST_FREE), (0, _QGROUP_LIMIT, _LEVEL_ONE - 1)))
+
+
+def usage(path: Path, tree: int) -> tuple[int, int]:
+    """As `usages`, for one subvolume. Raises `contract.Gone`."""
+    keys = [(0, kind, tree) for kind in (_QGROUP_INFO, _QGROUP_LIMIT)]
+    items = [item for key in keys for item in _search(path, _QUOTA_TREE, key, key)]
+    try:
+        return _usages(items)[tree]
+    except KeyError as error:
+        raise contract.Gone(reason=f"nothing is accounted for subvolume {tree} of {path}") from error
+
+
+def _usages(items: Iterable[Item]) -> dict[int, tuple[int, int]]:
+    referenced, limits = {}, {}
+    for kind, _, tree, content in items:
+        if kind == _QGROUP_INFO and _FIRST_FREE <= tree < _LEVEL_ONE:
+            referenced[tree] = struct.unpack_from("<Q", content, 8)[0]
+        elif kind == _QGROUP_LIMIT:
+            flags, most = struct.unpack_from("<QQ", content)
+            limits[tree] = most if flags & 1 else UNLIMITED
+    return {tree: (value, limits.get(tree, UNLIMITED)) for tree, value in referenced.items()}
+
+
+def trees(path: Path) -> set[int]:
+    """The numbers of all subvolumes, those still being deleted included."""
+    items = _search(path, _ROOT_TREE, (_FIRST_FREE, _ROOT_ITEM, 0), (_LEVEL_ONE, _ROOT_ITEM, 0))
+    return {tree for kind, tree, _, _ in items if kind == _ROOT_ITEM}
+
+
+def forget(path: Path, tree: int) -> None:
+    """Drop the accounting of a subvolume that is gone; one that the kernel keeps or has dropped already is left."""
+    with contextlib.suppress(contract.Busy, contract.Gone, contract.Refused):
+        _call(path, _QGROUP_CREATE, struct.pack("=QQ", 0, tree), f"forgetting {tree}")
+
+
+def enable_quota(path: Path) -> None:
+    """Account for what each subvolume refers to; already so is success."""
+    _call(path, _QUOTA_CTL, struct.pack("=QQ", 1, 0), f"accounting at {path}")
+
+
+def sync(path: Path) -> None:
+    """Everything done so far is on disk, and usages are exact, when it returns."""
+    _call(path, _SYNC, b"", f"syncing {path}")
+
+
+def grow(path: Path) -> None:
+    """Let the file system take all of its device."""
+    _call(path, _RESIZE, _named("max"), f"growing {path}")
+
+
+def _named(name: str) -> bytes:
+    return struct.pack("=q4088s", 0, name.encode())
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        _raise(error, f"opening {path}")
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _call(path: Path, number: int, argument: bytes, what: str) -> bytes:
+    buffer = bytearray(argument)
+    with _opened(path) as fd:
+        try:
+            fcntl.ioctl(fd, number, buffer) if buffer else fcntl.ioctl(fd, number)
+        except OSError as error:
+            _raise(error, what)
+    return bytes(buffer)
+
+
+def _raise(error: OSError, what: str) -> NoReturn:
+    kinds = {
+        errno.ENOSPC: contract.Full,
+        errno.EDQUOT: contract.Full,
+        errno.EBUSY: contract.Busy,
+        errno.EAGAIN: contract.Busy,
+        errno.ETXTBSY: contract.Busy,
+        errno.ENOENT: contract.Gone,
+        errno.EIO: contract.Unreachable,
+        errno.EROFS: contract.Unreachable,
+    }
+    raise kinds.get(error.errno or 0, contract.Refused)(reason=f"{what}: {error.strerror}") from error
+
+
+def _search(path: Path, tree: int, first: Key, last: Key) -> Iterator[Item]:
+    """Items of a tree whose key (object, type, offset) is between the two, in that order."""
+    while True:
+        key = struct.pack(
+            "=QQQQQQQIIII32x",
+            *(tree, first[0], last[0], first[2], last[2], 0, 2**64 - 1),
+            *(first[1], last[1], 4096, 0),
+        )
+        answer = _call(path, _TREE_SEARCH, key + bytes(4096 - len(key)), f"reading tree {tree} of {path}")
+        count = struct.unpack_from("=I", answer, 64)[0]
+        at = len(key)
+        for _ in range(count):
+            _, objectid, offset, kind, size = struct.unpack_from("=QQQII", answer, at)
+            at += 32
+            yield kind, objectid, offset, answer[at : at + size]
+            at += size
+            first = (objectid, kind, offset + 1)
+        if not count or first > last:
+            return

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Block devices: what is on them, and sparse images behind loop devices."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from pathlib import Path
+
+from abaca.drivers import contract
+from abaca.drivers.clients import commands
+
+_EDGE_BYTES = 1024 * 1024
+
+
+def is_block_device(path: Path) -> bool:
+    """Whether a block device is at the path."""
+    try:
+        return stat.S_ISBLK(path.stat().st_mode)
+    except OSError:
+        return False
+
+
+def signature(path: Path) -> dict[str, str]:
+    """What is recognised on a device or image (`TYPE`, `LABEL`, `UUID`, ...), empty when nothing is."""
+    said = commands.run("blkid", "-p", "-o", "export", str(path)) if not _is_blank(path) else ""
+    pairs = (line.partition("=") for line in said.splitlines())
+    return {key: value.replace("\\ ", " ") for key, _, value in pairs}
+
+
+def _is_blank(path: Path) -> bool:
+    """Whether the places where file systems, partition tables and volume managers write are all zeros."""
+    with path.open("rb") as device:
+        size = device.seek(0, os.SEEK_END)
+        for start in (0, 64 * _EDGE_BYTES, max(0, size - _EDGE_BYTES)):
+            device.seek(start)
+            if device.read(_EDGE_BYTES).strip(b"\0"):
+                return False
+    return True
+
+
+def make_image(path: Path, size_gib: int, label: str) -> None:
+    """A sparse image with an empty btrfs in it; nothing is at `path` until it is complete."""
+    new = path.with_name(path.name + ".new")
+    new.unlink(missing_ok=True)
+    with new.open("xb") as image:
+        image.truncate(size_gib << 30)
+    format_btrfs(new, label)
+    new.rename(path)
+
+
+def format_btrfs(path: Path, label: str) -> None:
+    """An empty btrfs; mkfs.btrfs itself refuses what holds a known file system. Raises `contract.Refused`."""
+    commands.run("mkfs.btrfs", "--quiet", "--label", label, str(path), timeout_s=300)
+
+
+def loop_of(image: Path) -> str | None:
+    """The loop device that the image is behind, if any."""
+    names = commands.run("losetup", "--associated", str(image), "--noheadings", "--output", "NAME").split()
+    return names[0] if names else None
+
+
+def attach_loop(image: Path) -> str:
+    """The image's loop device, made when there is none. Raises `contract.Refused`."""
+    for attempt in range(5):
+        found = loop_of(image)
+        if found:
+            return found
+        try:
+            return commands.run("losetup", "--find", "--show", str(image), failed=contract.Busy).strip()
+        except contract.Busy as error:  # Another process took the free device first.
+            if attempt == 4:
+                raise contract.Refused(reason=f"no loop device for {image}: {error.message}") from error
+            time.sleep(0.1)
+    raise AssertionError
+
+
+def detach_loop(image: Path) -> None:
+    """The image is behind no loop device any more. Raises `contract.Busy` while it is in use elsewhere."""
+    device = loop_of(image)
+    if device:
+        commands.run("losetup", "--detach", device, failed=contract.Busy)
+
+
+def grow_image(image: Path, device: str, size_gib: int) -> bool:
+    """Let the image be at least so large; whether it grew."""
+    if image.stat().st_size >= size_gib << 30:
+        return False
+    with image.open("r+b") as file:
+        file.truncate(size_gib << 30)
+    commands.run("losetup", "--set-capacity", device)
+    return True

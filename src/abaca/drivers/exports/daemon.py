@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The NFS-Ganesha process and its private message bus, detached from whoever starts them.
+
+They outlive the worker: a worker that starts takes over the pair that it finds, recognised by the bus's answer, its
+configuration file, its network and its mount namespace. Only a pair that is not what is wanted is replaced.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from abaca.drivers import contract
+from abaca.drivers.clients import commands
+from abaca.drivers.clients.names import safe_path
+from abaca.drivers.exports import blocks
+from abaca.drivers.exports.bus import Bus, Dead
+
+log = logging.getLogger(__name__)
+
+_BUS_CONFIGURATION = """\
+<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
+ "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
+<busconfig>
+  <type>system</type>
+  <listen>unix:path={directory}/bus.sock</listen>
+  <auth>EXTERNAL</auth>
+  <pidfile>{directory}/bus.pid</pidfile>
+  <policy user="root"><allow own="*"/><allow send_destination="*"/><allow receive_sender="*"/></policy>
+</busconfig>
+"""
+_LONGEST_SOCKET = 107
+
+
+class Daemon:
+    """Files, the socket and the log are in `directory`; `netns` is the path of a network namespace, or empty."""
+
+    def __init__(
+        self, directory: Path, *, port: int, netns: str = "", grace_s: int = 10, minor_versions: Sequence[int] = (1, 2)
+    ) -> None:
+        self.directory = directory
+        self.socket = directory / "bus.sock"
+        self._netns = netns
+        self._configuration = directory / "ganesha.conf"
+        self._bus_configuration = directory / "bus.conf"
+        self._port = port
+        self._grace_s = grace_s
+        self._minor_versions = tuple(minor_versions)
+
+    def check(self) -> None:
+        """Raises `contract.Refused` with the mend when the host cannot run it."""
+        commands.need("dbus-daemon", "dbus-daemon")
+        commands.need("ganesha.nfsd", "nfs-ganesha")
+        plugins = [place for pattern in ("ganesha", "*/ganesha") for place in Path("/usr/lib").glob(pattern)]
+        if not any((place / "libfsalvfs.so").exists() for place in plugins):
+            raise contract.Refused(reason="NFS-Ganesha lacks its VFS part: apt-get install nfs-ganesha-vfs")
+        safe_path(self.directory)
+        if len(str(self.socket)) > _LONGEST_SOCKET:
+            raise contract.Refused(reason=f"{self.socket} is too long for a socket: choose a shorter state_dir")
+        if self._netns and not Path(self._netns).exists():
+            raise contract.Unreachable(reason=f"there is no network namespace {self._netns}")
+
+    def pid(self) -> int | None:
+        """The process that is up and is what is wanted, None when it has to be started."""
+        bus = Bus(self.socket, timeout_s=5.0)
+        try:
+            pid = bus.owner_pid()
+        finally:
+            bus.close()
+        if pid is None or not self._is_wanted(pid):
+            return None
+        return pid
+
+    def _answers(self) -> bool:
+        """Whether it has read its exports and takes calls."""
+        bus = Bus(self.socket)
+        try:
+            bus.paths()
+        except (Dead, contract.Refused):
+            return False
+        finally:
+            bus.close()
+        return True
+
+    def _is_wanted(self, pid: int) -> bool:
+        try:
+            same_mounts = os.path.samestat(_namespace(pid, "mnt"), _namespace("self", "mnt"))
+            wanted = Path(self._netns).stat() if self._netns else _namespace("self", "net")
+            same_network = os.path.samestat(_namespace(pid, "net"), wanted)
+            return same_mounts and same_network and self._configuration.read_text() == self._wanted_configuration()
+        except OSError:
+            return False
+
+    def _wanted_configuration(self) -> str:
+        return blocks.configuration(
+            self.directory, port=self._port, grace_s=self._grace_s, minor_versions=self._minor_versions
+        )
+
+    def bus_pid(self) -> int | None:
+        """The message bus's process, if it runs."""
+        return _running(self.directory / "bus.pid", self._bus_configuration)
+
+    def start(self, timeout_s: float = 120.0) -> int:
+        """Replace whatever runs by a new pair; its pid once it answers. Raises `contract.Unreachable`."""
+        self.stop()
+        self.directory.mkdir(parents=True, exist_ok=True)
+        (self.directory / "recovery").mkdir(exist_ok=True)
+        self._bus_configuration.write_text(_BUS_CONFIGURATION.format(directory=self.directory))
+        self._configuration.write_text(self._wanted_configuration())
+        self._spawn(["dbus-daemon", f"--config-file={self._bus_configuration}", "--fork"], timeout_s=10)
+        log_file = self.directory / "ganesha.log"
+        log_end = log_file.stat().st_size if log_file.exists() else 0
+        enter = ["nsenter", f"--net={self._netns}"] if self._netns else []
+        pid_file = self.directory / "ganesha.pid"
+        self._spawn(
+            [*enter, "ganesha.nfsd", "-f", str(self._configuration), "-L", str(log_file), "-p", str(pid_file)],
+            timeout_s=30,
+        )
+        deadline = time.monotonic() + timeout_s
+        born = time.monotonic()
+        while time.monotonic() < deadline:
+            pid = self.pid()
+            if pid is not None and self._answers():
+                return pid
+            if time.monotonic() > born + 2 and _running(pid_file, self._configuration) is None:
+                break
+            time.sleep(0.01)
+        raise contract.Unreachable(reason=f"NFS-Ganesha did not start: {_complaint(log_file, log_end)}")
+
+    def _spawn(self, argv: list[str], timeout_s: float) -> None:
+        """Start a program that leaves for the background by itself; it keeps nothing of ours open."""
+        environment = commands.plain() | {"DBUS_SYSTEM_BUS_ADDRESS": f"unix:path={self.socket}"}
+        output = self.directory / "start.log"
+        with output.open("wb") as log_file:
+            try:
+                done = subprocess.run(
+                    argv,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log_file,
+                    stderr=log_file,
+                    env=environment,
+                    cwd="/",
+                    start_new_session=True,
+                    timeout=timeout_s,
+                    check=False,
+                )
+            except subprocess.TimeoutExpired as error:
+                raise contract.Unreachable(reason=f"{argv[0]} did not start within {timeout_s:g} s") from error
+        if done.returncode:
+            said = " ".join(output.read_text(errors="replace").split())
+            raise contract.Unreachable(reason=f"{argv[0]} ended with {done.returncode}: {said[-500:]}")
+
+    def stop(self) -> None:
+        """Neither of the two runs any more, and their pid files and socket are gone."""
+        pid_file, bus_pid_file = self.directory / "ganesha.pid", self.directory / "bus.pid"
+        _end(_running(pid_file, self._configuration))
+        _end(_running(bus_pid_file, self._bus_configuration))
+        for left in (pid_file, bus_pid_file, self.socket):
+            left.unlink(missing_ok=True)
+
+
+def _namespace(pid: int | str, kind: str) -> os.stat_result:
+    return Path(f"/proc/{pid}/ns/{kind}").stat()
+
+
+def _running(pid_file: Path, mentions: Path) -> int | None:
+    """The process of the pid file, if it lives and was started with this configuration file."""
+    try:
+        pid = int(pid_file.read_text().strip() or "0")
+        line = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (OSError, ValueError):
+        return None
+    return pid if str(mentions) in line and state != "Z" else None
+
+
+def _end(pid: int | None, patience_s: float = 10.0) -> None:
+    """End a process, by force when it does not end within `patience_s`."""
+    if pid is None:
+        return
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            signal.pidfd_send_signal(handle, number)
+            poll = select.poll()
+            poll.register(handle, select.POLLIN)
+            if poll.poll(patience_s * 1000):
+                return
+    except ProcessLookupError:
+        return
+    finally:
+        os.close(handle)
+
+
+def _complaint(log_file: Path, start: int) -> str:
+    """The worst that the daemon logged since `start`."""
+    try:
+        with log_file.open("rb") as file:
+            file.seek(start)
+            lines = file.read().decode(errors="replace").splitlines()
+    except OSError:
+        return "it wrote no log"
+    bad = [line.rpartition(" :")[2] for line in lines if ":CRIT :" in line or ":FATAL :" in line or ":MAJ :" in line]
+    return "; ".join((bad or lines)[-3:])[-500:] or "it wrote no log"

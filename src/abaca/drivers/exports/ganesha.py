@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NFS exports that stay true: written to files first, then made live over D-Bus, then looked at.
+
+One lock covers files and daemon, so what is written and what is live change together. A daemon that dies is started
+again at once by a watching thread; its exports are all in the files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import select
+import threading
+from collections.abc import Callable, Collection, Iterator, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from abaca import errors
+from abaca.drivers import contract
+from abaca.drivers.exports import blocks
+from abaca.drivers.exports.blocks import ExportBlock
+from abaca.drivers.exports.bus import Bus, Dead
+from abaca.drivers.exports.clients import Client
+from abaca.drivers.exports.daemon import Daemon
+from abaca.drivers.exports.files import ExportFiles
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class Ganesha:
+    """All methods are safe for threads; each is done when it returns, or raised one of the driver errors."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self._daemon = daemon
+        self._files = ExportFiles(daemon.directory)
+        self._bus = Bus(daemon.socket)
+        self._lock = threading.RLock()
+        self._watcher: Watcher | None = None
+
+    # Life
+
+    def start(self) -> list[str]:
+        """Serve what the files say, by the daemon that runs or by a new one; the names of all exports."""
+        with self._lock:
+            self._daemon.check()
+            self._files.load()
+            return self._files.names()
+
+    def serve(self, renewed: Collection[str] = ()) -> None:
+        """Be up, with exactly the exports of the files; what was at the paths of the `renewed` ones has changed."""
+        with self._lock:
+            self._revive()
+            self._reconcile(renewed)
+            if self._watcher is None:
+                self._watcher = Watcher(self._pids, self.revive)
+                self._watcher.start()
+
+    def stop(self) -> None:
+        """Let go; the daemon goes on serving."""
+        watcher, self._watcher = self._watcher, None
+        if watcher is not None:
+            watcher.stop()
+        with self._lock:
+            self._bus.close()
+
+    def shut_down(self) -> None:
+        """Let go and end the daemon; the files stay."""
+        self.stop()
+        with self._lock:
+            self._daemon.stop()
+
+    def revive(self) -> None:
+        """Start the daemon when it is not up. Raises `contract.Unreachable` when it does not come."""
+        with self._lock:
+            self._revive()
+
+    def _revive(self) -> None:
+        if self._daemon.pid() is None:
+            log.warning("NFS-Ganesha of %s is not up as wanted and is started", self._daemon.directory)
+            self._bus.close()
+            self._daemon.start()
+
+    def _pids(self) -> list[int]:
+        return [pid for pid in (self._daemon.pid(), self._daemon.bus_pid()) if pid is not None]
+
+    def _reconcile(self, renewed: Collection[str]) -> None:
+        """Remove live exports of ours that no file has, add those that are missing."""
+        live = self._alive(self._bus.paths)
+        wanted = {block.export_id: block for block in self._files.blocks()}
+        ours = f"{self._daemon.directory.parent}/"
+        for export_id, path in live.items():
+            block = wanted.get(export_id)
+            if path.startswith(ours) and (block is None or block.path != path or block.name in renewed):
+                log.warning("export %s of %s is not as written and is removed", export_id, path)
+                self._bus.remove(export_id)
+        live = self._alive(self._bus.paths)
+        for export_id, block in wanted.items():
+            if export_id not in live and Path(block.path).is_dir():
+                self._publish(block)
+
+    # Exports
+
+    def get(self, name: str) -> ExportBlock | None:
+        """The export as it is written."""
+        with self._lock:
+            return self._files.get(name)
+
+    def put(self, name: str, path: Path, pseudo: str, clients: Sequence[Client] | None) -> ExportBlock:
+        """Export `path` as `pseudo` to these clients, live; None keeps those it has. Raises `contract.Refused`."""
+        with self._lock:
+            held = self._files.get(name)
+            other = self._files.serving(pseudo)
+            if other is not None and other.name != name:
+                raise contract.Refused(reason=f"{pseudo} is taken by {other.name}")
+            block = ExportBlock(
+                name=name,
+                export_id=held.export_id if held else self._files.free_id(),
+                path=str(path),
+                pseudo=pseudo,
+                clients=tuple(clients) if clients is not None else held.clients if held else (),
+            )
+            if held and held.path != block.path:
+                self.suspend(name)
+            with contextlib.ExitStack() as undo:
+                if held is None:
+                    undo.callback(self._files.drop, block)
+                if not self._files.is_written(block):
+                    self._files.put(block)
+                self._publish(block)
+                undo.pop_all()
+            return block
+
+    def _publish(self, block: ExportBlock) -> None:
+        """Make it live and look whether it is: a list that the daemon cannot read it drops without a word."""
+        file = self._files.file_of(block)
+        self._alive(lambda: self._bus.update(file, block.export_id))
+        if not self._is_live(block):
+            raise contract.Refused(reason=f"NFS-Ganesha shows other clients for {block.pseudo} than were set")
+
+    def _is_live(self, block: ExportBlock) -> bool:
+        shown = self._alive(lambda: self._bus.show(block.export_id))
+        return shown is not None and shown.path == block.path and blocks.is_shown(block, shown.clients)
+
+    def is_true(self, block: ExportBlock) -> bool:
+        """Whether its file and the live export are both exactly this."""
+        with self._lock:
+            return self._files.get(block.name) == block and self._files.is_written(block) and self._is_live(block)
+
+    def suspend(self, name: str) -> None:
+        """Clients lose it until the next `put`, which makes it anew; it stays written. Absent is success."""
+        with self._lock:
+            block = self._files.get(name)
+            if block is not None:
+                self._alive(lambda: self._bus.remove(block.export_id))
+
+    def remove(self, name: str) -> None:
+        """Clients lose it at once. Absent is success."""
+        with self._lock:
+            block = self._files.get(name)
+            if block is not None:
+                self._alive(lambda: self._bus.remove(block.export_id))
+                self._files.drop(block)
+
+    def _alive(self, call: Callable[[], T]) -> T:
+        """The call's answer; a daemon found dead is started again and asked once more."""
+        try:
+            return call()
+        except Dead:
+            self._revive()
+        try:
+            return call()
+        except Dead as error:
+            raise contract.Unreachable(reason=f"NFS-Ganesha died again: {error}") from error
+
+
+class Watcher(threading.Thread):
+    """Calls `revive` as soon as one of the processes ends, and again with growing delays while that fails."""
+
+    def __init__(self, pids: Callable[[], list[int]], revive: Callable[[], None]) -> None:
+        super().__init__(name="ganesha-watcher", daemon=True)
+        self._pids = pids
+        self._revive = revive
+        self._stop_read, self._stop_write = os.pipe2(os.O_CLOEXEC)
+
+    def stop(self) -> None:
+        os.close(self._stop_write)
+        self.join()
+        os.close(self._stop_read)
+
+    def run(self) -> None:
+        delay_s = 0.0
+        while not self._stopped_within(delay_s):
+            try:
+                self._revive()
+                delay_s = 0.0
+            except errors.BackendError as error:
+                delay_s = min(max(1.0, delay_s * 2), 30.0)
+                log.error("NFS-Ganesha does not come back: %s; next try in %g s", error, delay_s)
+                continue
+            with _handles(self._pids()) as handles:
+                _readable([self._stop_read, *handles], 60.0 if len(handles) == 2 else 0.2)
+
+    def _stopped_within(self, delay_s: float) -> bool:
+        return _readable([self._stop_read], delay_s)
+
+
+def _readable(handles: list[int], timeout_s: float) -> bool:
+    """Whether one of them became readable (a process handle does when the process ends) or was closed."""
+    poll = select.poll()
+    for handle in handles:
+        poll.register(handle, select.POLLIN)
+    return bool(poll.poll(timeout_s * 1000))
+
+
+@contextlib.contextmanager
+def _handles(pids: list[int]) -> Iterator[list[int]]:
+    with contextlib.ExitStack() as stack:
+        handles = []
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                handle = os.pidfd_open(pid)
+                stack.callback(os.close, handle)
+                handles.append(handle)
+        yield handles

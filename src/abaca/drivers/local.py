@@ -1,0 +1,317 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shares on this host: btrfs subvolumes with a limit each, exported by NFS-Ganesha.
+
+Everything is done on the host itself, so the worker of this back end runs there, as root. The NFS server and the mounts
+outlive the worker; a worker that starts takes them over, and nobody notices.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import ipaddress
+import logging
+import os
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+import msgspec
+
+from abaca.drivers import capabilities, contract
+from abaca.drivers.clients import commands
+from abaca.drivers.clients.names import safe
+from abaca.drivers.exports import clients
+from abaca.drivers.exports.daemon import Daemon
+from abaca.drivers.exports.ganesha import Ganesha
+from abaca.drivers.pool import GIB, Pool
+
+log = logging.getLogger(__name__)
+
+POOL = "pool"
+SHARES, SNAPSHOTS = "shares", "snapshots"
+Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
+
+
+class Local(
+    contract.Driver,
+    contract.Resizes,
+    contract.Ensures,
+    contract.Snapshots,
+    contract.ClonesSnapshots,
+    contract.Reverts,
+    contract.MountsSnapshots,
+    capabilities.MeasuresUsage,
+):
+    """Shares on this host: btrfs subvolumes with a limit each, exported by NFS-Ganesha."""
+
+    vendor: ClassVar[str] = "Abaca"
+    announces: ClassVar[dict[str, Any]] = {"mount_point_name_support": True, "thin_provisioning": True}
+
+    class Options(msgspec.Struct, frozen=True, kw_only=True):
+        pool_device: Annotated[
+            str, msgspec.Meta(description="Block device for the pool; it must be empty, or hold this back end's pool.")
+        ] = ""
+        pool_image: Annotated[
+            str,
+            msgspec.Meta(
+                description="Without a device: the file that holds the pool, made when absent; "
+                "by default `pool.img` in the back end's state directory."
+            ),
+        ] = ""
+        pool_size_gib: Annotated[
+            contract.Positive,
+            msgspec.Meta(description="Size of that file in GiB. It takes space as it fills; a larger value grows it."),
+        ] = 20
+        export_ips: Annotated[
+            tuple[str, ...],
+            msgspec.Meta(description="Addresses of this host in export locations; the first is preferred."),
+        ] = ("127.0.0.1",)
+        ganesha_port: Annotated[Port, msgspec.Meta(description="TCP port of the NFS server.")] = 2049
+        ganesha_netns: Annotated[
+            str, msgspec.Meta(description="Path of a network namespace to serve in, such as `/run/netns/storage`.")
+        ] = ""
+        nfs_minor_versions: Annotated[
+            tuple[Literal[0, 1, 2], ...], msgspec.Meta(description="NFS 4 minor versions that are served.")
+        ] = (1, 2)
+        grace_s: Annotated[
+            Annotated[int, msgspec.Meta(ge=1, le=180)],
+            msgspec.Meta(description="Seconds that clients have to come back after the NFS server was started again."),
+        ] = 10
+        root_mode: Annotated[
+            str, msgspec.Meta(pattern="^[0-7]{3,4}$", description="Permissions of a new share's top directory, octal.")
+        ] = "0777"
+
+        def __post_init__(self) -> None:
+            if not self.export_ips:
+                raise ValueError("export_ips must name an address")
+            for address in self.export_ips:
+                ipaddress.ip_address(address)
+
+    def __init__(self, backend: contract.Backend, options: Options) -> None:
+        super().__init__(backend, options)
+        self.ip_versions = tuple(sorted({ipaddress.ip_address(address).version for address in options.export_ips}))
+        self._pool = Pool(
+            backend.name, backend.directory, options.pool_device, options.pool_image, options.pool_size_gib
+        )
+        self._ganesha = Ganesha(
+            Daemon(
+                backend.directory / "ganesha",
+                port=options.ganesha_port,
+                netns=options.ganesha_netns,
+                grace_s=options.grace_s,
+                minor_versions=options.nfs_minor_versions,
+            )
+        )
+        # One instance at a time, even when ensuring runs beside a request; a fixed number of locks for any number.
+        self._locks = [threading.RLock() for _ in range(64)]
+
+    # Life
+
+    def start(self) -> None:
+        if os.geteuid() != 0:
+            raise contract.Refused(reason="it mounts file systems and must run as root: run the worker as root")
+        for program, package in (("mkfs.btrfs", "btrfs-progs"), ("losetup", "mount"), ("blkid", "util-linux")):
+            commands.need(program, package)
+        safe(self.backend.name)
+        with contextlib.ExitStack() as undo:
+            self._pool.lock()
+            undo.callback(self._pool.unlock)
+            names = self._ganesha.start()
+            self._pool.start()
+            self._ganesha.serve([name for name in names if self._mount_again(name)])
+            undo.pop_all()
+
+    def _mount_again(self, name: str) -> bool:
+        """Mount what an export serves; whether it was not. What cannot be mounted is kept from being exported empty."""
+        kind, _, id = name.partition("/")
+        try:
+            return self._pool.mount(kind, id)
+        except (contract.Gone, contract.Refused) as error:
+            log.error("%s cannot be served: %s", name, error)
+            self._pool.unmount(kind, id)
+            return True
+
+    def stop(self) -> None:
+        self._ganesha.stop()
+        self._pool.unlock()
+
+    def shutdown(self) -> None:
+        """End the NFS server, unmount everything, free the loop device; all data stays, and `start` brings it back.
+
+        For the operator who takes the back end out of service: clients hang from now on. Raises `Busy`, `Unreachable`.
+        """
+        self._pool.lock()
+        try:
+            self._ganesha.shut_down()
+            self._pool.shut_down()
+        finally:
+            self._pool.unlock()
+
+    def backend_info(self) -> dict[str, str]:
+        return {
+            "export_ips": ",".join(self.options.export_ips),
+            "ganesha_port": str(self.options.ganesha_port),
+            "layout": "1",
+        }
+
+    def pools(self) -> list[contract.PoolStats]:
+        self._ganesha.revive()
+        total_bytes, free_bytes = self._pool.space()
+        limited = (most for _, most in self._pool.usages().values() if most < 2**63)
+        return [
+            contract.PoolStats(
+                name=POOL,
+                total_gib=round(total_bytes / GIB, 2),
+                free_gib=round(free_bytes / GIB, 2),
+                allocated_gib=sum(limited) / GIB,
+                capabilities={"thin_provisioning": True},
+            )
+        ]
+
+    # Shares
+
+    def create(self, instance: contract.ShareInstance) -> list[contract.Export]:
+        with self._one(instance.id):
+            return self._create(instance, None)
+
+    def create_from_snapshot(
+        self, instance: contract.ShareInstance, snapshot: contract.Snapshot
+    ) -> list[contract.Export]:
+        with self._one(instance.id):
+            source = None
+            if not self._pool.holds(SHARES, instance.id):
+                source = self._pool.need(SNAPSHOTS, snapshot.id)
+            return self._create(instance, source)
+
+    def _create(self, instance: contract.ShareInstance, source: Path | None) -> list[contract.Export]:
+        pseudo = self._pseudo(instance)
+        self._pool.create(instance.id, instance.size_gib, int(self.options.root_mode, 8), source)
+        self._serve(SHARES, instance.id, pseudo, None)
+        return self._exports(pseudo)
+
+    def delete(self, instance: contract.ShareInstance) -> None:
+        with self._one(instance.id):
+            self._pool.holds(SHARES, instance.id)
+            self._ganesha.remove(f"{SHARES}/{instance.id}")
+            self._pool.delete(SHARES, instance.id)
+
+    def set_access(
+        self, instance: contract.ShareInstance, rules: Sequence[contract.AccessRule]
+    ) -> dict[str, contract.AccessOutcome]:
+        with self._one(instance.id):
+            self._pool.need(SHARES, instance.id)
+            wanted, outcomes = clients.from_rules(rules)
+            self._serve(SHARES, instance.id, self._pseudo(instance), wanted)
+            return outcomes
+
+    def extend(self, instance: contract.ShareInstance, new_size_gib: int) -> None:
+        with self._one(instance.id):
+            self._pool.need(SHARES, instance.id)
+            self._pool.check_room(new_size_gib)
+            self._pool.limit(instance.id, new_size_gib)
+
+    def shrink(self, instance: contract.ShareInstance, new_size_gib: int) -> None:
+        with self._one(instance.id):
+            self._pool.shrink(instance.id, new_size_gib, instance.size_gib)
+
+    def measure_usage(self, instances: Sequence[contract.ShareInstance]) -> dict[str, capabilities.Usage]:
+        now = datetime.datetime.now(datetime.UTC)
+        seen = {}
+        for instance in instances:
+            with contextlib.suppress(contract.Gone, contract.Refused):
+                used_bytes, _ = self._pool.usage(instance.id)
+                seen[instance.id] = capabilities.Usage(used_gib=used_bytes / GIB, gathered_at=now)
+        return seen
+
+    # Ensuring
+
+    def ensure(self, instances: Sequence[contract.ShareInstance]) -> dict[str, contract.EnsureOutcome]:
+        self._ganesha.revive()
+        outcomes = {}
+        for instance in instances:
+            with self._one(instance.id):
+                outcome = self._ensure(instance)
+            if outcome is not None:
+                outcomes[instance.id] = outcome
+        return outcomes
+
+    def _ensure(self, instance: contract.ShareInstance) -> contract.EnsureOutcome | None:
+        """Repair one; what changed for its users, None when nothing did."""
+        try:
+            pseudo = self._pseudo(instance)
+            _, limit_bytes = self._pool.usage(instance.id)
+            if limit_bytes != instance.size_gib * GIB:
+                self._pool.limit(instance.id, instance.size_gib)
+            name = f"{SHARES}/{instance.id}"
+            held = self._ganesha.get(name)
+            self._serve(SHARES, instance.id, pseudo, None)
+        except (contract.Gone, contract.Refused) as error:
+            return contract.EnsureOutcome(status="error", reason=error.message)
+        exports = self._exports(pseudo)
+        moved = exports if exports != list(instance.exports) else None
+        if moved is None and held is not None:
+            return None
+        return contract.EnsureOutcome(exports=moved, reapply_access_rules=held is None)
+
+    # Snapshots
+
+    def create_snapshot(self, snapshot: contract.Snapshot) -> str | None:
+        with self._one(snapshot.instance.id):
+            self._pool.snapshot(snapshot.id, snapshot.instance.id)
+        return f"{SNAPSHOTS}/{snapshot.id}"
+
+    def delete_snapshot(self, snapshot: contract.Snapshot) -> None:
+        with self._one(snapshot.instance.id):
+            self._pool.holds(SNAPSHOTS, snapshot.id)
+            self._ganesha.remove(f"{SNAPSHOTS}/{snapshot.id}")
+            self._pool.delete(SNAPSHOTS, snapshot.id)
+
+    def revert(self, snapshot: contract.Snapshot, rules: Sequence[contract.AccessRule]) -> None:
+        instance = snapshot.instance
+        with self._one(instance.id):
+            self._pool.prepare_revert(instance.id, snapshot.id)
+            self._ganesha.suspend(f"{SHARES}/{instance.id}")
+            self._pool.unmount(SHARES, instance.id)
+            self._pool.finish_revert(instance.id, instance.size_gib)
+            wanted, _ = clients.from_rules(rules)
+            self._serve(SHARES, instance.id, self._pseudo(instance), wanted)
+
+    def export_snapshot(self, snapshot: contract.Snapshot) -> list[contract.Export]:
+        with self._one(snapshot.instance.id):
+            self._serve(SNAPSHOTS, snapshot.id, f"/{SNAPSHOTS}/{safe(snapshot.id)}", None)
+        return self._exports(f"/{SNAPSHOTS}/{snapshot.id}")
+
+    def set_snapshot_access(
+        self, snapshot: contract.Snapshot, rules: Sequence[contract.AccessRule]
+    ) -> dict[str, contract.AccessOutcome]:
+        with self._one(snapshot.instance.id):
+            wanted, outcomes = clients.from_rules(rules)
+            read_only = [clients.Client(network, "ro") for network, _ in wanted]
+            self._serve(SNAPSHOTS, snapshot.id, f"/{SNAPSHOTS}/{safe(snapshot.id)}", read_only)
+            return outcomes
+
+    # Serving
+
+    def _serve(self, kind: str, id: str, pseudo: str, wanted: Sequence[clients.Client] | None) -> None:
+        """Mounted and exported to `wanted`, or to those it has; what the server holds of an older mount is renewed."""
+        name = f"{kind}/{id}"
+        if self._pool.mount(kind, id):
+            self._ganesha.suspend(name)
+        held = self._ganesha.get(name)
+        unchanged = held is not None and wanted is None and held.pseudo == pseudo and self._ganesha.is_true(held)
+        if not unchanged:
+            self._ganesha.put(name, self._pool.mount_point(kind, id), pseudo, wanted)
+
+    def _pseudo(self, instance: contract.ShareInstance) -> str:
+        return f"/{SHARES}/{safe(instance.mount_point_name or instance.id, most=255)}"
+
+    def _exports(self, pseudo: str) -> list[contract.Export]:
+        return [
+            contract.Export(path=f"{f'[{address}]' if ':' in address else address}:{pseudo}", preferred=number == 0)
+            for number, address in enumerate(self.options.export_ips)
+        ]
+
+    def _one(self, id: str) -> threading.RLock:
+        return self._locks[hash(id) % len(self._locks)]
