@@ -6,10 +6,9 @@ from __future__ import annotations
 import uuid
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from abaca.db import lists
-from abaca.db.engine import Tx
+from abaca.db.engine import Tx, insert_into
 from abaca.db.tables import availability_zones
 
 ZONES = lists.Listing(
@@ -19,9 +18,8 @@ ZONES = lists.Listing(
 
 def ensure(tx: Tx, name: str) -> None:
     """Have the zone `name`; two services may say so at the same moment."""
-    insert = postgresql.insert if tx.dialect == "postgresql" else sqlite.insert
     row = {"id": str(uuid.uuid4()), "name": name, "created_at": tx.now}
-    tx.execute(insert(availability_zones).on_conflict_do_nothing(index_elements=["name"]), row)
+    tx.execute(insert_into(availability_zones, tx.dialect).on_conflict_do_nothing(index_elements=["name"]), row)
 
 
 def names(tx: Tx) -> frozenset[str]:

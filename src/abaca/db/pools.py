@@ -15,10 +15,9 @@ from typing import Any, Protocol
 
 import msgspec
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from abaca.db import services
-from abaca.db.engine import Tx
+from abaca.db.engine import Tx, insert_into
 from abaca.db.tables import pools, share_instances, shares
 from abaca.db.tables import services as service_rows
 from abaca.domain.pools import Claim, Pool, host_of
@@ -229,7 +228,7 @@ def report(tx: Tx, service_host: str, stats: Sequence[Stats], taken_at: datetime
 
 @functools.cache
 def _upsert(dialect: str) -> Any:
-    insert = (postgresql.insert if dialect == "postgresql" else sqlite.insert)(pools)
+    insert = insert_into(pools, dialect)
     # A pool that comes back, or was never known, starts with what lives in it.
     lives = (
         sa.select(sa.func.coalesce(sa.func.sum(shares.c.size), 0))

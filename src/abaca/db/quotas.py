@@ -13,10 +13,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from abaca import errors
-from abaca.db.engine import Tx
+from abaca.db.engine import Tx, insert_into
 from abaca.db.tables import quota_usages, quotas, share_instances, shares
 from abaca.domain import quotas as rules
 from abaca.domain.quotas import COUNTED, DEFAULT_CLASS, PER_SHARE, PROJECT, Counts
@@ -148,7 +147,7 @@ def put(tx: Tx, project_id: str, scope: str, changed: Counts) -> None:
     """Set limits of a scope of a project; the others stay. The project "" has the quota classes."""
     if not changed:
         return
-    insert = (postgresql.insert if tx.dialect == "postgresql" else sqlite.insert)(quotas)
+    insert = insert_into(quotas, tx.dialect)
     statement = insert.on_conflict_do_update(
         index_elements=["project_id", "scope", "resource"],
         set_={"hard_limit": insert.excluded.hard_limit, "updated_at": insert.excluded.updated_at},

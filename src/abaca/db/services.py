@@ -8,9 +8,8 @@ from collections.abc import Hashable
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
-from abaca.db.engine import Tx
+from abaca.db.engine import Tx, insert_into
 from abaca.db.lists import Filter, Listing, equal
 from abaca.db.tables import services as t
 
@@ -31,7 +30,7 @@ def down_before(tx: Tx, service_down_time_s: int) -> dict[str, Any]:
 
 def register(tx: Tx, binary: str, host: str, availability_zone: str) -> int:
     """A service begins to work: its row, made where missing, and its first heartbeat; the service's id."""
-    insert = (postgresql.insert if tx.dialect == "postgresql" else sqlite.insert)(t)
+    insert = insert_into(t, tx.dialect)
     row = {
         "binary": binary,
         "host": host,
