@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Databases for tests: SQLite in a file, and a PostgreSQL server of our own that may be stopped and restarted at will.
+
+A test that takes the fixture `database` runs on both; the PostgreSQL half is marked `system`. Each test gets a database of
+its own, made from a template that has the schema.
+"""
+
+import itertools
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from abaca.db import schema
+from abaca.db.engine import Database
+from abaca.operations import wakeup
+from lab import postgres as lab_postgres
+from lab import runs
+
+
+class Server(lab_postgres.Postgres):
+    """A PostgreSQL server that makes fresh databases quickly; what it tests is a server that dies, not a disk."""
+
+    def __init__(self, run):
+        super().__init__(run)
+        self._names = itertools.count()
+
+    def prepare(self):
+        self.start()
+        self.execute("ALTER SYSTEM SET fsync = off", "ALTER SYSTEM SET autovacuum = off", "SELECT pg_reload_conf()")
+        db = Database(self.create_database("template_abaca"))
+        schema.create_if_empty(db)
+        db.close()
+        return self
+
+    def execute(self, *statements):
+        with psycopg.connect(self.url(driver="postgresql"), autocommit=True, connect_timeout=10) as connection:
+            for statement in statements:
+                connection.execute(statement)
+
+    def new_database(self):
+        """The URL of a database with the schema and nothing in it."""
+        return self.create_database(f"test_{next(self._names)}", template="template_abaca")
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    with runs.Run() as run:
+        yield Server(run).prepare()
+
+
+on_sqlite = pytest.param("sqlite", id="sqlite")
+on_postgres = pytest.param("postgresql", id="postgresql", marks=pytest.mark.system)
+
+
+class Place:
+    """A database with the means to wake workers: what processes need to know to meet there."""
+
+    def __init__(self, url, directory, server=None):
+        self.url = url
+        self.directory = Path(directory)
+        self.server = server
+        self._opened = []
+
+    @property
+    def is_sqlite(self):
+        return self.server is None
+
+    def open(self, **options):
+        """A `Database` as a process of its own would have one; closed at the end of the test."""
+        speaker = wakeup.Datagrams(self.directory) if self.is_sqlite else wakeup.Notify()
+        db = Database(self.url, **{"wakeup": speaker, **options})
+        self._opened.append(db)
+        return db
+
+    def listener(self, name):
+        if self.is_sqlite:
+            return wakeup.DatagramListener(self.directory, name)
+        return wakeup.NotifyListener(self._opened[0].url, retry_s=0.05)
+
+    def close(self):
+        for db in self._opened:
+            db.close()
+
+
+def place(kind, directory, request):
+    """A fresh database of the kind."""
+    if kind == "sqlite":
+        url = f"sqlite:///{directory / 'abaca.sqlite'}"
+        db = Database(url)
+        schema.create_if_empty(db)
+        db.close()
+        return Place(url, directory)
+    server = request.getfixturevalue("postgres")
+    if server._process is None:  # a test that took it away has failed
+        server.start()
+    return Place(server.new_database(), directory, server)
+
+
+@pytest.fixture(params=[on_sqlite, on_postgres])
+def database(request, tmp_path):
+    made = place(request.param, tmp_path, request)
+    yield made
+    made.close()
