@@ -131,17 +131,13 @@ class PoolStats(Value, frozen=True, kw_only=True):
 class Backend(Value, frozen=True, kw_only=True):
     """The settings every back end has, whatever its driver. `name` is its section, `host` is `host@backend`.
 
-    `state_dir` is the service's; `directory` is the part of it that belongs to this back end alone.
+    `state_dir` belongs to this back end alone.
     """
 
     name: str
     host: str
     share_backend_name: str
     state_dir: Path
-
-    @property
-    def directory(self) -> Path:
-        return self.state_dir / "backends" / self.name
 
     availability_zone: str = "nova"
     driver_handles_share_servers: bool = False

@@ -81,7 +81,7 @@ class Dummy(
     def __init__(self, backend: contract.Backend, options: Options) -> None:
         super().__init__(backend, options)
         self.ip_versions = tuple(sorted({ipaddress.ip_address(address).version for address in options.export_ips}))
-        self.ledger = ledger.Ledger(backend.directory / "ledger.sqlite")
+        self.ledger = ledger.Ledger(backend.state_dir / f"{backend.name}.sqlite")
         failures = script.parse_failures(options.failures, interfaces.methods(Dummy))
         self.script = script.Script(options.delays, failures, self._is_due)
 

@@ -93,11 +93,11 @@ class Local(
         super().__init__(backend, options)
         self.ip_versions = tuple(sorted({ipaddress.ip_address(address).version for address in options.export_ips}))
         self._pool = Pool(
-            backend.name, backend.directory, options.pool_device, options.pool_image, options.pool_size_gib
+            backend.name, backend.state_dir, options.pool_device, options.pool_image, options.pool_size_gib
         )
         self._ganesha = Ganesha(
             Daemon(
-                backend.directory / "ganesha",
+                backend.state_dir / "ganesha",
                 port=options.ganesha_port,
                 netns=options.ganesha_netns,
                 grace_s=options.grace_s,
