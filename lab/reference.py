@@ -13,12 +13,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import msgspec
 
 import abaca.domain
 import abaca.drivers
 from abaca import errors, policy
 from abaca.api import routes, routing, wire
+from abaca.cli import main
 from abaca.domain import machine
 from abaca.drivers import contract
 from abaca.settings import reading, tree
@@ -72,7 +74,7 @@ def default(info: msgspec.structs.FieldInfo) -> str:
     if value is msgspec.NODEFAULT or value is None:
         return ""
     if isinstance(value, tuple):
-        value = ", ".join(value)
+        value = ", ".join(str(one) for one in value)
     return f"`{str(value).lower() if isinstance(value, bool) else value}`" if str(value) else ""
 
 
@@ -153,6 +155,25 @@ def policy_rules() -> str:
     return "\n".join(lines).replace("``", "") + "\n"
 
 
+def commands() -> str:
+    """What every command says when it is asked for help."""
+    parts = [MADE, "# Commands\n"]
+    for words, command in below(("abaca",), main.cli):
+        context = click.Context(command, info_name=" ".join(words), terminal_width=100, max_content_width=100)
+        parts += [f"## {' '.join(words)}\n", f"```text\n{command.get_help(context).rstrip()}\n```\n"]
+    return "\n".join(parts)
+
+
+def below(words: tuple[str, ...], command: click.Command) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """A command and all below it, each with the words that call it."""
+    yield words, command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            if (child := command.get_command(context, name)) is not None:
+                yield from below((*words, name), child)
+
+
 def storage_drivers() -> Iterator[tuple[str, type[contract.Driver]]]:
     """Name and class of each storage driver shipped."""
     for name, module in modules(abaca.drivers):
@@ -186,6 +207,7 @@ PAGES = {
     "docs/reference/settings.md": settings,
     "docs/reference/states.md": states,
     "docs/reference/errors.md": error_codes,
+    "docs/reference/commands.md": commands,
     "docs/reference/drivers.md": drivers,
     "docs/reference/routes.md": api_routes,
     "docs/reference/policy.md": policy_rules,
