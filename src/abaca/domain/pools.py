@@ -44,7 +44,7 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
         """Whether a share of this type takes room only as it fills."""
         reported = self.capabilities.get("thin_provisioning")
         can = any(reported) if isinstance(reported, list | tuple) else bool(reported)
-        wanted = extra_specs.wanted_capabilities(specs).get("thin_provisioning", "")
+        wanted = specs.get("thin_provisioning", specs.get("capabilities:thin_provisioning", ""))
         return can and extra_specs.truth(wanted) is not False and self.over_subscription_ratio >= 1
 
     def reserved_gib(self, kind: str) -> float:

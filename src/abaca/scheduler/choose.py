@@ -12,17 +12,21 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from abaca.domain.messages import Detail
-from abaca.domain.pools import Claim, Pool, service_host_of
-from abaca.scheduler import weighers
+from abaca.domain.pools import Claim, Pool
+from abaca.scheduler import filters, weighers
 from abaca.scheduler.filters import DEFAULT, EXTEND, FILTERS, ShareRequest, Surroundings
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """How the operator wants pools to be chosen: the filters in their order, and what each weigher counts for."""
 
-    filters: Sequence[str] = DEFAULT
-    extend_filters: Sequence[str] = EXTEND
+    names: Sequence[str] = DEFAULT
+    extend_names: Sequence[str] = EXTEND
     multipliers: Mapping[str, float] = msgspec.field(default_factory=lambda: dict.fromkeys(weighers.WEIGHERS, 1.0))
+
+    def filters_for(self, request: ShareRequest) -> Sequence[str]:
+        """The names of the filters for this kind of request."""
+        return self.extend_names if request.kind == "extend" else self.names
 
 
 DEFAULT_RULES = Rules()
@@ -82,8 +86,8 @@ def place(request: ShareRequest, pools: Iterable[Pool], rules: Rules = DEFAULT_R
     if not left:
         text = "No back end is up and enabled at the moment."
         return Placement((), tuple(refusals), Unplaced(Detail.NO_VALID_HOST, text))
-    around = _surroundings(known)
-    for name in rules.extend_filters if request.kind == "extend" else rules.filters:
+    around = _surroundings(request, known)
+    for name in rules.filters_for(request):
         one, before, left = FILTERS[name], left, []
         for pool in before:
             reason = one.refuses(request, pool, around)
@@ -98,8 +102,8 @@ def place(request: ShareRequest, pools: Iterable[Pool], rules: Rules = DEFAULT_R
 
 def fits(request: ShareRequest, pool: Pool, rules: Rules = DEFAULT_RULES) -> Refusal | None:
     """Why the pool that holds a share already refuses an extension, or None; that it is disabled is no reason."""
-    around = _surroundings([pool])
-    for name in rules.extend_filters if request.kind == "extend" else rules.filters:
+    around = _surroundings(request, [pool])
+    for name in rules.filters_for(request):
         reason = FILTERS[name].refuses(request, pool, around)
         if reason is not None:
             return Refusal(pool.host, name, reason)
@@ -119,14 +123,13 @@ def _at_work(request: ShareRequest, pools: Sequence[Pool]) -> tuple[list[Pool], 
     return left, refusals
 
 
-def _surroundings(pools: Sequence[Pool]) -> Surroundings:
-    return Surroundings(
-        {
-            service_host_of(pool.host): str(pool.capabilities["replication_domain"])
-            for pool in pools
-            if pool.capabilities.get("replication_domain")
-        }
-    )
+def _surroundings(request: ShareRequest, pools: Sequence[Pool]) -> Surroundings:
+    domains = {
+        pool.service_host: str(pool.capabilities["replication_domain"])
+        for pool in pools
+        if pool.capabilities.get("replication_domain")
+    }
+    return Surroundings(domains, filters.wanted(request))
 
 
 def _told(request: ShareRequest, count: int) -> str:

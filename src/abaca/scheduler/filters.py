@@ -41,9 +41,10 @@ class ShareRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Surroundings(msgspec.Struct, frozen=True):
-    """What a filter must know of the pools beside the one it looks at: by host, and replication domains by back end."""
+    """What is the same for all pools: replication domains by back end, and what is asked of capabilities."""
 
     domains: Mapping[str, str]
+    wanted: Mapping[str, str]
 
     def domain(self, host: str | None) -> str | None:
         """The replication domain of the back end that serves `host`."""
@@ -102,16 +103,26 @@ def shortage(pool: Pool, claim: pools.Claim) -> str | None:
     return None
 
 
-def capabilities(request: ShareRequest, pool: Pool, _: Surroundings) -> str | None:
+def capabilities(_: ShareRequest, pool: Pool, around: Surroundings) -> str | None:
     """Every extra spec that is about capabilities, and the protocol."""
-    wanted = extra_specs.wanted_capabilities(request.specs)
-    if request.share_proto and "storage_protocol" not in wanted:
-        wanted["storage_protocol"] = f"<in> {request.share_proto}"
-    for key, value in wanted.items():
+    return lacking(pool, around.wanted)
+
+
+def wanted(request: ShareRequest) -> dict[str, str]:
+    """What a request asks of capabilities."""
+    asked = extra_specs.wanted_capabilities(request.specs)
+    if request.share_proto:
+        asked.setdefault("storage_protocol", f"<in> {request.share_proto}")
+    return asked
+
+
+def lacking(pool: Pool, asked: Mapping[str, str]) -> str | None:
+    """The first capability that is not as asked, and how it is; None when all are."""
+    for key, value in asked.items():
         reported = pool.capabilities.get(key)
         if not extra_specs.satisfies(reported, value):
             has = "does not report it" if reported is None else f"reports {reported!r}"
-            return f"the share type asks for {key} {value!r}, the pool {has}"
+            return f"{key} {value!r} is asked for, the pool {has}"
     return None
 
 
