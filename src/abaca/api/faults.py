@@ -57,6 +57,9 @@ def fault(error: BaseException, request_id: str) -> Fault:
         return Fault(404, msgspec.json.encode(body))
     if isinstance(error, errors.AbacaError):
         return _named(error)
+    if isinstance(error, sqlalchemy.exc.DataError):
+        LOG.warning("request=%s a value that the database cannot hold: %s", request_id, error.orig)
+        return _named(errors.Invalid("A value in the request is out of range."))
     if _is_away(error):
         LOG.warning("request=%s the database does not answer: %s", request_id, error)
         return _named(errors.Unavailable(part="The database"))

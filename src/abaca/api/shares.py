@@ -154,7 +154,6 @@ class ShareFilters(Filters):
     share_group_id: Annotated[Text, Since("2.31")]
     project_id: Text
     user_id: Text
-    size: Text
     share_proto: Text
     is_public: Flag
     metadata: Pairs

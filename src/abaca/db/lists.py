@@ -192,8 +192,8 @@ class Listing:
             statement = statement.where(place < end if descending else place > end)
         return (
             statement.order_by(*(column.desc() if descending else column.asc() for column in by))
-            .limit(sa.bindparam("page_limit", type_=sa.Integer()))
-            .offset(sa.bindparam("page_offset", type_=sa.Integer()))
+            .limit(sa.bindparam("page_limit", type_=sa.BigInteger()))
+            .offset(sa.bindparam("page_offset", type_=sa.BigInteger()))
         )
 
     def _write_count(self, shape: tuple[tuple[str, Hashable], ...]) -> sa.Select[Any]:

@@ -91,7 +91,7 @@ SORT_ALIASES = {
 _EQUAL = (
     "project_id", "is_public", "name", "description", "status", "host", "share_server_id", "share_type_id",
     "snapshot_id", "share_network_id", "share_group_id", "encryption_key_ref", "availability_zone", "mount_point_name",
-    "is_soft_deleted", "share_proto", "size", "user_id",
+    "is_soft_deleted", "share_proto", "user_id",
 )  # fmt: skip
 
 

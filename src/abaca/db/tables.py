@@ -67,8 +67,8 @@ pools = sa.Table(
     sa.Column("total_gib", sa.Float),
     sa.Column("free_gib", sa.Float),
     # what creates have taken since the driver last reported `free_gib`
-    sa.Column("claimed_gib", sa.Integer, nullable=False, default=0),
-    sa.Column("provisioned_gib", sa.Integer, nullable=False, default=0),
+    sa.Column("claimed_gib", sa.BigInteger, nullable=False, default=0),
+    sa.Column("provisioned_gib", sa.BigInteger, nullable=False, default=0),
     sa.Column("capabilities", sa.JSON, nullable=False),
     *_times(),
 )
@@ -187,16 +187,16 @@ quota_usages = sa.Table(
     sa.Column("project_id", NAME, primary_key=True),
     sa.Column("scope", NAME, primary_key=True),
     sa.Column("shares", sa.Integer, nullable=False, default=0),
-    sa.Column("gigabytes", sa.Integer, nullable=False, default=0),
+    sa.Column("gigabytes", sa.BigInteger, nullable=False, default=0),
     sa.Column("snapshots", sa.Integer, nullable=False, default=0),
-    sa.Column("snapshot_gigabytes", sa.Integer, nullable=False, default=0),
+    sa.Column("snapshot_gigabytes", sa.BigInteger, nullable=False, default=0),
     sa.Column("share_networks", sa.Integer, nullable=False, default=0),
     sa.Column("share_groups", sa.Integer, nullable=False, default=0),
     sa.Column("share_group_snapshots", sa.Integer, nullable=False, default=0),
     sa.Column("share_replicas", sa.Integer, nullable=False, default=0),
-    sa.Column("replica_gigabytes", sa.Integer, nullable=False, default=0),
+    sa.Column("replica_gigabytes", sa.BigInteger, nullable=False, default=0),
     sa.Column("backups", sa.Integer, nullable=False, default=0),
-    sa.Column("backup_gigabytes", sa.Integer, nullable=False, default=0),
+    sa.Column("backup_gigabytes", sa.BigInteger, nullable=False, default=0),
     sa.Column("encryption_keys", sa.Integer, nullable=False, default=0),
 )
 
@@ -207,7 +207,7 @@ quotas = sa.Table(
     sa.Column("project_id", NAME, primary_key=True),
     sa.Column("scope", NAME, primary_key=True),
     sa.Column("resource", sa.String(64), primary_key=True),
-    sa.Column("hard_limit", sa.Integer, nullable=False),
+    sa.Column("hard_limit", sa.BigInteger, nullable=False),
     sa.Column("updated_at", TIME, nullable=False),
 )
 

@@ -61,12 +61,16 @@ def check_to(access_type: str, access_to: str) -> str:
 
 def _address(text: str) -> str:
     try:
-        ipaddress.ip_network(text)
-    except ValueError as error:
-        raise errors.Invalid(
-            f"{text!r} is not an IPv4 or IPv6 address, nor a network without host bits: {error}."
-        ) from None
-    return text
+        if "%" in text:
+            raise ValueError("a scope means nothing to a server")
+        network = ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        raise errors.Invalid(f"{text!r} is neither an IPv4 or IPv6 address nor a network.") from None
+    if "/" not in text:
+        return str(network.network_address)
+    if ipaddress.ip_interface(text).ip != network.network_address:
+        raise errors.Invalid(f"{text} has host bits set; the network is {network}.")
+    return str(network)
 
 
 def check_level(level: str | None) -> str:

@@ -15,6 +15,9 @@ from abaca.domain.machine import Machine
 
 PROTOCOLS = ("NFS", "CIFS", "GLUSTERFS", "HDFS", "CEPHFS", "MAPRFS", "LUSTRE")
 
+# An exbibyte.
+MAX_SIZE_GIB = 2**30
+
 # Wherever the last operation has ended, well or badly, its user may delete.
 DELETABLE = ("available", "error", "inactive", "extending_error", "shrinking_error", "error_deleting")
 
@@ -95,10 +98,15 @@ def check_protocol(protocol: str | None, enabled: tuple[str, ...]) -> str:
     return name
 
 
+def check_size(size: int) -> None:
+    """Raises `Invalid` for a size (GiB) that no back end has."""
+    if not 1 <= size <= MAX_SIZE_GIB:
+        raise errors.Invalid(f"A share's size must be from 1 to {MAX_SIZE_GIB} GiB.")
+
+
 def check_new_size(current: int, new: int, *, grow: bool) -> None:
     """Raises `Invalid` unless `new` (GiB) is larger than `current`, or smaller and not nothing."""
-    if new < 1:
-        raise errors.Invalid("A share's size must be at least 1 GiB.")
+    check_size(new)
     if grow and new <= current:
         raise errors.Invalid(f"The new size must be greater than the current size: {current} GiB now, {new} asked.")
     if not grow and new >= current:

@@ -80,6 +80,9 @@ class Acceptance:
         pairs = self._metadata(wish)
         if wish.size_gib is None:
             raise errors.Invalid("The share needs a 'size', a whole number of GiB greater than 0.")
+        rules.check_size(wish.size_gib)
+        if not isinstance(wish.scheduler_hints.get("only_host"), str | None):
+            raise errors.Invalid("Scheduler hint only_host must be the name of a pool: host@backend#pool.")
         for _ in range(TRIES):
             try:
                 with db.write() as tx:
@@ -103,6 +106,8 @@ class Acceptance:
         said = wish.scheduler_hints.get(hint)
         if said is None:
             return []
+        if not isinstance(said, str | list):
+            raise errors.Invalid(f"Scheduler hint {hint} must be the ids of shares, with commas between them.")
         ids = [one.strip() for one in said.split(",")] if isinstance(said, str) else said
         for one in ids:
             try:
