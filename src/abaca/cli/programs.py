@@ -6,13 +6,12 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import shutil
 import signal
 import socket
-import sqlite3
-import subprocess
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
@@ -52,7 +51,7 @@ def run(given: Given) -> None:
         state.claim_sqlite()
         _upgrade_sqlite(loaded, given)
     shutil.rmtree(loaded.state_path / "metrics", ignore_errors=True)
-    _supervise(loaded, given, _names(loaded))
+    _supervise(loaded, given, _names(loaded), state)
 
 
 @click.command()
@@ -69,7 +68,7 @@ def api(given: Given, supervisor_pid: int | None, process: str) -> int:
         _refuse_taken_port(loaded)
         state = _alone(loaded)
         if loaded.osapi_share_workers > 1:
-            _supervise(loaded, given, [name for name in _names(loaded) if name != "worker"])
+            _supervise(loaded, given, [name for name in _names(loaded) if name != "worker"], state)
         if loaded.uses_sqlite:
             state.keep_sqlite()
     _serve(loaded, process)
@@ -127,6 +126,9 @@ def _serve(loaded: Settings, process: str) -> None:
     # Granian sets up logging for itself alone and closes what was open
     app.set_up_logs(loaded)
     application = app.api(loaded, process=process)
+    # what is loaded by now stays: the collector need not look at it again and again
+    gc.collect()
+    gc.freeze()
     address = loaded.osapi_share_listen
     shown = f"[{address}]" if ":" in address else address
     url = f"http://{shown}:{loaded.osapi_share_listen_port}/v2"
@@ -142,14 +144,15 @@ def _alone(loaded: Settings) -> StateDirectory:
     return state
 
 
-def _supervise(loaded: Settings, given: Given, names: list[str]) -> NoReturn:
+def _supervise(loaded: Settings, given: Given, names: list[str], state: StateDirectory) -> NoReturn:
     supervisor.become(
         supervisor.Plan(
             programs={name: _child(name, given) for name in names},
             grace_s=loaded.worker.stop_s + MARGIN_S,
             sqlite_in=str(loaded.state_path) if loaded.uses_sqlite else None,
             logging=app.log_options(loaded),
-        )
+        ),
+        state.locks,
     )
 
 
@@ -179,6 +182,8 @@ def _refuse_taken_port(loaded: Settings) -> None:
 
 def _upgrade_sqlite(loaded: Settings, given: Given) -> None:
     """Bring an older SQLite file to this release's revision; an empty one is made by whoever opens it first."""
+    import sqlite3
+
     path = loaded.database_url.removeprefix("sqlite:///")
     try:
         connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
@@ -189,5 +194,7 @@ def _upgrade_sqlite(loaded: Settings, given: Given) -> None:
     except sqlite3.Error:
         return
     if found is not None and found[0] < HEAD:
+        import subprocess
+
         log.info("upgrading the database from %s to %s", found[0], HEAD)
         subprocess.run([sys.executable, "-m", "abaca", "db", "upgrade", *given.again()], check=True)

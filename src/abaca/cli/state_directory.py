@@ -43,7 +43,8 @@ class StateDirectory:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._locks: list[int] = []
+        # descriptors that hold the locks
+        self.locks: list[int] = []
         self._released = threading.Event()
         self._beats: Path | None = None
 
@@ -66,7 +67,7 @@ class StateDirectory:
             )
 
     def lock(self, name: str, mend: str) -> None:
-        """Hold `name` alone on this host, also over an exec. Raises `ConfigError` when another process holds it."""
+        """Hold `name` alone on this host. Raises `ConfigError` when another process holds it."""
         path = self.path / f"{name}.lock"
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
         try:
@@ -78,9 +79,7 @@ class StateDirectory:
             raise errors.ConfigError(problem=f"{self.path} is in use{by}", mend=mend) from None
         os.ftruncate(descriptor, 0)
         os.write(descriptor, str(os.getpid()).encode())
-        # subprocesses close it all the same
-        os.set_inheritable(descriptor, True)
-        self._locks.append(descriptor)
+        self.locks.append(descriptor)
 
     def claim_sqlite(self, *, watch_s: float = WATCH_S) -> None:
         """Make the SQLite file this machine's; `keep_sqlite` keeps it so. Raises `ConfigError`."""
@@ -102,9 +101,9 @@ class StateDirectory:
     def release(self) -> None:
         """Let others use it."""
         self._released.set()
-        for descriptor in self._locks:
+        for descriptor in self.locks:
             os.close(descriptor)
-        self._locks.clear()
+        self.locks.clear()
         if self._beats is not None:
             self._beats.unlink(missing_ok=True)
 

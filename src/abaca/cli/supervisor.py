@@ -15,7 +15,6 @@ import os
 import select
 import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,44 +31,74 @@ RESTART_S = (0.2, 1.0, 2.0, 5.0, 10.0, 30.0)
 STEADY_S = 60.0
 _PR_SET_PDEATHSIG = 1
 _PLAN = "ABACA_SUPERVISOR_PLAN"
+_LOCKS = "ABACA_SUPERVISOR_LOCKS"
 
 
 class Plan(NamedTuple):
-    """What a supervisor is to do: programs by name, and the state directory whose SQLite file it keeps, if any."""
+    """What to supervise: commands and pids by program; and the state directory whose SQLite file to keep, if any."""
 
     programs: Mapping[str, Sequence[str]]
     grace_s: float
     sqlite_in: str | None
     logging: Mapping[str, Any]
+    pids: Mapping[str, int] = {}
 
 
-def become(plan: Plan) -> NoReturn:
-    """Turn this process into the supervisor, with the locks that it holds."""
+def become(plan: Plan, locks: Sequence[int]) -> NoReturn:
+    """Start the programs, and turn this process into their supervisor, which goes on holding `locks`.
+
+    They start here and not there, because everything that they wait for is ready.
+    """
     sys.stdout.flush()
     sys.stderr.flush()
-    environ = {**os.environ, _PLAN: json.dumps(plan)}
+    started = plan._replace(pids={name: spawn(command) for name, command in plan.programs.items()})
+    for lock in locks:
+        os.set_inheritable(lock, True)
+    environ = {**os.environ, _PLAN: json.dumps(started), _LOCKS: json.dumps(list(locks))}
     os.execve(sys.executable, [sys.executable, "-m", "abaca.cli.supervisor"], environ)  # noqa: S606 - no shell is meant
+
+
+def spawn(command: Sequence[str]) -> int:
+    """Start a command without input; its pid."""
+    # malloc keeps an arena a thread otherwise; a few hold idle processes small
+    environ = {"MALLOC_ARENA_MAX": "2", **os.environ}
+    no_input = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)
+    return os.posix_spawn(command[0], list(command), environ, file_actions=[no_input])
 
 
 class Program:
     """One child: its command, its process, and when it may start again."""
 
-    def __init__(self, name: str, command: Sequence[str]) -> None:
+    def __init__(self, name: str, command: Sequence[str], pid: int | None = None) -> None:
         self.name = name
         self.command = command
-        self.process: subprocess.Popen[bytes] | None = None
+        self.pid = pid
         self.failures = 0
-        self.started_s = 0.0
+        self.started_s = time.monotonic()
         self.due_s = 0.0
 
-    def start(self, environ: Mapping[str, str]) -> None:
+    def start(self) -> None:
         """Start it now."""
         self.started_s = time.monotonic()
-        self.process = subprocess.Popen(self.command, env=environ, stdin=subprocess.DEVNULL)
+        self.pid = spawn(self.command)
 
     def has_ended(self) -> int | None:
-        """Its return code once it has ended, negative for a signal."""
-        return None if self.process is None else self.process.poll()
+        """Its exit status once it has ended, negative for a signal; told once."""
+        if self.pid is None:
+            return None
+        try:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+        except ChildProcessError:
+            pid, status = self.pid, 0
+        if not pid:
+            return None
+        self.pid = None
+        return os.waitstatus_to_exitcode(status)
+
+    def send(self, number: signal.Signals) -> None:
+        """Signal it, if it runs."""
+        if self.pid is not None:
+            os.kill(self.pid, number)
 
 
 class Supervisor:
@@ -79,15 +108,11 @@ class Supervisor:
         self.programs = programs
         self.grace_s = grace_s
         self._stops = 0
-        # malloc keeps an arena a thread otherwise; a few hold idle processes small
-        self._environ = {"MALLOC_ARENA_MAX": "2", **os.environ}
 
     def run(self) -> int:
         """Block; the exit status for the command."""
         with _signals_wake(self._count_stop) as wake:
-            for program in self.programs:
-                program.start(self._environ)
-            status = 0
+            status = self._bury()
             while not self._stops and not status:
                 pause_s = self._restart_what_is_due()
                 select.select([wake], [], [], pause_s)
@@ -105,7 +130,6 @@ class Supervisor:
             code = program.has_ended()
             if code is None:
                 continue
-            program.process = None
             if code == EX_CONFIG:
                 return EX_CONFIG
             if self._stops:
@@ -120,11 +144,11 @@ class Supervisor:
 
     def _restart_what_is_due(self) -> float | None:
         """Start what is due; seconds until the next is."""
-        waiting = [program for program in self.programs if program.process is None]
+        waiting = [program for program in self.programs if program.pid is None]
         for program in waiting:
             if program.due_s <= time.monotonic():
-                program.start(self._environ)
-        waits = [program.due_s - time.monotonic() for program in waiting if program.process is None]
+                program.start()
+        waits = [program.due_s - time.monotonic() for program in waiting if program.pid is None]
         return max(0.01, min(waits)) if waits else None
 
     def _stop_all(self, wake: socket.socket) -> None:
@@ -132,19 +156,21 @@ class Supervisor:
         stops = self._stops
         deadline_s = time.monotonic() + self.grace_s
         for program in self.programs:
-            if program.process is not None:
-                program.process.terminate()
-        while any(program.process is not None and program.has_ended() is None for program in self.programs):
+            program.send(signal.SIGTERM)
+        while running := self._still_running():
             left_s = deadline_s - time.monotonic()
             if left_s <= 0 or self._stops > stops:
-                for program in self.programs:
-                    if program.process is not None and program.has_ended() is None:
-                        log.warning("the %s does not end; it is killed", program.name)
-                        program.process.kill()
-                        program.process.wait()
-                return
+                for program in running:
+                    log.warning("the %s does not end; it is killed", program.name)
+                    program.send(signal.SIGKILL)
+                left_s, stops = 1.0, self._stops
             select.select([wake], [], [], left_s)
             _drain(wake)
+
+    def _still_running(self) -> list[Program]:
+        for program in self.programs:
+            program.has_ended()
+        return [program for program in self.programs if program.pid is not None]
 
 
 @contextlib.contextmanager
@@ -188,11 +214,13 @@ def die_with(supervisor_pid: int) -> None:
 def main() -> int:
     """What `become` turns a process into."""
     plan = Plan(*json.loads(os.environ.pop(_PLAN)))
+    for lock in json.loads(os.environ.pop(_LOCKS)):
+        os.set_inheritable(lock, False)
     logs.set_up(**plan.logging)
     state = StateDirectory(Path(plan.sqlite_in)) if plan.sqlite_in else None
     if state is not None:
         state.keep_sqlite()
-    programs = [Program(name, command) for name, command in plan.programs.items()]
+    programs = [Program(name, command, plan.pids[name]) for name, command in plan.programs.items()]
     status = Supervisor(programs, grace_s=plan.grace_s).run()
     if state is not None:
         state.release()
