@@ -195,7 +195,9 @@ class Keystone:
 
         self._clock = clock
         self._memory = Memory(clock)
-        self._middleware = auth_token.AuthProtocol(None, {**options, "delay_auth_decision": "true"})
+        self._middleware = auth_token.AuthProtocol(None, {**options, "delay_auth_decision": "false"})
+        # the middleware does so at its first request, and is given none here
+        self._middleware._token_cache.initialize({})
         self.challenge = f'Keystone uri="{self._middleware._www_authenticate_uri}"'
 
     def identify(self, environ: Mapping[str, Any]) -> Identity:
