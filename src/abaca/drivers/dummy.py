@@ -197,9 +197,7 @@ class Dummy(
         self, instance: contract.ShareInstance, snapshot: contract.Snapshot
     ) -> list[contract.Export]:
         with self.ledger.change() as books:
-            taken = books.need(SNAPSHOT, snapshot.id)
-            entry = self.hold(books, instance, content=taken["content"], used_gib=taken["used_gib"])
-            return self.exports(entry, instance.server)
+            return self.exports(self.hold_copy(books, instance, snapshot.id), instance.server)
 
     @rehearsed
     def revert(self, snapshot: contract.Snapshot, rules: Sequence[contract.AccessRule]) -> None:

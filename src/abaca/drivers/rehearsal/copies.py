@@ -40,6 +40,14 @@ class Copies(
             books.put(SNAPSHOT, snapshot.id, {"instance_id": snapshot.instance.id, "rules": [], **kept})
         return f"dummy/{snapshot.id}"
 
+    def hold_copy(self, books: Books, instance: contract.ShareInstance, snapshot_id: str) -> Entry:
+        """The instance's entry, made from the snapshot unless it is held. Raises `Gone`."""
+        held = books.get(INSTANCE, instance.id)
+        if held is not None:
+            return held
+        taken = books.need(SNAPSHOT, snapshot_id)
+        return self.hold(books, instance, content=taken["content"], used_gib=taken["used_gib"])
+
     def bring_back(self, books: Books, snapshot: contract.Snapshot, **more: Any) -> None:
         """Make the instance's content the snapshot's. Raises `Gone`."""
         taken = books.need(SNAPSHOT, snapshot.id)
@@ -161,8 +169,7 @@ class Copies(
         with self.ledger.change() as books:
             books.put(GROUP, group.id, {"project_id": group.project_id})
             for instance in group.instances:
-                taken = books.need(SNAPSHOT, sources[instance.id])
-                entry = self.hold(books, instance, content=taken["content"], used_gib=taken["used_gib"])
+                entry = self.hold_copy(books, instance, sources[instance.id])
                 exports[instance.id] = self.exports(entry, instance.server)
         return exports
 

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Contract tests run once for each harness whose driver promises the class's `capability`."""
+
+import pytest
+
+from abaca.drivers import contract, load
+from tests.drivers.harness import HARNESSES
+
+
+def pytest_generate_tests(metafunc):
+    if "harness" in metafunc.fixturenames:
+        promise = getattr(metafunc.cls, "capability", contract.Driver)
+        kinds = [kind for kind in HARNESSES.values() if issubclass(load.driver_class(kind.name), promise)]
+        names = {kind: name for name, kind in HARNESSES.items()}
+        params = [pytest.param(names[kind], marks=kind.marks) for kind in kinds]
+        metafunc.parametrize("harness", params, indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session")
+def harness(request):
+    """A started driver with all that a test may look at; one for all tests, so each uses instances of its own."""
+    made = HARNESSES[request.param]()
+    try:
+        made.start()
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def driver(harness):
+    return harness.driver
+
+
+@pytest.fixture
+def share(harness, driver):
+    """A share that exists, as its instance."""
+    instance = harness.instance()
+    driver.create(instance)
+    yield instance
+    harness.driver.delete(instance)
