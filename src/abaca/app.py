@@ -90,13 +90,13 @@ def ready_database(settings: Settings) -> Database:
 
 def api(settings: Settings, *, process: str = "api") -> WsgiApplication:
     """The WSGI application. Raises `ConfigError`."""
-    from abaca.api import front, pipeline, routes
+    from abaca.api import doors, front, pipeline, routes
 
     db = ready_database(settings)
     metrics = open_metrics(settings, process) if settings.api.metrics else None
     if metrics is not None:
         metrics.also(front.Queues(db))
-    application = pipeline.make_app(settings, db, routes.RESOURCES)
+    application = pipeline.make_app(settings, db, routes.RESOURCES, further=[doors.own(routes.OWN)])
     return front.front(application, front.Health(db), metrics)
 
 

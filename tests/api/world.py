@@ -20,7 +20,7 @@ import bcrypt
 import sqlalchemy
 
 from abaca import app, settings
-from abaca.api import front, pipeline, routes
+from abaca.api import doors, front, pipeline, routes
 from abaca.api.versions import MAXIMUM
 from abaca.db.engine import Database
 from tests.conftest import wait_until
@@ -137,7 +137,7 @@ def world(directory: Path, *, worker: bool, more: str = "") -> Iterator[World]:
     (directory / "abaca.conf").write_text(CONFIG.format(directory=directory, more=more))
     loaded = settings.read([directory / "abaca.conf"], environ={}).settings
     db = app.ready_database(loaded)
-    application = pipeline.make_app(loaded, db, routes.RESOURCES)
+    application = pipeline.make_app(loaded, db, routes.RESOURCES, further=[doors.own(routes.OWN)])
     made = World(directory, front.front(application, front.Health(db), None), db, loaded)
     for name in PEOPLE:
         secret = base64.b64encode(f"{name}:{PASSWORD}".encode()).decode()

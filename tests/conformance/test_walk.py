@@ -19,7 +19,8 @@ def session(tmp_path_factory):
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.name)
 def test_the_answer_is_the_one_that_clients_know(session, step):
-    assert list(step.differences(session, DECISIONS)) == []
+    differences = list(step.differences(session, DECISIONS))
+    assert not differences, "\n".join(differences)
 
 
 def test_every_decision_is_about_a_line_that_says_otherwise():

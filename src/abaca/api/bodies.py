@@ -166,7 +166,9 @@ class Filters:
     """What a caller may ask a list for; subclasses declare fields, all optional. Handlers get a dict of those sent."""
 
 
-class _Reader(NamedTuple):
+class Reader(NamedTuple):
+    """One field of a body or of filters at one version."""
+
     attr: str
     names: tuple[str, ...]
     type: Any
@@ -185,7 +187,7 @@ def read_body(body: type[Body], version: int, sent: Any, *, is_admin: bool) -> A
         raise errors.Invalid("The body must be an object.")
     values: dict[str, Any] = {}
     left = set(sent)
-    for field in _readers(body, wire.interval(body, version), is_admin):
+    for field in readers(body, version, is_admin=is_admin):
         name = next((name for name in field.names if name in sent), None)
         left.difference_update(field.names)
         if name is None:
@@ -203,7 +205,7 @@ def read_body(body: type[Body], version: int, sent: Any, *, is_admin: bool) -> A
 def read_filters(filters: type[Filters], version: int, query: Mapping[str, str], *, is_admin: bool) -> dict[str, Any]:
     """The filters that were sent and that this version knows, by attribute. Raises Invalid."""
     found: dict[str, Any] = {}
-    for field in _readers(filters, wire.interval(filters, version), is_admin):
+    for field in readers(filters, version, is_admin=is_admin):
         name = next((name for name in field.names if name in query), None)
         if name is None:
             continue
@@ -214,8 +216,13 @@ def read_filters(filters: type[Filters], version: int, query: Mapping[str, str],
     return found
 
 
+def readers(declared: type[Any], version: int, *, is_admin: bool = True) -> tuple[Reader, ...]:
+    """How each field of a body or of filters is read at a version."""
+    return _readers(declared, wire.interval(declared, version), is_admin)
+
+
 @wire.once
-def _readers(declared: type[Any], version: int, is_admin: bool) -> tuple[_Reader, ...]:  # noqa: FBT001 (a cache key)
+def _readers(declared: type[Any], version: int, is_admin: bool) -> tuple[Reader, ...]:  # noqa: FBT001 (a cache key)
     is_body = dataclasses.is_dataclass(declared)
     optional = {field.name for field in dataclasses.fields(declared) if _has_default(field)} if is_body else None
     found = []
@@ -224,7 +231,7 @@ def _readers(declared: type[Any], version: int, is_admin: bool) -> tuple[_Reader
         refuse = since.refuse if since and since.refuse is not None else getattr(declared, "REFUSES", False)
         names = (field.name(version), *(also.name for also in field.all(Also)))
         found.append(
-            _Reader(
+            Reader(
                 field.attr,
                 names,
                 _type_with(field),

@@ -17,7 +17,7 @@ import falcon
 import msgspec
 
 from abaca import errors
-from abaca.api import auth, bodies, faults, front, paging, routing, versions, wire
+from abaca.api import auth, bodies, doors, faults, front, paging, reading, routing, wire
 from abaca.db.engine import Database
 from abaca.db.lists import Page
 from abaca.domain.callers import Caller
@@ -25,11 +25,8 @@ from abaca.policy import Rule
 from abaca.policy.decisions import Policy
 from abaca.settings import Settings
 
-JSON = "application/json"
 _ENCODER = msgspec.json.Encoder()
 _REQUEST_ID = re.compile(r"req-[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
-# Tab, line feed and carriage return are text; what a database or a terminal could stumble over is not.
-_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -38,7 +35,7 @@ class Parts:
 
     settings: Settings
     db: Database
-    table: routing.Table
+    doors: tuple[doors.Door, ...]
     policy: Policy
     strategy: auth.Strategy
     project_id: re.Pattern[str]
@@ -58,6 +55,7 @@ class Call:
         self.version = 0
         self.experimental = False
         self.query: Mapping[str, str] = {}
+        self.door: doors.Door
         self.caller: Caller
         self.route: routing.Route
         self.plan: routing.Plan
@@ -99,7 +97,7 @@ class Call:
     @functools.cached_property
     def base(self) -> str:
         """Where links start: the address of the API, with the project when the request's own path had it."""
-        return f"{self.root}/v2{self._project_part}"
+        return f"{self.root}{self.door.prefix}{self._project_part}"
 
     @functools.cached_property
     def _project_part(self) -> str:
@@ -159,23 +157,28 @@ def name_request(call: Call) -> None:
     call.response.set_header("x-openstack-request-id", call.request_id)
 
 
-def answer_public(call: Call) -> bool:
-    """The version document needs no token, and what is no part of this API is not here for anybody."""
-    if call.path == "/":
-        return _finish(call, "300 Multiple Choices", versions.document(call.root))
-    if not call.path.startswith("/v2/") and call.path != "/v2":
-        raise faults.NoSuchRoute(faults.NoSuchRoute.__doc__)
-    return False
+def find_door(call: Call) -> bool:
+    """The list of versions needs no token, and what is behind no door is not here for anybody."""
+    path = call.path
+    for door in call.parts.doors:
+        if door.holds(path):
+            call.door = door
+            return False
+    if path == "/":
+        return _finish(call, "300 Multiple Choices", call.parts.doors[0].document(call.root))
+    raise faults.NoSuchRoute(faults.NoSuchRoute.__doc__)
 
 
 def refuse_control_characters(call: Call) -> None:
     """No handler and no database ever sees them."""
     request = call.request
-    if not call.path.isprintable() and _CONTROL.search(call.path):
+    if not call.path.isprintable() and reading.CONTROL.search(call.path):
         raise errors.Invalid("The address must not hold control characters.")
     if request.query_string:
         call.query = {key: value[-1] if isinstance(value, list) else value for key, value in request.params.items()}
-        if "%" in request.query_string and any(_CONTROL.search(text) for pair in call.query.items() for text in pair):
+        if "%" in request.query_string and any(
+            reading.CONTROL.search(text) for pair in call.query.items() for text in pair
+        ):
             raise errors.Invalid("The query must not hold control characters.")
 
 
@@ -197,17 +200,17 @@ def authenticate(call: Call) -> None:
 
 
 def find_route(call: Call) -> bool:
-    """Strip the version and the project from the path and look up the rest."""
-    path = call.path
-    if path in ("/v2", "/v2/"):
-        return _announce_versions(call)
-    parts = call.parts
-    rest = path[3:].removesuffix(".json")
-    first, slash, following = rest[1:].partition("/")
-    if first not in parts.table.collections and slash and parts.project_id.fullmatch(first):
-        call.project_in_url = first
-        rest = "/" + following
-    found = parts.table.find(rest)
+    """Strip the prefix and the project from the path and look up the rest."""
+    door = call.door
+    rest = call.path[len(door.prefix) :].removesuffix(".json")
+    if rest in ("", "/"):
+        return _announce(call, rest)
+    if door.names_projects:
+        first, slash, following = rest[1:].partition("/")
+        if first not in door.table.collections and slash and call.parts.project_id.fullmatch(first):
+            call.project_in_url = first
+            rest = "/" + following
+    found = door.table.find(rest)
     if found is None or not (call.request.method in found[0].methods or _is_action(call, found[0])):
         raise faults.NoSuchRoute(faults.NoSuchRoute.__doc__)
     call.path = rest
@@ -216,21 +219,8 @@ def find_route(call: Call) -> bool:
 
 
 def negotiate_version(call: Call) -> None:
-    """Which microversion is asked for, and that it was understood."""
-    environ = call.request.env
-    response = call.response
-    response.set_header("x-compute-request-id", call.request_id)
-    asked = environ.get("HTTP_X_OPENSTACK_MANILA_API_VERSION")
-    try:
-        call.version = versions.negotiate(asked)
-    except errors.NotAcceptable:
-        _echo(response, str(asked))
-        raise
-    _echo(response, asked or f"2.{versions.MINIMUM}")
-    said = environ.get("HTTP_X_OPENSTACK_MANILA_API_EXPERIMENTAL")
-    if said is not None and said.strip().lower() in paging.TRUE:
-        call.experimental = True
-        response.set_header(versions.EXPERIMENTAL_HEADER, "True")
+    """Which version is asked for, and that it was understood."""
+    call.door.negotiate(call)
 
 
 def check_project(call: Call) -> None:
@@ -243,7 +233,7 @@ def choose_route(call: Call) -> None:
     """Among the routes of the path, the one for the method or the action, at this version."""
     entry = call._asked
     if call.request.method == "POST" and entry.actions:
-        action, call._sent = _read_action(call)
+        action, call._sent = reading.action(call)
         among = entry.actions.get(action)
         if among is None:
             raise errors.Invalid(f"There is no such action: {action[:64]}")
@@ -252,7 +242,7 @@ def choose_route(call: Call) -> None:
     for route in among:
         if route.serves(call.version, experimental=call.experimental):
             call.route = route
-            call.request.env[front.ROUTE] = route.path
+            call.request.env[front.ROUTE] = call.door.prefix + route.path
             call.status = route.status
             call.plan = routing.plan(route, call.version, call.caller.is_admin)
             return
@@ -275,7 +265,7 @@ def parse(call: Call) -> None:
         arguments["filters"] = bodies.read_filters(route.filters, call.version, call.query, is_admin=is_admin)
     if route.body is None:
         return
-    sent = call._sent if route.action else _entity(route.body, _read_json(call))
+    sent = call._sent if route.action else reading.entity(call, route.body)
     arguments["body"] = bodies.read_body(route.body, call.version, sent, is_admin=is_admin)
 
 
@@ -302,8 +292,8 @@ def render(call: Call) -> None:
 
 STEPS: tuple[Step, ...] = (
     name_request,
-    answer_public,
     refuse_control_characters,
+    find_door,
     authenticate,
     find_route,
     negotiate_version,
@@ -317,16 +307,25 @@ STEPS: tuple[Step, ...] = (
 
 
 def make_app(
-    settings: Settings, db: Database, resources: Iterable[routing.Resource], **extras: Any
+    settings: Settings,
+    db: Database,
+    resources: Iterable[routing.Resource],
+    *,
+    further: Iterable[doors.Door] = (),
+    **extras: Any,
 ) -> falcon.App[Any, Any]:
-    """The WSGI application that serves `resources`. Raises ConfigError for settings that cannot work."""
-    table = routing.Table(resources)
-    policy = Policy(table.rules, settings.policy_file)
-    parts = Parts(settings, db, table, policy, auth.strategy(settings), re.compile(settings.project_id_regex), extras)
+    """The WSGI application that serves `resources` as shared file systems, and what is behind `further` doors.
+
+    Handlers find `extras` in `call.parts.extras`. Raises ConfigError for settings that cannot work.
+    """
+    all_doors = (doors.shared_file_systems(resources), *further)
+    policy = Policy([rule for door in all_doors for rule in door.table.rules], settings.policy_file)
+    project_id = re.compile(settings.project_id_regex)
+    parts = Parts(settings, db, all_doors, policy, auth.strategy(settings), project_id, extras)
 
     def serve(req: falcon.Request, resp: falcon.Response, **_: Any) -> None:
         call = Call(parts, req, resp)
-        resp.content_type = JSON
+        resp.content_type = reading.JSON
         try:
             for step in STEPS:
                 if step(call):
@@ -355,69 +354,17 @@ def _finish(call: Call, status: str, body: Any) -> bool:
     return True
 
 
-def _announce_versions(call: Call) -> bool:
-    if call.path == "/v2":
-        call.response.set_header("location", f"{call.root}/v2/")
-        return _finish(call, "302 Found", versions.document(call.root))
-    negotiate_version(call)
-    return _finish(call, "200 OK", versions.document(call.root))
-
-
-def _echo(response: falcon.Response, version: str) -> None:
-    response.set_header(versions.VERSION_HEADER, version)
-    response.set_header("vary", "X-OpenStack-Manila-API-Version")
+def _announce(call: Call, rest: str) -> bool:
+    """The door itself: clients that leave the last slash out are sent to where it is."""
+    if not rest:
+        call.response.set_header("location", f"{call.root}{call.door.prefix}/")
+        return _finish(call, "302 Found", call.door.document(call.root))
+    call.door.negotiate(call)
+    return _finish(call, "200 OK", call.door.document(call.root))
 
 
 def _is_action(call: Call, entry: routing.Entry) -> bool:
     return bool(entry.actions) and call.request.method == "POST"
-
-
-def _read_json(call: Call) -> Any:
-    """The decoded body; None when there is none or it is not JSON by its own account. Raises Invalid, OverLimit."""
-    request = call.request
-    length = request.content_length
-    if not length or not (request.content_type or "").startswith(JSON):
-        return None
-    if length > call.settings.oslo_middleware.max_request_body_size:
-        raise errors.OverLimit("The body of the request is too large.", code="RequestTooLarge")
-    raw = request.env["wsgi.input"].read(length)
-    try:
-        sent = msgspec.json.decode(raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        raise errors.Invalid("The body of the request is not valid JSON.") from None
-    # Raw control characters are no JSON; only an escape can hide one.
-    if (b"\\u00" in raw or b"\x7f" in raw or b"\\b" in raw or b"\\f" in raw) and _hides_control(sent):
-        raise errors.Invalid("Text must not hold control characters.")
-    return sent
-
-
-def _hides_control(sent: Any) -> bool:
-    if isinstance(sent, str):
-        return _CONTROL.search(sent) is not None
-    if isinstance(sent, dict):
-        return any(_hides_control(key) or _hides_control(value) for key, value in sent.items())
-    return isinstance(sent, list) and any(_hides_control(item) for item in sent)
-
-
-def _read_action(call: Call) -> tuple[str, Any]:
-    sent = _read_json(call)
-    if not isinstance(sent, dict) or len(sent) != 1:
-        raise errors.Invalid('The body must hold one action, such as {"extend": {"new_size": 2}}.')
-    return next(iter(sent.items()))
-
-
-def _entity(body: type[bodies.Body], sent: Any) -> Any:
-    """What stands under the body's key."""
-    if not body.KEYS:
-        return sent
-    if sent is None:
-        raise errors.Invalid("The request needs a JSON body.")
-    for key in body.KEYS:
-        if isinstance(sent, dict) and isinstance(sent.get(key), dict):
-            return sent[key]
-    raise (errors.Unprocessable if body.MISSING == 422 else errors.Invalid)(
-        f"The body must hold an object under '{body.KEYS[0]}'."
-    )
 
 
 def _render_list(call: Call, view: wire.Many, result: Any) -> dict[str, Any]:

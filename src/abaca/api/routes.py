@@ -6,6 +6,7 @@ from __future__ import annotations
 from abaca.api import (
     access_rules,
     availability_zones,
+    documents,
     export_locations,
     extensions,
     limits,
@@ -40,3 +41,6 @@ RESOURCES = (
     share_types.RESOURCE,
     shares.RESOURCE,
 )
+
+# Behind the door of Abaca's own, /abaca/v1.
+OWN = (documents.RESOURCE,)

@@ -113,6 +113,10 @@ class Feature(NamedTuple):
     says: str
 
 
+# How a time is shown: UTC, without saying so, always with microseconds.
+Stamp = Annotated[str, msgspec.Meta(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}$")]
+
+
 class Link(msgspec.Struct, frozen=True, gc=False):
     """One way to a thing."""
 
@@ -237,9 +241,10 @@ def _shape(view: type[View], version: int, is_admin: bool) -> Shape:  # noqa: FB
     makers = [_maker(source, columns) for _, source in made]
     fields = [field for field, _ in (*plain, *made)]
     struct = msgspec.defstruct(
-        f"{view.__name__}{'Admin' if is_admin else ''}_{version}",
+        view.__name__,
         [(field.attr, _resolved(field.type, version, is_admin=is_admin)) for field in fields],
         rename={field.attr: field.name(version) for field in fields},
+        module=view.__module__,
         frozen=True,
         gc=False,
     )
@@ -260,10 +265,12 @@ def _views_in(declared: Any) -> list[type[View]]:
 
 def _resolved(declared: Any, version: int, *, is_admin: bool) -> Any:
     """The type with each view in it as it looks at this version."""
+    if declared is datetime.datetime:
+        return Stamp
     views = _views_in(declared)
-    if not views:
+    if not views and not _is_time(declared):
         return declared
-    if declared is views[0]:
+    if views and declared is views[0]:
         return shape(declared, version, is_admin=is_admin).struct
     parts = [_resolved(part, version, is_admin=is_admin) for part in typing.get_args(declared)]
     if typing.get_origin(declared) in (typing.Union, types.UnionType):

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The API described for machines: one OpenAPI document for each microversion."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from abaca import errors, policy
+from abaca.api import openapi, versions
+from abaca.api.pipeline import Call
+from abaca.api.routing import Resource
+from abaca.api.wire import Plain
+
+SHOW = policy.anyone("openapi:show", "Read the description of the API.")
+RESOURCE = Resource("API description", "/openapi")
+
+
+@RESOURCE.get("/{number}", policy=SHOW, view=Plain(None, dict[str, Any]))
+def show(call: Call, number: str) -> dict[str, Any]:
+    """The OpenAPI document of a microversion."""
+    try:
+        version = versions.negotiate(number)
+    except (errors.Invalid, errors.NotAcceptable):
+        raise errors.NotFound(resource="Microversion", id=number) from None
+    described = call.parts.doors[0].table
+    return openapi.document(described, version)
