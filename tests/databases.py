@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Databases for tests: SQLite in a file, and a PostgreSQL server of our own that may be stopped and restarted at will.
+"""Databases for tests: SQLite in a file, and a PostgreSQL server of our own that may be stopped at will.
 
-A test that takes the fixture `database` runs on both; the PostgreSQL half is marked `system`. Each test gets a database of
-its own, made from a template that has the schema.
+A test that takes the fixture `database` runs on both; the PostgreSQL half is marked `system`. Each test gets a database
+of its own, made from a template that has the schema.
 """
 
 import itertools

@@ -103,8 +103,8 @@ class Database:
     def __init__(self, url: str, *, clock: Clock = time.time, wakeup: Wakeup | None = None, pool_size: int = 8) -> None:
         self.url = sa.make_url(url)
         self.wakeup: Wakeup = wakeup or NoWakeup()
-        self._clock = clock
-        self._offset_s = 0.0
+        # a clock, and how many seconds the database's is ahead of it
+        self._time: tuple[Clock, float] = (clock, 0.0)
         self._writer = _engine(self.url, pool_size, autocommit=False)
         self._reader = _engine(self.url, pool_size, autocommit=True)
 
@@ -115,20 +115,24 @@ class Database:
 
     def time(self) -> float:
         """Seconds since the epoch by the database's clock, as far as it is known."""
-        return self._clock() + self._offset_s
+        clock, ahead_s = self._time
+        return clock() + ahead_s
 
     def now(self) -> datetime.datetime:
         """The same as naive UTC."""
         return datetime.datetime.fromtimestamp(self.time(), datetime.UTC).replace(tzinfo=None)
 
     def agree_on_time(self) -> None:
-        """Measure how far this host's clock is from the database's, so that leases of several hosts compare."""
+        """From now on count from the database's clock, so that leases of several hosts compare.
+
+        Between two such looks this host's own clock may be set to whatever: only its passing counts.
+        """
         if self.is_sqlite:
             return
         with self.read() as tx:
-            before = self._clock()
-            theirs = float(tx.scalar(sa.text("SELECT extract(epoch FROM clock_timestamp())")))
-            self._offset_s = theirs - (before + self._clock()) / 2
+            before_s = time.monotonic()
+            theirs_s = float(tx.scalar(sa.text("SELECT extract(epoch FROM clock_timestamp())")))
+            self._time = time.monotonic, theirs_s - (before_s + time.monotonic()) / 2
 
     @contextlib.contextmanager
     def read(self) -> Iterator[Tx]:
@@ -171,7 +175,15 @@ def _engine(url: sa.URL, pool_size: int, *, autocommit: bool) -> sa.Engine:
         options |= {"isolation_level": "AUTOCOMMIT", "pool_reset_on_return": None}
     if url.get_backend_name() == "sqlite":
         return _sqlite(url, options, autocommit=autocommit)
-    options["connect_args"] = {"connect_timeout": 5, "application_name": "abaca"}
+    # a server that vanishes without a word is noticed within half a minute, not within hours
+    options["connect_args"] = {
+        "connect_timeout": 5,
+        "application_name": "abaca",
+        "keepalives_idle": 10,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
+        "tcp_user_timeout": 30000,
+    }
     engine = sa.create_engine(url.set(drivername="postgresql+psycopg"), **options)
     event.listen(engine, "checkout", _refuse_a_dead_socket)
     return engine
@@ -199,5 +211,9 @@ def _sqlite(url: sa.URL, options: dict[str, Any], *, autocommit: bool) -> sa.Eng
 
 def _refuse_a_dead_socket(dbapi_connection: Any, _record: Any, _proxy: Any) -> None:
     """An idle server has nothing to say: a readable socket is a closed one. Costs no round trip."""
-    if dbapi_connection.closed or select.select([dbapi_connection.fileno()], [], [], 0)[0]:
-        raise exc.DisconnectionError("the database closed the connection")
+    if not dbapi_connection.closed:
+        poll = select.poll()
+        poll.register(dbapi_connection.fileno(), select.POLLIN)
+        if not poll.poll(0):
+            return
+    raise exc.DisconnectionError("the database closed the connection")

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The journal's rows: every statement that reads or writes `operations`.
 
-A row is `queued`, `running` under a lease, or ended (`done`, `failed`, `cancelled`). Only one of a key runs at a time, held
-by the unique `running_key`; only one of a coalescing key is queued, held by the unique `coalesce_key`. Each claim raises
-`token`; every later write of that run names it, so a worker that slept through its lease changes nothing.
+A row is `queued`, `running` under a lease, or ended (`done`, `failed`, `cancelled`). Only one of a key runs at a
+time, held by the unique `running_key`; only one of a coalescing key is queued, held by the unique `coalesce_key`.
+Each claim raises `token`; every later write of that run names it, so a worker that slept through its lease changes
+nothing. `owner` is `worker#life`: a worker that starts again under its name knows by it what its earlier life has
+left.
 """
 
 from __future__ import annotations
@@ -12,10 +14,10 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
-from abaca.db.engine import Tx
+from abaca.db.engine import Tx, insert_into
 from abaca.db.tables import operations as t
 
 LIVE = ("queued", "running")
@@ -48,9 +50,9 @@ def add(tx: Tx, row: Mapping[str, Any]) -> str:
     if values.get("coalesce_key") is None:
         tx.execute(_INSERT, values)
         return str(values["id"])
-    # DO UPDATE, not DO NOTHING: it locks the queued row until this transaction ends, so that no worker takes it (they skip
-    # locked rows) before what this transaction wrote can be seen.
-    insert = postgresql.insert(t) if tx.dialect == "postgresql" else sqlite.insert(t)
+    # DO UPDATE, not DO NOTHING: it locks the queued row until this transaction ends, so that no worker takes it (they
+    # skip locked rows) before what this transaction wrote can be seen.
+    insert = insert_into(t, tx.dialect)
     statement = (
         insert.values(values)
         .on_conflict_do_update(index_elements=[t.c.coalesce_key], set_={"updated_at": tx.now})
@@ -61,7 +63,16 @@ def add(tx: Tx, row: Mapping[str, Any]) -> str:
 
 _INSERT = sa.insert(t).inline()
 
-_earlier = t.alias("earlier")
+_other = t.alias("other")
+# Behind an unfinished one of its key, or beside a running one: a row may become visible after a younger one has been
+# taken, since transactions do not commit in the order in which they took their numbers.
+_blocked = sa.exists().where(
+    _other.c.key == t.c.key,
+    sa.or_(
+        _other.c.state == "running",
+        sa.and_(_other.c.state == "queued", _other.c.seq < t.c.seq),
+    ),
+)
 _due = (
     sa.select(t.c.seq)
     .where(
@@ -69,80 +80,109 @@ _due = (
         t.c.queue == sa.bindparam("on_queue"),
         t.c.not_before <= sa.bindparam("due"),
         t.c.kind.in_(sa.bindparam("kinds", expanding=True)),
-        ~sa.exists().where(_earlier.c.key == t.c.key, _earlier.c.seq < t.c.seq, _earlier.c.state.in_(LIVE)),
+        ~_blocked,
     )
     .order_by(t.c.seq)
     .limit(sa.bindparam("most"))
     .with_for_update(of=t, skip_locked=True)
+    # a CTE that locks is evaluated once; a plain subquery may be evaluated, and lock, again and again
+    .cte("due")
+)
+_CLAIM = (
+    sa.update(t)
+    .where(t.c.seq.in_(sa.select(_due.c.seq)))
+    .values(
+        state="running",
+        running_key=t.c.key,
+        coalesce_key=None,
+        owner=sa.bindparam("worker"),
+        token=t.c.token + 1,
+        lease_until=sa.bindparam("until"),
+        updated_at=sa.bindparam("at"),
+    )
+    .returning(*t.c)
 )
 
 
-def _taken(where: sa.ColumnElement[bool]) -> sa.sql.dml.ReturningUpdate[Any]:
-    return (
-        sa.update(t)
-        .where(where)
-        .values(
-            state="running",
-            running_key=t.c.key,
-            coalesce_key=None,
-            owner=sa.bindparam("worker"),
-            token=t.c.token + 1,
-            lease_until=sa.bindparam("until"),
-            updated_at=sa.bindparam("at"),
-        )
-        .returning(*t.c)
-    )
+class Lease(msgspec.Struct, frozen=True, kw_only=True):
+    """Who takes work, when, and until when it is theirs."""
+
+    owner: str
+    now_s: float
+    until_s: float
 
 
-_CLAIM = _taken(t.c.seq.in_(_due))
-_ADOPT = _taken(
-    sa.and_(
-        t.c.state == "running",
-        t.c.queue.in_(sa.bindparam("queues", expanding=True)),
-        t.c.kind.in_(sa.bindparam("kinds", expanding=True)),
-        sa.or_(
-            t.c.lease_until < sa.bindparam("due"),
-            sa.and_(t.c.owner == sa.bindparam("worker"), t.c.id.not_in(sa.bindparam("held", expanding=True))),
-        ),
-    )
-)
-
-
-def claim(
-    tx: Tx, queue: str, kinds: Sequence[str], most: int, *, worker: str, now_s: float, lease_s: float
-) -> Sequence[sa.Row[Any]]:
+def claim(tx: Tx, queue: str, kinds: Sequence[str], most: int, lease: Lease) -> Sequence[sa.Row[Any]]:
     """Take up to `most` due operations of `queue`, oldest first, none whose key has an earlier unfinished one."""
-    rows = tx.rows(
-        _CLAIM,
-        {"on_queue": queue, "kinds": kinds, "most": most, "due": now_s, "worker": worker, "until": now_s + lease_s, "at": tx.now},
-    )
-    return sorted(rows, key=lambda row: int(row.seq))
+    parameters = {
+        "on_queue": queue,
+        "kinds": kinds,
+        "most": most,
+        "due": lease.now_s,
+        "worker": lease.owner,
+        "until": lease.until_s,
+        "at": tx.now,
+    }
+    return sorted(tx.rows(_CLAIM, parameters), key=lambda row: int(row.seq))
 
 
-def adopt(
-    tx: Tx, queues: Sequence[str], kinds: Sequence[str], held: Sequence[str], *, worker: str, now_s: float, lease_s: float
-) -> Sequence[sa.Row[Any]]:
-    """Take over running operations whose lease has ended, and this worker's own that it does not hold.
+_left = sa.and_(
+    t.c.state == "running",
+    t.c.queue.in_(sa.bindparam("queues", expanding=True)),
+    t.c.id.not_in(sa.bindparam("held", expanding=True)),
+)
+_BACK = {
+    "state": "queued",
+    "running_key": None,
+    "owner": None,
+    "lease_until": None,
+    "attempt": t.c.attempt + 1,
+    # work that has ended its worker again and again must not do so without pause
+    "not_before": sa.case((t.c.attempt < 3, 0.0), else_=sa.bindparam("later")),
+    "updated_at": sa.bindparam("at"),
+}
+_RECLAIM = (
+    sa.update(t)
+    .where(_left, sa.or_(t.c.lease_until < sa.bindparam("due"), t.c.owner == sa.bindparam("worker")))
+    .values(_BACK)
+    .returning(t.c.id, t.c.kind, t.c.queue, t.c.step, t.c.direction)
+)
+_of_an_earlier_life = sa.func.substr(t.c.owner, 1, sa.bindparam("length")) == sa.bindparam("earlier")
+_INHERIT = (
+    sa.update(t)
+    .where(_left, sa.or_(t.c.lease_until < sa.bindparam("due"), _of_an_earlier_life))
+    .values(_BACK)
+    .returning(t.c.id, t.c.kind, t.c.queue, t.c.step, t.c.direction)
+)
+_PAUSE_S = 30.0
 
-    The latter are those of its earlier life, or those that it had to let go of while the database was away.
+
+def reclaim(tx: Tx, queues: Sequence[str], held: Sequence[str], *, owner: str, now_s: float) -> Sequence[sa.Row[Any]]:
+    """Queue again what nobody works on: what has outlived its lease, and what is `owner`'s own though it is not `held`.
+
+    The latter it had to let go of while the database was away. The rows have id, kind, queue, step and direction.
     """
-    return tx.rows(
-        _ADOPT,
-        {
-            "queues": queues,
-            "kinds": kinds,
-            "due": now_s,
-            "held": held,
-            "worker": worker,
-            "until": now_s + lease_s,
-            "at": tx.now,
-        },
-    )
+    parameters = {
+        "queues": queues,
+        "held": held,
+        "worker": owner,
+        "due": now_s,
+        "later": now_s + _PAUSE_S,
+        "at": tx.now,
+    }
+    return tx.rows(_RECLAIM, parameters)
 
 
-def renew(tx: Tx, worker: str, held: Sequence[str], until_s: float) -> int:
-    """Prolong the leases of what `worker` holds, in one statement; how many."""
-    return tx.execute(_RENEW, {"worker": worker, "held": held, "until": until_s}).rowcount
+def inherit(tx: Tx, queues: Sequence[str], held: Sequence[str], *, worker: str, now_s: float) -> Sequence[sa.Row[Any]]:
+    """As `reclaim`, with all that `worker` has left in an earlier life, whatever its lease says."""
+    earlier = f"{worker}#"
+    parameters = {"queues": queues, "held": held, "due": now_s, "later": now_s + _PAUSE_S, "at": tx.now}
+    return tx.rows(_INHERIT, {**parameters, "earlier": earlier, "length": len(earlier)})
+
+
+def renew(tx: Tx, owner: str, held: Sequence[str], until_s: float) -> int:
+    """Prolong the leases of what `owner` holds, in one statement; how many."""
+    return tx.execute(_RENEW, {"worker": owner, "held": held, "until": until_s}).rowcount
 
 
 _RENEW = (
@@ -155,22 +195,40 @@ _RENEW = (
     .values(lease_until=sa.bindparam("until"))
 )
 
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a run is: everything before `step` is done (or undone), and what was learnt on the way."""
+
+    step: int
+    direction: str
+    attempt: int
+    data: Mapping[str, Any]
+    error: tuple[str, str] | None = None
+
+    def parameters(self) -> dict[str, Any]:
+        """For the statements below."""
+        code, text = self.error or (None, None)
+        return {
+            "to_step": self.step,
+            "to_direction": self.direction,
+            "tries": self.attempt,
+            "learnt": self.data,
+            "code": code,
+            "text": text,
+        }
+
+
 _held = sa.and_(t.c.id == sa.bindparam("op"), t.c.token == sa.bindparam("held"), t.c.state == "running")
 _TOUCH = sa.update(t).where(_held).values(updated_at=sa.bindparam("at")).returning(t.c.cancel)
-_CHECKPOINT = (
-    sa.update(t)
-    .where(_held)
-    .values(
-        step=sa.bindparam("to_step"),
-        direction=sa.bindparam("to_direction"),
-        data=sa.bindparam("learnt", type_=sa.JSON),
-        attempt=0,
-        error_code=sa.bindparam("code"),
-        error_text=sa.bindparam("text"),
-        updated_at=sa.bindparam("at"),
-    )
-    .returning(t.c.cancel)
-)
+_HERE: dict[str, Any] = {
+    "direction": sa.bindparam("to_direction"),
+    "attempt": sa.bindparam("tries"),
+    "data": sa.bindparam("learnt", type_=sa.JSON),
+    "error_code": sa.bindparam("code"),
+    "error_text": sa.bindparam("text"),
+    "updated_at": sa.bindparam("at"),
+}
+_CHECKPOINT = sa.update(t).where(_held).values(**_HERE, step=sa.bindparam("to_step")).returning(t.c.cancel)
 _PROGRESS = (
     sa.update(t)
     .where(_held)
@@ -178,35 +236,40 @@ _PROGRESS = (
     .returning(t.c.cancel)
 )
 _next = t.alias("next")
+# The key is given: SQLite would take an unqualified column inside RETURNING for that of `next`.
 _END = (
     sa.update(t)
     .where(_held)
     .values(
+        **_HERE,
+        step=sa.bindparam("to_step"),
         state=sa.bindparam("to_state"),
         running_key=None,
         owner=None,
         lease_until=None,
-        data=sa.bindparam("learnt", type_=sa.JSON),
-        error_code=sa.bindparam("code"),
-        error_text=sa.bindparam("text"),
-        updated_at=sa.bindparam("at"),
         finished_at=sa.bindparam("at"),
     )
-    .returning(sa.exists().where(_next.c.key == t.c.key, _next.c.state == "queued").label("followed"))
+    .returning(sa.exists().where(_next.c.key == sa.bindparam("of_key"), _next.c.state == "queued").label("followed"))
+)
+# A commit whose answer got lost may have brought the row further than its worker knows: that is never taken back.
+_is_further = sa.or_(
+    sa.and_(sa.bindparam("to_direction") == "do", t.c.step > sa.bindparam("to_step")),
+    sa.and_(sa.bindparam("to_direction") == "undo", t.c.direction == "undo", t.c.step < sa.bindparam("to_step")),
 )
 _WAIT = (
     sa.update(t)
     .where(_held)
     .values(
-        state="queued",
-        running_key=None,
-        owner=None,
-        lease_until=None,
-        attempt=sa.bindparam("tries"),
-        not_before=sa.bindparam("after"),
-        error_code=sa.bindparam("code"),
-        error_text=sa.bindparam("text"),
-        updated_at=sa.bindparam("at"),
+        {
+            **_HERE,
+            "step": sa.case((_is_further, t.c.step), else_=sa.bindparam("to_step")),
+            "data": sa.case((_is_further, t.c.data), else_=sa.bindparam("learnt", type_=sa.JSON)),
+            "state": "queued",
+            "running_key": None,
+            "owner": None,
+            "lease_until": None,
+            "not_before": sa.bindparam("after"),
+        }
     )
 )
 
@@ -216,47 +279,26 @@ def touch(tx: Tx, op_id: str, token: int) -> bool | None:
     return _flag(tx.row(_TOUCH, {"op": op_id, "held": token, "at": tx.now}))
 
 
-def checkpoint(
-    tx: Tx, op_id: str, token: int, *, step: int, direction: str, data: Mapping[str, Any], error: tuple[str, str] | None
-) -> bool | None:
-    """Record that everything before `step` is done: the cancel flag, or None when the lease is no longer ours."""
-    code, text = error or (None, None)
-    return _flag(
-        tx.row(
-            _CHECKPOINT,
-            {
-                "op": op_id,
-                "held": token,
-                "to_step": step,
-                "to_direction": direction,
-                "learnt": data,
-                "code": code,
-                "text": text,
-                "at": tx.now,
-            },
-        )
-    )
+def checkpoint(tx: Tx, op_id: str, token: int, place: Place) -> bool | None:
+    """Record how far it is: the cancel flag, or None when the lease is no longer ours."""
+    return _flag(tx.row(_CHECKPOINT, {"op": op_id, "held": token, "at": tx.now, **place.parameters()}))
 
 
 def progress(tx: Tx, op_id: str, token: int, done: int, total: int) -> bool | None:
-    """Record how far it is: the cancel flag, or None when the lease is no longer ours."""
+    """Record how much of the present step is done: the cancel flag, or None when the lease is no longer ours."""
     return _flag(tx.row(_PROGRESS, {"op": op_id, "held": token, "done": done, "total": total, "at": tx.now}))
 
 
-def end(
-    tx: Tx, op_id: str, token: int, state: str, *, data: Mapping[str, Any], error: tuple[str, str] | None
-) -> bool | None:
-    """End it: whether others of its key are queued, or None when the lease is no longer ours."""
-    code, text = error or (None, None)
-    parameters = {"op": op_id, "held": token, "to_state": state, "learnt": data, "code": code, "text": text, "at": tx.now}
+def end(tx: Tx, op_id: str, token: int, state: str, place: Place, key: str) -> bool | None:
+    """End it: whether others of its `key` are queued, or None when the lease is no longer ours."""
+    parameters = {"op": op_id, "held": token, "to_state": state, "of_key": key, "at": tx.now, **place.parameters()}
     row = tx.row(_END, parameters)
     return None if row is None else bool(row.followed)
 
 
-def wait(tx: Tx, op_id: str, token: int, *, attempt: int, after_s: float, error: tuple[str, str] | None) -> bool:
+def wait(tx: Tx, op_id: str, token: int, place: Place, after_s: float) -> bool:
     """Give it back to its queue, due at `after_s`; False when the lease is no longer ours."""
-    code, text = error or (None, None)
-    parameters = {"op": op_id, "held": token, "tries": attempt, "after": after_s, "code": code, "text": text, "at": tx.now}
+    parameters = {"op": op_id, "held": token, "after": after_s, "at": tx.now, **place.parameters()}
     return tx.execute(_WAIT, parameters).rowcount == 1
 
 
@@ -278,7 +320,9 @@ def show(tx: Tx, op_id: str) -> sa.Row[Any] | None:
     return tx.row(sa.select(t).where(t.c.id == op_id))
 
 
-def find(tx: Tx, *, live: bool = False, limit: int = 100, before: int | None = None, **equal: Any) -> Sequence[sa.Row[Any]]:
+def find(
+    tx: Tx, *, live: bool = False, limit: int = 100, before: int | None = None, **equal: Any
+) -> Sequence[sa.Row[Any]]:
     """Operations, newest first, whose columns equal what is given; with `live` only queued and running ones."""
     statement = sa.select(t).order_by(t.c.seq.desc()).limit(limit)
     for column, value in equal.items():

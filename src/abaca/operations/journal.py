@@ -2,16 +2,19 @@
 """Durable operations: what they are, how one is queued, and how one is run to its end.
 
 An operation is a row that commits with the state move it explains. It is a list of steps, each `(do, undo)` and each
-idempotent, with at most one pivot. A step that ends is checkpointed; whoever goes on after a crash repeats at most the step
-that was under way. Errors that can pass are tried again with growing delays; any other error before the pivot undoes what
-was done, in reverse, beginning with the step that failed; after the pivot the operation only goes forward. The end (state
-event, quota, message, the row itself) is one transaction.
+idempotent, with at most one pivot. A step that ends is checkpointed; whoever goes on after a crash repeats at most
+the step that was under way. Errors that can pass are tried again with growing delays; any other error before the
+pivot undoes what was done, in reverse, beginning with the step that failed; after the pivot the operation only goes
+forward. The end (state event, quota, message, the row itself) is one transaction.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
+import math
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -27,7 +30,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-PASSING = (contract.Busy, contract.Unreachable, errors.Unavailable, exc.OperationalError, exc.InterfaceError)
+# The database is away, restarts, is full of connections, or has just lost its right to write to another server.
+DATABASE_AWAY = (exc.OperationalError, exc.InterfaceError, exc.InternalError, exc.TimeoutError)
+PASSING = (contract.Busy, contract.Unreachable, errors.Unavailable, *DATABASE_AWAY)
 
 
 class LeaseLost(Exception):
@@ -38,6 +43,12 @@ class Cancelled(errors.AbacaError):
     """Cancelled on request."""
 
     code = "Cancelled"
+
+
+class NotUnderstood(errors.AbacaError):
+    """It waits for a worker of a release that understands it: {reason}"""
+
+    code = "NotUnderstood"
 
 
 class Requester(Protocol):
@@ -73,7 +84,10 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class Record(msgspec.Struct, frozen=True):
-    """A step that only writes the database: it runs inside the transaction of its own checkpoint."""
+    """A step that only writes the database: it runs inside the transaction of its own checkpoint.
+
+    It, too, is idempotent: the answer to a commit can get lost.
+    """
 
     do: RecordFunction
     undo: RecordFunction | None = None
@@ -147,7 +161,7 @@ def enqueue(tx: Tx, what: Operation, args: msgspec.Struct, target: Target, by: R
 
 
 class Op:
-    """One run of one operation: what its steps get."""
+    """One run of one operation: what its steps get. Raises `NotUnderstood` for a row of another release."""
 
     def __init__(self, what: Operation, row: Any, db: Database, driver: Any, backend: contract.Backend) -> None:
         self.what = what
@@ -164,15 +178,22 @@ class Op:
         self.cancel: bool = row.cancel
         # set at the end: whether others of its key wait; and when it waits itself: for how long
         self.is_followed = False
+        # kept by the worker: until when, as far as it knows, nobody else takes it
+        self.leased_until_s = math.inf
         self.waits_s: float | None = None
         self.data: dict[str, Any] = dict(row.data)
-        self.args: Any = msgspec.convert(row.args, what.args)
         self.resource_id: str = row.resource_id
         self.request_id: str | None = row.request_id
         self.project_id: str | None = row.project_id
         self.user_id: str | None = row.user_id
         # the error that is being undone: code, text
         self.error: tuple[str, str] | None = (row.error_code, row.error_text) if row.direction == "undo" else None
+        try:
+            self.args: Any = msgspec.convert(row.args, what.args)
+        except msgspec.ValidationError as error:
+            raise NotUnderstood(reason=str(error)) from error
+        if self.step > len(what.steps):
+            raise NotUnderstood(reason=f"it stands at step {self.step}")
 
     def learn(self, **values: Any) -> None:
         """Remember plain data for later steps and for the end; kept from the next checkpoint on."""
@@ -185,6 +206,12 @@ class Op:
             self.cancel |= self._owned(rows.touch(tx, self.id, self.token))
             yield tx
 
+    def be_sure_of_lease(self) -> None:
+        """Before touching the world: a process that was stopped for long may have lost it. Raises `LeaseLost`."""
+        if self.db.time() > self.leased_until_s:
+            with self.write():
+                log.info("op=%s comes late, but is still ours", self.id)
+
     def progress(self, done: int, total: int) -> None:
         """Show how far it is. Raises `LeaseLost`, or `Cancelled` when that was asked for and is possible."""
         with self.db.write() as tx:
@@ -196,14 +223,22 @@ class Op:
         if self.cancel and self.direction == "do" and self.step < self.what.pivot and self.what.cancellable:
             raise Cancelled
 
-    def checkpoint(self, tx: Tx, step: int, direction: str) -> None:
-        """Record in `tx` that everything before `step` is done."""
-        self.cancel |= self._owned(
-            rows.checkpoint(tx, self.id, self.token, step=step, direction=direction, data=self.data, error=self.error)
+    def checkpoint(self, tx: Tx) -> None:
+        """Record in `tx` where it stands. Raises `LeaseLost`."""
+        self.cancel |= self._owned(rows.checkpoint(tx, self.id, self.token, self.place()))
+
+    def place(self) -> rows.Place:
+        """Where it stands: everything before `step` is done, and what was learnt."""
+        return rows.Place(
+            step=self.step, direction=self.direction, attempt=self.attempt, data=self.data, error=self.error
         )
 
+    def end(self, tx: Tx, state: str) -> None:
+        """End it in `tx`. Raises `LeaseLost`."""
+        self.is_followed = self._owned(rows.end(tx, self.id, self.token, state, self.place(), self.key))
+
     @staticmethod
-    def _owned(flag: bool | None) -> bool:
+    def _owned(flag: bool | None) -> bool:  # noqa: FBT001 - the answer of a guarded write
         if flag is None:
             raise LeaseLost
         return flag
@@ -224,7 +259,7 @@ class Retry(msgspec.Struct, frozen=True):
 class Faults(Protocol):
     """Where tests break things: called with `kind:step:moment` at every moment at which a process may die."""
 
-    def __call__(self, point: str) -> None: ...
+    def __call__(self, point: str, /) -> None: ...
 
 
 def no_faults(_point: str) -> None:
@@ -234,14 +269,19 @@ def no_faults(_point: str) -> None:
 class Runner:
     """Runs one claimed operation until it ends, waits, or is handed back."""
 
-    def __init__(self, op: Op, *, retry: Retry, stopping: Callable[[], bool], faults: Faults = no_faults) -> None:
+    def __init__(self, op: Op, *, retry: Retry, stopping: threading.Event, faults: Faults = no_faults) -> None:
         self.op = op
         self.retry = retry
         self.stopping = stopping
         self.faults = faults
+        # called right before the transaction that ends it
+        self.ending: Callable[[], None] = lambda: None
 
     def run(self) -> str:
-        """How this run ended: `done`, `failed`, `cancelled`, `waiting`, `handed back` or `lost`."""
+        """How this run ended: `done`, `failed`, `cancelled`, `waiting`, `handed back` or `lost`.
+
+        Raises what the database raises when it is away while the worker is being stopped.
+        """
         try:
             return self._run()
         except LeaseLost:
@@ -252,20 +292,17 @@ class Runner:
         op = self.op
         while op.direction == "do":
             if op.step == len(op.what.steps):
-                return self._end("done", None, op.what.succeed)
-            if self.stopping():
+                return self._end("done", op.what.succeed)
+            if self.stopping.is_set():
                 return self._hand_back()
             try:
                 op.stop_if_cancelled()
                 self._forward()
             except LeaseLost:
                 raise
-            except PASSING as error:
-                if op.step >= op.what.pivot or op.attempt < len(self.retry.delays_s):
-                    return self._wait(error)
-                self._turn_back(_told(error))
-            except Exception as error:  # a step may fail in any way; every way ends in undo or in another try
-                if op.step >= op.what.pivot:
+            except Exception as error:  # noqa: BLE001 - a step may fail in any way: each ends in undo or another try
+                may_pass = isinstance(error, PASSING) and op.attempt < len(self.retry.delays_s)
+                if may_pass or op.step >= op.what.pivot:
                     return self._wait(error)
                 self._turn_back(_told(error))
         return self._undo()
@@ -278,41 +315,64 @@ class Runner:
         is_last = op.step + 1 == len(op.what.steps)
         self._point(step.name, "before")
         if isinstance(step, Record):
-            with self.op.db.write() as tx:
-                op.checkpoint(tx, op.step + 1, "do")
+            with self._recorded() as tx:
                 step.do(op, tx)
-                # once more: what the step learnt belongs to the same commit
-                op.checkpoint(tx, op.step + 1, "do")
+                op.step, op.attempt = op.step + 1, 0
+                op.checkpoint(tx)
                 self._point(step.name, "inside")
         else:
+            op.be_sure_of_lease()
             step.do(op)
             self._point(step.name, "inside")
-            if not is_last:
-                with op.db.write() as tx:
-                    op.checkpoint(tx, op.step + 1, "do")
-        op.step += 1
-        op.attempt = 0
+            op.step, op.attempt = op.step + 1, 0
+            if not is_last:  # the last one is recorded with the end
+                self._insist(op.checkpoint)
         self._point(step.name, "after")
+
+    @contextlib.contextmanager
+    def _recorded(self) -> Iterator[Tx]:
+        """A transaction for a step that is only its record: when it fails, nothing has happened or been learnt."""
+        op = self.op
+        before = op.step, op.attempt, dict(op.data)
+        try:
+            with op.db.write() as tx:
+                yield tx
+        except BaseException:
+            op.step, op.attempt, op.data = before
+            raise
+
+    def _insist(self, write: Callable[[Tx], None]) -> None:
+        """Commit `write`, again and again while the database is away: what was done is not done twice for that."""
+        op = self.op
+        for pause_s in itertools.chain((0.1, 0.2, 0.5), itertools.repeat(1.0)):
+            try:
+                with op.db.write() as tx:
+                    write(tx)
+                return
+            except DATABASE_AWAY as error:
+                if pause_s == 0.1:
+                    log.warning("op=%s waits for the database: %s", op.id, str(error).split("\n")[0])
+                if self.stopping.wait(pause_s):
+                    raise
 
     def _turn_back(self, error: errors.AbacaError) -> None:
         op = self.op
         log.warning("op=%s kind=%s %s fails: %s", op.id, op.what.kind, op.what.steps[op.step].name, error.message)
         op.error = (error.code, error.message)
-        with op.db.write() as tx:
-            op.checkpoint(tx, op.step, "undo")
         op.direction, op.attempt = "undo", 0
+        self._insist(op.checkpoint)
 
     def _undo(self) -> str:
         op = self.op
         while op.step >= 0:
             step = op.what.steps[op.step]
-            if self.stopping():
+            if self.stopping.is_set():
                 return self._hand_back()
             try:
                 self._backward(step)
             except LeaseLost:
                 raise
-            except Exception as error:  # as above: the end must come
+            except Exception as error:  # noqa: BLE001 - as above: the end must come
                 is_passing = isinstance(error, PASSING)
                 if op.attempt < (len(self.retry.delays_s) if is_passing else self.retry.undo_tries):
                     return self._wait(error)
@@ -323,38 +383,40 @@ class Runner:
         told = errors.AbacaError(text)
         told.code = code  # the class attribute gives way to what was recorded
         state = "cancelled" if code == Cancelled.code else "failed"
-        return self._end(state, op.error, lambda this, tx: op.what.fail(this, tx, told))
+        return self._end(state, lambda this, tx: op.what.fail(this, tx, told))
 
     def _backward(self, step: Step | Record) -> None:
         op = self.op
         self._point(f"{step.name}:undo", "before")
         if isinstance(step, Record):
-            with op.db.write() as tx:
-                op.checkpoint(tx, op.step - 1, "undo")
+            with self._recorded() as tx:
                 if step.undo is not None:
                     step.undo(op, tx)
+                op.step, op.attempt = op.step - 1, 0
+                op.checkpoint(tx)
                 self._point(f"{step.name}:undo", "inside")
         else:
             if step.undo is not None:
+                op.be_sure_of_lease()
                 step.undo(op)
             self._point(f"{step.name}:undo", "inside")
-            if op.step > 0:
-                with op.db.write() as tx:
-                    op.checkpoint(tx, op.step - 1, "undo")
-        op.step -= 1
+            op.step, op.attempt = op.step - 1, 0
+            if op.step >= 0:
+                self._insist(op.checkpoint)
         self._point(f"{step.name}:undo", "after")
 
-    def _end(self, state: str, error: tuple[str, str] | None, write: RecordFunction) -> str:
+    def _end(self, state: str, write: RecordFunction) -> str:
         op = self.op
-        self._point("end", "before")
         try:
+            self._point("end", "before")
+            self.ending()
             with op.db.write() as tx:
-                op.is_followed = Op._owned(rows.end(tx, op.id, op.token, state, data=op.data, error=error))
+                op.end(tx, state)
                 write(op, tx)
                 self._point("end", "inside")
         except LeaseLost:
             raise
-        except Exception as problem:  # nothing of it was committed: it is tried again, in sight of operators
+        except Exception as problem:  # noqa: BLE001 - nothing was committed: it is tried again, for operators to see
             return self._wait(problem)
         self._point("end", "after")
         return state
@@ -365,20 +427,36 @@ class Runner:
         log.warning(
             "op=%s kind=%s try %d: %s; again in %g s", op.id, op.what.kind, op.attempt + 1, told.message, delay_s
         )
-        with op.db.write() as tx:
-            # while undoing, the error that is shown stays the one that is being undone
-            shown = op.error or (told.code, told.message)
-            if not rows.wait(tx, op.id, op.token, attempt=op.attempt + 1, after_s=op.db.time() + delay_s, error=shown):
-                raise LeaseLost
+        op.attempt += 1
+        # while undoing, the error that is shown stays the one that is being undone
+        place = msgspec.structs.replace(op.place(), error=op.error or (told.code, told.message))
+        self._insist(lambda tx: _kept(rows.wait(tx, op.id, op.token, place, op.db.time() + delay_s)))
         op.waits_s = delay_s
         return "waiting"
 
     def _hand_back(self) -> str:
         op = self.op
         with op.db.write() as tx:
-            rows.wait(tx, op.id, op.token, attempt=op.attempt, after_s=0.0, error=op.error)
+            _kept(rows.wait(tx, op.id, op.token, op.place(), 0.0))
             tx.wake(op.queue)
         return "handed back"
+
+
+def _kept(is_ours: bool) -> None:  # noqa: FBT001 - the answer of a guarded write
+    if not is_ours:
+        raise LeaseLost
+
+
+def put_aside(db: Database, row: Any, problem: NotUnderstood, retry: Retry) -> float:
+    """Give back a claimed row that this release cannot run, for operators to see; the seconds until the next look."""
+    delay_s = retry.delay_s(row.attempt)
+    log.warning("op=%s kind=%s: %s", row.id, row.kind, problem.message)
+    # what is being undone stays told; everything else stays as the other release left it
+    error = (row.error_code, row.error_text) if row.direction == "undo" else (problem.code, problem.message)
+    place = rows.Place(step=row.step, direction=row.direction, attempt=row.attempt + 1, data=row.data, error=error)
+    with db.write() as tx:
+        rows.wait(tx, row.id, row.token, place, db.time() + delay_s)
+    return delay_s
 
 
 def _told(error: BaseException) -> errors.AbacaError:

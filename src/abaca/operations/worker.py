@@ -1,17 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """The process that does the work: it claims operations of its back ends' queues and runs them in threads.
 
-One thread dispatches, one renews leases and does the chores, and each back end has so many threads as it may do things at
-once. A worker serves a queue from the moment its driver has started; a back end that cannot start is tried again and again
-without holding up the others.
+One thread dispatches, one renews leases, each chore has its own, and each back end has so many threads as it may do
+things at once. A worker serves a queue from the moment its driver has started; a back end that cannot start is tried
+again and again without holding up the others.
 """
 
 from __future__ import annotations
 
-import concurrent.futures
+import collections
+import contextlib
+import heapq
 import logging
+import math
+import os
+import queue as queues
 import threading
 import time
+import uuid
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -22,7 +29,7 @@ from abaca import errors, logs
 from abaca.db import operations as rows
 from abaca.db.engine import Database
 from abaca.drivers import contract
-from abaca.operations.journal import Faults, Op, Operation, Retry, Runner, no_faults
+from abaca.operations.journal import Faults, NotUnderstood, Op, Operation, Retry, Runner, no_faults, put_aside
 from abaca.operations.wakeup import Listener, NoListener
 
 log = logging.getLogger(__name__)
@@ -61,6 +68,33 @@ class Served:
         self.running = 0
 
 
+class Crew:
+    """Threads that run jobs, kept for the next one. Daemons: a step that does not end does not keep the process."""
+
+    def __init__(self) -> None:
+        self._jobs: queues.SimpleQueue[Callable[[], None] | None] = queues.SimpleQueue()
+        self._idle = threading.Semaphore(0)
+        self._size = 0
+
+    def submit(self, job: Callable[[], None]) -> None:
+        """Run it at once. Only one thread submits; how much there is at once is its business."""
+        self._jobs.put(job)
+        if not self._idle.acquire(blocking=False):
+            self._size += 1
+            threading.Thread(target=self._work, name=f"operation-{self._size}", daemon=True).start()
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            job()
+            del job
+            self._idle.release()
+
+    def dismiss(self) -> None:
+        """No more jobs will come; those under way go on."""
+        for _ in range(self._size):
+            self._jobs.put(None)
+
+
 class Worker:
     """See the module. `run` blocks until `stop` is called from another thread or a signal handler."""
 
@@ -75,6 +109,8 @@ class Worker:
         listener: Listener | None = None,
     ) -> None:
         self.name = name
+        # who holds the leases: another process of this name, by mistake or before, is somebody else
+        self.owner = f"{name}#{uuid.uuid4().hex[:8]}"
         self.db = db
         self.served: dict[str, Served] = {one.queue: one for one in served}
         self.operations = operations
@@ -86,49 +122,60 @@ class Worker:
         # told of every run: the operation's kind, how the run ended, and its seconds
         self.on_ended: Callable[[str, str, float], None] = lambda _kind, _outcome, _seconds: None
         self.chores: list[Chore] = []
+        self._crew = Crew()
         self._held: dict[str, Op] = {}
+        # held while work is taken and noted down, lest what was just taken looks like left behind
+        self._taking = threading.Lock()
         self._stopping = threading.Event()
+        self._is_over = threading.Event()
+        self._stop_asked, self._ask_to_stop = os.pipe()
+        weakref.finalize(self, _close, self._stop_asked, self._ask_to_stop)
+        # guards what follows, and the counts of what runs
         self._wake = threading.Condition()
         self._due: set[str] = set()
-        size = sum(one.concurrency for one in served) or 1
-        self._pool = concurrent.futures.ThreadPoolExecutor(size, thread_name_prefix="operation")
-        self._threads: list[threading.Thread] = []
+        self._alarms: list[tuple[float, str]] = []
+        self._wakes: collections.Counter[str] = collections.Counter()
+        self._look_at_s = -math.inf
 
     # ---------------------------------------------------------------- life
 
     def run(self) -> None:
         """Serve until told to stop; then let running steps end, hand the rest back, and return."""
+        _thread("stop", self._await_stop)
         self._until_it_works(self.db.agree_on_time, "the database")
         self.listener.start(self.wake)
-        self._thread("leases", self._keep_leases)
+        _thread("leases", self._keep_leases)
         for chore in self.chores:
-            self._thread(chore.name, self._do, chore)
+            _thread(chore.name, self._do, chore)
         for one in self.served.values():
-            self._thread(f"start {one.backend.name}", self._start, one)
+            _thread(f"start {one.backend.name}", self._start, one)
         while not self._stopping.is_set():
             self._dispatch()
         self._wind_down()
 
     def stop(self) -> None:
-        """Begin to stop; returns at once, and may be called from a signal handler."""
+        """Begin to stop; returns at once, and may be called from a signal handler, which must not touch any lock."""
+        os.write(self._ask_to_stop, b"x")
+
+    def _await_stop(self) -> None:
+        os.read(self._stop_asked, 1)
         self._stopping.set()
-        threading.Thread(target=self.wake, args=("",), daemon=True).start()
+        with self._wake:
+            self._wake.notify_all()
 
     def wake(self, queue: str) -> None:
         """There is work on `queue`; on every queue when it is empty."""
-        with self._wake:
-            self._due |= {queue} if queue else set(self.served)
-            self._wake.notify()
+        found = [queue] if queue in self.served else [] if queue else list(self.served)
+        if found:
+            with self._wake:
+                self._due.update(found)
+                self._wakes.update(found)
+                self._wake.notify_all()
 
     @property
     def held(self) -> list[str]:
         """The ids of the operations under way."""
         return list(self._held)
-
-    def _thread(self, name: str, target: Callable[..., None], *args: Any) -> None:
-        thread = threading.Thread(target=target, args=args, name=name, daemon=True)
-        self._threads.append(thread)
-        thread.start()
 
     def _until_it_works(self, attempt: Callable[[], None], what: str) -> None:
         tries = 0
@@ -136,11 +183,14 @@ class Worker:
             try:
                 return attempt()
             except (exc.DBAPIError, errors.AbacaError) as error:
-                delays = self.timing.start_again_s
-                delay_s = delays[min(tries, len(delays) - 1)]
-                log.warning("%s is not there yet (%s); again in %g s", what, str(error).split("\n")[0], delay_s)
-                tries += 1
-                self._stopping.wait(delay_s)
+                problem = str(error).split("\n")[0]
+            except Exception as error:
+                log.exception("%s stumbled over a bug", what)
+                problem = f"unexpected {type(error).__name__}"
+            delay_s = self.timing.start_again_s[min(tries, len(self.timing.start_again_s) - 1)]
+            log.warning("%s is not there yet (%s); again in %g s", what, problem, delay_s)
+            tries += 1
+            self._stopping.wait(delay_s)
         return None
 
     def _start(self, one: Served) -> None:
@@ -156,19 +206,23 @@ class Worker:
                 raise contract.Unreachable(reason=str(error)) from error
 
         self._until_it_works(attempt, f"back end {one.backend.name}")
+        self._until_it_works(lambda: self._inherit(one.queue), "the database")
         if not self._stopping.is_set():
             one.is_started, one.problem = True, None
             log.info("back end %s is served", one.backend.name)
-            self._adopt([one.queue])
+            with self._wake:
+                self._look_at_s = -math.inf
             self.wake(one.queue)
 
     def _wind_down(self) -> None:
-        self.listener.stop()
-        self._pool.shutdown(wait=False)
+        with self._taking:  # whoever was taking work has noted it down, and nobody takes more
+            self._crew.dismiss()
         with self._wake:
             self._wake.wait_for(lambda: not self._held, timeout=self.timing.grace_s)
         if self._held:
             log.warning("%d operations are still in a step; they go on at the next start", len(self._held))
+        self._is_over.set()
+        self.listener.stop()
         try:
             self.on_stopped()
         except exc.DBAPIError as error:
@@ -180,47 +234,71 @@ class Worker:
     # ---------------------------------------------------------------- claiming
 
     def _dispatch(self) -> None:
-        with self._wake:
-            if not self._due and not self._stopping.is_set():
-                self._wake.wait(self.timing.poll_s)
-            was_woken = bool(self._due)
-            # nobody woke us: look everywhere
-            due, self._due = self._due or set(self.served), set()
-        for queue in due:
-            one = self.served.get(queue)
-            if one is None or not one.is_started or self._stopping.is_set():
+        due, is_look = self._wait_for_work()
+        for one in [self.served[queue] for queue in due]:
+            if not one.is_started:
                 continue
             try:
-                if not self._claim(one) and not was_woken:
+                self._claim(one)
+                if is_look:
                     self._look_ahead(one)
             except exc.IntegrityError:
-                # another worker runs something of the same key: it will be over in a moment
-                self._again(queue, 0.05)
-            except exc.DBAPIError as error:
+                # another worker has just taken one of the same key
+                self._again(one.queue, 0.05)
+            except exc.SQLAlchemyError as error:
                 log.warning("no work can be claimed: %s", str(error).split("\n")[0])
-                self._again(queue, 1.0)
+                self._again(one.queue, 1.0)
+            except Exception:
+                log.exception("no work can be claimed")
+                self._again(one.queue, 5.0)
+
+    def _wait_for_work(self) -> tuple[set[str], bool]:
+        """Where to look for work, and whether that is because it is time for a slow look everywhere."""
+        with self._wake:
+            while True:
+                now_s = time.monotonic()
+                while self._alarms and self._alarms[0][0] <= now_s:
+                    self._due.add(heapq.heappop(self._alarms)[1])
+                is_look = now_s >= self._look_at_s
+                if is_look:
+                    self._look_at_s = now_s + self.timing.poll_s
+                    self._due.update(self.served)
+                if self._due or self._stopping.is_set():
+                    due, self._due = self._due, set()
+                    return due, is_look
+                until_s = min(self._look_at_s, self._alarms[0][0] if self._alarms else math.inf)
+                self._wake.wait(until_s - now_s)
 
     def _again(self, queue: str, delay_s: float) -> None:
-        timer = threading.Timer(delay_s, self.wake, args=(queue,))
-        timer.daemon = True
-        timer.start()
+        """Look at `queue` in a while."""
+        with self._wake:
+            heapq.heappush(self._alarms, (time.monotonic() + delay_s, queue))
+            self._wake.notify_all()
 
-    def _claim(self, one: Served) -> int:
-        free = one.concurrency - one.running
-        if free <= 0:
-            return 0
-        with self.db.write() as tx:
-            found = rows.claim(
-                tx,
-                one.queue,
-                list(self.operations),
-                free,
-                worker=self.name,
-                now_s=self.db.time(),
-                lease_s=self.timing.lease_s,
-            )
-        self._submit(one, found)
-        return len(found)
+    def _claim(self, one: Served) -> None:
+        with self._taking:
+            free = one.concurrency - one.running
+            if free <= 0 or self._stopping.is_set():
+                return
+            now_s = self.db.time()
+            lease = rows.Lease(owner=self.owner, now_s=now_s, until_s=now_s + self.timing.lease_s)
+            with self.db.write() as tx:
+                found = rows.claim(tx, one.queue, list(self.operations), free, lease)
+            taken = [op for row in found if (op := self._taken(one, row, lease.until_s))]
+            with self._wake:
+                one.running += len(taken)
+                self._held.update((op.id, op) for op in taken)
+            for op in taken:
+                self._crew.submit(lambda op=op: self._run(one, op))  # type: ignore[misc]
+
+    def _taken(self, one: Served, row: Any, until_s: float) -> Op | None:
+        try:
+            op = Op(self.operations[row.kind], row, self.db, one.driver, one.backend)
+        except NotUnderstood as problem:
+            self._again(one.queue, put_aside(self.db, row, problem, self.timing.retry))
+            return None
+        op.leased_until_s = until_s
+        return op
 
     def _look_ahead(self, one: Served) -> None:
         """Set the alarm for the next waiting operation, in case it waits since another worker's life."""
@@ -229,71 +307,91 @@ class Worker:
         if due_s is not None and due_s - self.db.time() < self.timing.poll_s:
             self._again(one.queue, max(0.01, due_s - self.db.time()))
 
-    def _adopt(self, queues: Sequence[str]) -> None:
-        if not queues:
-            return
-        with self.db.write() as tx:
-            found = rows.adopt(
-                tx,
-                queues,
-                list(self.operations),
-                self.held,
-                worker=self.name,
-                now_s=self.db.time(),
-                lease_s=self.timing.lease_s,
-            )
-        for row in found:
-            log.info("op=%s kind=%s goes on here, at step %d (%s)", row.id, row.kind, row.step, row.direction)
-            self._submit(self.served[row.queue], [row])
-
-    def _submit(self, one: Served, found: Sequence[Any]) -> None:
-        for row in found:
-            op = Op(self.operations[row.kind], row, self.db, one.driver, one.backend)
-            with self._wake:
-                self._held[op.id] = op
-                one.running += 1
-            self._pool.submit(self._run, one, op)
+    # ---------------------------------------------------------------- running
 
     def _run(self, one: Served, op: Op) -> None:
-        with logs.bind(request_id=op.request_id or "-"):
-            self._run_bound(one, op)
+        wakes_before_end: int | None = None
 
-    def _run_bound(self, one: Served, op: Op) -> None:
-        runner = Runner(op, retry=self.timing.retry, stopping=self._stopping.is_set, faults=self.faults)
+        def ending() -> None:
+            nonlocal wakes_before_end
+            wakes_before_end = self._wakes[one.queue]
+
+        runner = Runner(op, retry=self.timing.retry, stopping=self._stopping, faults=self.faults)
+        runner.ending = ending
         started_s, outcome = time.monotonic(), "interrupted"
         try:
-            outcome = runner.run()
-            log.debug("op=%s kind=%s resource=%s %s", op.id, op.what.kind, op.resource_id, outcome)
-        except exc.DBAPIError as error:
-            # the row is still ours: the lease keeper finds it and goes on when the database is back
-            log.warning("op=%s was interrupted by the database: %s", op.id, str(error).split("\n")[0])
-        except Exception:
-            log.exception("op=%s kind=%s stopped by a bug in the journal", op.id, op.what.kind)
-        finally:
+            with logs.bind(request_id=op.request_id or "-"):
+                outcome = self._outcome(runner)
             self.on_ended(op.what.kind, outcome, time.monotonic() - started_s)
+        except Exception:
+            log.exception("the end of op=%s was not counted", op.id)
+        finally:
             if op.waits_s is not None:
                 self._again(one.queue, op.waits_s)
             with self._wake:
-                self._held.pop(op.id, None)
+                if self._held.get(op.id) is op:
+                    del self._held[op.id]
                 was_full, one.running = one.running >= one.concurrency, one.running - 1
-                if op.is_followed or was_full:
+                # whoever was woken while the end was being written may have looked too early
+                may_be_late = wakes_before_end not in (None, self._wakes[one.queue])
+                if op.is_followed or was_full or may_be_late:
                     self._due.add(one.queue)
                 self._wake.notify_all()
+
+    def _outcome(self, runner: Runner) -> str:
+        op = runner.op
+        try:
+            outcome = runner.run()
+        except exc.DBAPIError as error:
+            # the row stays ours: the lease keeper, or the next life, goes on with it
+            log.warning("op=%s was interrupted by the database: %s", op.id, str(error).split("\n")[0])
+        except Exception:
+            log.exception("op=%s kind=%s stopped by a bug in the journal", op.id, op.what.kind)
+        else:
+            log.debug("op=%s kind=%s resource=%s %s", op.id, op.what.kind, op.resource_id, outcome)
+            return outcome
+        return "interrupted"
 
     # ---------------------------------------------------------------- leases and chores
 
     def _keep_leases(self) -> None:
-        while not self._stopping.wait(self.timing.lease_s / 3):
+        pause_s = self.timing.lease_s / 3
+        while not self._is_over.wait(pause_s):
+            pause_s = self.timing.lease_s / 3
             try:
-                held = self.held
-                if held:
-                    with self.db.write() as tx:
-                        rows.renew(tx, self.name, held, self.db.time() + self.timing.lease_s)
-                self._adopt([queue for queue, one in self.served.items() if one.is_started])
-            except exc.DBAPIError as error:
+                self.db.agree_on_time()
+                self._renew()
+                if not self._stopping.is_set():
+                    self._reclaim([queue for queue, one in self.served.items() if one.is_started])
+            except exc.SQLAlchemyError as error:
                 log.warning("leases cannot be renewed: %s", str(error).split("\n")[0])
+                pause_s = min(1.0, pause_s)
             except Exception:
                 log.exception("the lease keeper stumbled")
+
+    def _renew(self) -> None:
+        held = dict(self._held)
+        if held:
+            until_s = self.db.time() + self.timing.lease_s
+            with self.db.write() as tx:
+                rows.renew(tx, self.owner, list(held), until_s)
+            for op in held.values():
+                op.leased_until_s = until_s
+
+    def _reclaim(self, started: Sequence[str]) -> None:
+        with self._taking, self.db.write() as tx:
+            found = rows.reclaim(tx, started, self.held, owner=self.owner, now_s=self.db.time())
+        self._found(found)
+
+    def _inherit(self, queue: str) -> None:
+        with self._taking, self.db.write() as tx:
+            found = rows.inherit(tx, [queue], self.held, worker=self.name, now_s=self.db.time())
+        self._found(found)
+
+    def _found(self, found: Sequence[Any]) -> None:
+        for row in found:
+            log.info("op=%s kind=%s goes on here, at step %d (%s)", row.id, row.kind, row.step, row.direction)
+            self.wake(row.queue)
 
     def _do(self, chore: Chore) -> None:
         while True:
@@ -307,3 +405,13 @@ class Worker:
                 log.exception("%s failed", chore.name)
             if self._stopping.wait(chore.every_s):
                 return
+
+
+def _thread(name: str, target: Callable[..., None], *args: Any) -> None:
+    threading.Thread(target=target, args=args, name=name, daemon=True).start()
+
+
+def _close(*descriptors: int) -> None:
+    for descriptor in descriptors:
+        with contextlib.suppress(OSError):
+            os.close(descriptor)

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A bench for the journal: small operations whose steps note in a diary what they do, and workers that run them."""
+
+import contextlib
+import threading
+from pathlib import Path
+
+import msgspec
+
+from abaca import errors
+from abaca.db import operations as rows
+from abaca.drivers import contract
+from abaca.operations import journal
+from abaca.operations.worker import Served, Timing, Worker
+from tests.conftest import wait_until
+
+QUEUE = "here@shelf"
+QUICK = journal.Retry(delays_s=(0.02, 0.04, 0.06), undo_tries=2)
+# minutes between slow looks: whatever starts sooner was woken
+TIMING = Timing(lease_s=30.0, poll_s=600.0, grace_s=20.0, start_again_s=(0.05,), retry=QUICK)
+
+
+class Args(msgspec.Struct, frozen=True):
+    word: str = ""
+
+
+class Shelf(contract.Driver):
+    """A back end that has nothing to do; operations of the bench do not use it."""
+
+    def start(self):
+        pass
+
+    def stop(self):
+        pass
+
+    def pools(self):
+        return []
+
+    def create(self, instance):
+        return []
+
+    def delete(self, instance):
+        pass
+
+    def set_access(self, instance, rules):
+        return {}
+
+
+def shelf(queue=QUEUE, concurrency=4):
+    name = queue.partition("@")[2]
+    backend = contract.Backend(name=name, host=queue, share_backend_name=name, state_dir=Path("unused"))
+    return Served(Shelf(backend, None), concurrency)
+
+
+class Diary:
+    """What steps did, in order, by all threads of this process."""
+
+    def __init__(self):
+        self._lines = []
+        self._change = threading.Condition()
+
+    def note(self, line):
+        with self._change:
+            self._lines.append(line)
+            self._change.notify_all()
+
+    @property
+    def lines(self):
+        return list(self._lines)
+
+    def until(self, line, times=1, timeout_s=20.0):
+        with self._change:
+            assert self._change.wait_for(lambda: self._lines.count(line) >= times, timeout_s), self._lines
+
+
+class Gate:
+    """Where a step waits until the test lets it go on; says who has come."""
+
+    def __init__(self):
+        self.arrived = threading.Event()
+        self.opened = threading.Event()
+
+    def wait(self):
+        self.arrived.set()
+        assert self.opened.wait(30)
+
+
+def note_end(diary, kind):
+    def succeed(op, tx):
+        diary.note(f"{kind} succeeds")
+
+    def fail(op, tx, error):
+        diary.note(f"{kind} fails: {error.code}")
+
+    return {"succeed": succeed, "fail": fail}
+
+
+def operation(kind, *steps, diary=None, **more):
+    """An operation of the bench; without a diary its end is not noted."""
+    return journal.operation(
+        kind=kind, resource="thing", args=Args, steps=steps, **{**note_end(diary or Diary(), kind), **more}
+    )
+
+
+def step(name, do, undo=journal.nothing, **more):
+    """A step under a name of its own."""
+
+    def named(op):
+        do(op)
+
+    named.__name__ = name
+    return journal.Step(named, undo=undo, **more)
+
+
+def record(name, do, undo=lambda op, tx: None):
+    def named(op, tx):
+        do(op, tx)
+
+    named.__name__ = name
+    return journal.Record(named, undo=undo)
+
+
+class Bench:
+    """One database, the operations that are known on it, and the workers that a test starts."""
+
+    def __init__(self, place):
+        self.place = place
+        self.db = place.open()
+        self.diary = Diary()
+        self.known = {}
+        self._running = []
+
+    def add(self, kind, *steps, **more):
+        """A kind of operation that every worker of this bench knows."""
+        self.known[kind] = operation(kind, *steps, diary=self.diary, **more)
+        return self.known[kind]
+
+    def worker(self, name="worker", *, served=None, known=None, timing=TIMING, db=None, faults=None, listens=True):
+        """A worker that runs in a thread of its own until `stop`."""
+        worker = Worker(
+            name,
+            db or self.place.open(),
+            served or [shelf()],
+            self.known if known is None else known,
+            timing=timing,
+            listener=self.place.listener(name) if listens else None,
+        )
+        if faults is not None:
+            worker.faults = faults
+        thread = threading.Thread(target=worker.run, name=f"worker {name}")
+        self._running.append((worker, thread))
+        thread.start()
+        wait_until(lambda: all(one.is_started for one in worker.served.values()))
+        return worker
+
+    def stop(self, worker=None):
+        """Tell a worker, or all, to stop, and wait until they have."""
+        for one, thread in self._running:
+            if worker in (None, one) and thread.is_alive():
+                one.stop()
+        for one, thread in self._running:
+            if worker in (None, one):
+                thread.join(30)
+                assert not thread.is_alive(), "the worker does not stop"
+
+    def enqueue(self, kind, key="thing", *, word="", queue=QUEUE, coalesce_key=None, tx=None):
+        """Queue an operation, in a transaction of its own unless one is given; its id."""
+        what = self.known.get(kind) or operation(kind, step("never", lambda op: None))
+        target = journal.Target(queue=queue, key=key, resource_id=key, coalesce_key=coalesce_key)
+        with contextlib.nullcontext(tx) if tx else self.db.write() as writing:
+            return journal.enqueue(writing, what, Args(word=word), target, None)
+
+    def show(self, op_id):
+        with self.db.read() as tx:
+            return rows.show(tx, op_id)
+
+    def until(self, op_id, *states, timeout_s=20.0, and_so=lambda row: True):
+        """The row, once it is in one of the states."""
+
+        def found():
+            row = self.show(op_id)
+            return row if row.state in states and and_so(row) else None
+
+        return wait_until(found, timeout_s, every_s=0.005)
+
+    def run(self, kind, key="thing", **more):
+        """Queue it and wait for its end."""
+        return self.until(self.enqueue(kind, key, **more), *rows.ENDED)
+
+    def update(self, op_id, **values):
+        """Set columns by hand, as a fault would have left them."""
+        t = rows.t
+        with self.db.write() as tx:
+            tx.execute(t.update().where(t.c.id == op_id).values(**values))
+
+
+class Final(errors.BackendError):
+    """It will never work: {reason}"""
+
+    code = "Final"
+
+
+def fails(error):
+    """A step that raises the error."""
+
+    def do(op):
+        raise error
+
+    return do
+
+
+def fails_first(times, diary, line, error=None):
+    """A step that raises `error` (Busy) so many times, and then notes the line."""
+    left = [times]
+
+    def do(op):
+        if left[0] > 0:
+            left[0] -= 1
+            diary.note(f"{line} stumbles")
+            raise error or contract.Busy(reason="wait")
+        diary.note(line)
+
+    return do
