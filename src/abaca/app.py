@@ -68,6 +68,11 @@ def open_database(settings: Settings) -> Database:
     from abaca.db.engine import Database
     from abaca.operations import wakeup
 
+    if settings.uses_sqlite and not settings.state_path.is_dir():
+        raise errors.ConfigError(
+            problem=f"There is no state directory {settings.state_path}",
+            mend="Start `abaca run` once, or set state_path to the one that it uses",
+        )
     announce: wakeup.Datagrams | wakeup.Notify = (
         wakeup.Datagrams(settings.state_path) if settings.uses_sqlite else wakeup.Notify()
     )

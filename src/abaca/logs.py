@@ -18,6 +18,8 @@ from collections.abc import Iterator, Mapping
 
 _ids: contextvars.ContextVar[Mapping[str, str]] = contextvars.ContextVar("ids", default={})  # noqa: B039 - never changed
 
+_OURS = "abaca"
+
 _NAMES = r"[\w-]*(?:passw(?:or)?d|passphrase|secret|auth-token|subject-token|authorization|credential|access_key)[\w-]*"
 _SECRETS = (
     # anything called a password or so: `admin_password = x`, `'X-Auth-Token': 'x'`, `Authorization: Basic x`
@@ -89,9 +91,11 @@ def set_up(*, debug: bool = False, file: str | None = None, as_json: bool = Fals
 
         handler = WatchedFileHandler(file, delay=True)
     handler.setFormatter(Json() if as_json else Line())
+    handler.set_name(_OURS)
     root = logging.getLogger()
-    for old in list(root.handlers):
+    for old in [one for one in root.handlers if one.get_name() == _OURS]:
         root.removeHandler(old)
+        old.close()
     root.addHandler(handler)
     root.setLevel(logging.WARNING)
     logging.getLogger("abaca").setLevel(logging.DEBUG if debug else logging.INFO)

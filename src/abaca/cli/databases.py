@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import click
 
 from abaca import app, errors
@@ -48,6 +50,6 @@ def version(given: Given) -> None:
     from abaca.db import migrations, schema
 
     database = app.open_database(given.load().settings)
-    found = schema.revision(database)
+    with contextlib.closing(database):
+        found = schema.revision(database)
     click.echo(f"The database is at revision {found or 'none'}; this release needs {migrations.HEAD}.")
-    database.close()

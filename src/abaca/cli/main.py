@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Sequence
 from typing import NoReturn
 
 import click
@@ -51,10 +52,10 @@ def cli() -> None:
     """Abaca: shares, where they are mounted, and who may use them."""
 
 
-def main() -> NoReturn:
-    """Run the command; an error that the operator can mend is one line."""
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line, or `arguments`; an error that the operator can mend is one line."""
     try:
-        status = cli.main(standalone_mode=False)
+        status = cli.main(arguments, standalone_mode=False)
     except click.exceptions.Exit as end:
         status = end.exit_code
     except click.Abort:

@@ -27,7 +27,6 @@ BEAT_S = 2.0
 WATCH_S = 7.0
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 SQLITE_USER = "sqlite.user"
-_SOCKET_PATH_BYTES = 107
 
 
 class User(NamedTuple):
@@ -60,11 +59,6 @@ class StateDirectory:
             raise errors.ConfigError(
                 problem=f"The state directory {self.path} cannot be written: {error.strerror}", mend=mend
             ) from None
-        if len(os.fsencode(self.path)) + 46 > _SOCKET_PATH_BYTES:
-            raise errors.ConfigError(
-                problem=f"The state directory's path {self.path} is too long for the sockets in it",
-                mend="Choose one of at most 60 bytes",
-            )
 
     def lock(self, name: str, mend: str) -> None:
         """Hold `name` alone on this host. Raises `ConfigError` when another process holds it."""
