@@ -22,7 +22,6 @@ from typing import NamedTuple, Self
 
 from lab import fabric, initramfs, processes
 
-_ROOT_IMAGE = "guest.cpio"
 _BUILDING = threading.Lock()
 GRACE_S = 5.0
 """How much longer than the client the host waits for the end of a command."""
@@ -168,7 +167,7 @@ class Guest:
             answer.cancel()
 
     def _root_image(self) -> pathlib.Path:
-        image = self.network.run.directory / _ROOT_IMAGE
+        image = self.network.run.directory / "guest.cpio"
         with _BUILDING:
             return image if image.exists() else initramfs.build(image)
 

@@ -100,15 +100,21 @@ def wait_for_port(host: str, port: int, timeout_s: float, process: Process | Non
 
 def free_port(host: str = "127.0.0.1") -> int:
     """Return a TCP port of `host` on which nobody listens and that no outgoing connection will take."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for port in random.sample(_PORTS, 200):
-        with socket.socket(family, socket.SOCK_STREAM) as probe:
-            try:
-                probe.bind((host, port))
-            except OSError:
-                continue
+        if is_free(host, port):
             return port
     raise LabError(f"no free port on {host}")
+
+
+def is_free(host: str, port: int) -> bool:
+    """Say whether one could listen on a TCP port of `host`; `::` means all addresses, those of IPv4 included."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM) as probe:
+        try:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((host, port))
+        except OSError:
+            return False
+        return True
 
 
 def state(pid: int) -> str | None:

@@ -65,24 +65,22 @@ def records_directory() -> pathlib.Path:
 class Run:
     """Owns a directory, a name prefix (9 characters at most: interface names have 15) and the processes of one use.
 
-    Use it as a context manager, or call `close()`. With `directory` the files stay after the run.
+    Use it as a context manager, or call `close()`.
     """
 
-    def __init__(self, directory: pathlib.Path | str | None = None) -> None:
+    def __init__(self) -> None:
         sweep()
         number = next(_SEQUENCE)
         self.prefix = f"abl{_base36(os.getpid())}{_base36(number % 36)}"
         self.mark = f"{self.prefix}-{secrets.token_hex(6)}"
-        self.keeps_files = directory is not None
-        made = directory or tempfile.mkdtemp(prefix=f"abaca-lab-{self.prefix}-")
-        self.directory = claim(pathlib.Path(made)) if directory else pathlib.Path(made)
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix=f"abaca-lab-{self.prefix}-"))
         self.directory.chmod(0o711)  # daemons that run as another user have their own directories below
         self.record = records_directory() / f"{self.mark}.json"
         self._facts: dict[str, Any] = {
             "mark": self.mark,
             "prefix": self.prefix,
             "directory": str(self.directory),
-            "keeps_files": self.keeps_files,
+            "kept": [],
             "owner": os.getpid(),
             "owner_started": processes.started(os.getpid()),
             "boot": _boot(),
@@ -109,6 +107,16 @@ class Run:
         place.mkdir(parents=True, exist_ok=True)
         return place
 
+    def keep(self, directory: pathlib.Path) -> pathlib.Path:
+        """Return `directory`, absolute and made if missing, for this run alone; its files stay after the run.
+
+        Raises `LabError` if it holds somebody else's files or another run uses it.
+        """
+        directory = _claim(directory)
+        self._facts["kept"].append(str(directory))
+        self._write()
+        return directory
+
     def spawn(self, argv: Sequence[str], *, log: str, launch: processes.Launch | None = None) -> processes.Process:
         """Start a program that belongs to this run; its output goes to the file `log` in the run's directory."""
         launch = launch or processes.Launch()
@@ -128,7 +136,7 @@ class Run:
         return {MARK: self.mark}
 
     def close(self) -> None:
-        """Stop everything, newest first, and remove all traces; files stay only in a directory given by the caller."""
+        """Stop everything, newest first, and remove all traces; files stay only in directories given to `keep`."""
         if self._closed:
             return
         self._closed = True
@@ -163,8 +171,7 @@ class Run:
         )
 
 
-def claim(directory: pathlib.Path) -> pathlib.Path:
-    """Return `directory`, absolute, made if missing; raises `LabError` if it holds somebody else's files."""
+def _claim(directory: pathlib.Path) -> pathlib.Path:
     directory = directory.expanduser().resolve()
     if str(directory) in _FORBIDDEN or directory == pathlib.Path.home():
         raise processes.LabError(f"{directory} cannot be a state directory")
@@ -173,7 +180,7 @@ def claim(directory: pathlib.Path) -> pathlib.Path:
         raise processes.LabError(f"{directory} is not empty and not a state directory of the lab; name a new one")
     for record in records_directory().glob("*.json"):
         facts = read(record)
-        if facts and facts["directory"] == str(directory) and _owner_lives(facts):
+        if facts and str(directory) in facts["kept"] and _owner_lives(facts):
             raise processes.LabError(f"{directory} is in use by process {facts['owner']}")
     (directory / _STATE_FILE).touch()
     return directory
@@ -215,7 +222,7 @@ def clear(facts: dict[str, Any]) -> None:
             _attempt("ip", "link", "delete", name)
         for device in _loops(facts):
             _attempt("losetup", "-d", device)
-    if not facts["keeps_files"] and not _mounts(facts):
+    if not _mounts(facts):
         shutil.rmtree(facts["directory"], ignore_errors=True)
 
 
@@ -226,7 +233,7 @@ def leftovers(facts: dict[str, Any]) -> list[str]:
     found += [f"namespace {name}" for name in sorted(_namespaces_of(facts))]
     found += [f"interface {name}" for name in _links(facts)]
     found += [f"loop device {device}" for device in _loops(facts)]
-    if not facts["keeps_files"] and pathlib.Path(facts["directory"]).exists():
+    if pathlib.Path(facts["directory"]).exists():
         found.append(f"directory {facts['directory']}")
     return found
 
@@ -244,13 +251,14 @@ def _kill_all(facts: dict[str, Any]) -> None:
 
 
 def _members(facts: dict[str, Any]) -> Iterator[int]:
-    mark, directory = f"{MARK}={facts['mark']}".encode(), facts["directory"].encode()
+    mark, places = f"{MARK}={facts['mark']}".encode(), [place.encode() for place in _places(facts)]
     recorded = {tuple(entry) for entry in facts["pids"]}
     for pid in (int(name) for name in _names("/proc") if name.isdigit()):
         if pid == os.getpid() or not processes.alive(pid):
             continue
         line = _bytes(f"/proc/{pid}/cmdline")
-        daemon = pathlib.PurePath(line.split(b"\0")[0].decode(errors="replace")).name in _DAEMONS and directory in line
+        daemon = pathlib.PurePath(line.split(b"\0")[0].decode(errors="replace")).name in _DAEMONS
+        daemon = daemon and any(place in line for place in places)
         marked = mark in _bytes(f"/proc/{pid}/environ").split(b"\0")
         if marked or daemon or (pid, processes.started(pid)) in recorded:
             yield pid
@@ -264,16 +272,20 @@ def _unmount_all(facts: dict[str, Any]) -> None:
 
 
 def _mounts(facts: dict[str, Any]) -> list[str]:
-    below = facts["directory"] + "/"
     places = [line.split()[4].encode().decode("unicode_escape") for line in _lines("/proc/self/mountinfo")]
-    return [place for place in reversed(places) if place.startswith(below)]
+    return [place for place in reversed(places) if place.startswith(_places(facts))]
+
+
+def _places(facts: dict[str, Any]) -> tuple[str, ...]:
+    """The starts of all paths in the directories of a run."""
+    return tuple(f"{directory}/" for directory in (facts["directory"], *facts["kept"]))
 
 
 def _loops(facts: dict[str, Any]) -> list[str]:
     found = []
     for backing in pathlib.Path("/sys/block").glob("loop*/loop/backing_file"):
         with contextlib.suppress(OSError):
-            if backing.read_text().startswith(facts["directory"] + "/"):
+            if backing.read_text().startswith(_places(facts)):
                 found.append(f"/dev/{backing.parent.parent.name}")
     return found
 
