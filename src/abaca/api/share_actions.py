@@ -91,7 +91,7 @@ def extend(call: Call, id: str, body: Extend) -> None:
         pool = pools.show(tx, row.host, call.settings.service_down_time)
         if pool is None:
             raise errors.Invalid(f"The pool of share {id} is not known any more; ask the administrator.")
-        refusal = None if body.force else choose.fits(request, pool)
+        refusal = None if body.force else choose.fits(request, pool, choose.rules_of(call.settings))
         if refusal is not None:
             raise errors.Invalid(
                 f"Share {id} cannot be extended by {more} GiB where it is: its pool has no room for that."

@@ -50,8 +50,10 @@ _ADD = sa.insert(t).inline()
 
 def record(
     tx: Tx, about: About, action: Action, detail: Detail, *, reason: str | None = None, ttl_s: int = DEFAULT_TTL_S
-) -> str:
+) -> str | None:
     """Tell a project's users what went wrong; the message's id. `reason` says what was special about this case."""
+    if about.project_id is None:
+        return None
     message_id = str(uuid.uuid4())
     row = {
         "id": message_id,

@@ -138,9 +138,9 @@ _DETAILS: dict[str, str] = {
 
 
 class About(msgspec.Struct, frozen=True):
-    """Whom a message is for, and which of their resources it is about."""
+    """Whom a message is for (nobody: it is not written), and which of their resources it is about."""
 
-    project_id: str
+    project_id: str | None
     request_id: str | None
     resource_type: str
     resource_id: str | None

@@ -9,6 +9,7 @@ read.
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from abaca.domain.callers import Caller
     from abaca.domain.pools import Pool
     from abaca.settings import Settings
+
+log = logging.getLogger(__name__)
 
 # How often it is tried again when somebody else took the room in between.
 TRIES = 4
@@ -210,7 +213,8 @@ class Acceptance:
             same_hosts=self._hosts(tx, wish, "same_host"),
             different_hosts=self._hosts(tx, wish, "different_host"),
         )
-        return choose.place(request, pools.read_for_scheduling(tx, self.settings.service_down_time))
+        known = pools.read_for_scheduling(tx, self.settings.service_down_time)
+        return choose.place(request, known, choose.rules_of(self.settings))
 
     def _hosts(self, tx: Tx, wish: Wish, hint: str) -> list[str]:
         found = []
@@ -251,4 +255,6 @@ class Acceptance:
             messages.record(tx, about, Action.CREATE, Detail.NO_DEFAULT_SHARE_TYPE)
             return
         unplaced = placement.refusal or placement.taken_meanwhile
+        reasons = "; ".join(map(str, placement.refusals[:20]))
+        log.warning("share=%s no pool can take it: %s", share_id, reasons or unplaced.text)
         messages.record(tx, about, Action.ALLOCATE_HOST, unplaced.detail, reason=unplaced.text)

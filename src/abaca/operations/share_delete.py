@@ -64,7 +64,7 @@ def _forget(tx: Tx, row: Any) -> None:
         shares.delete(tx, row.share_id)
         quotas.give_back(tx, row.project_id, row.user_id, row.share_type_id, {"shares": 1, "gigabytes": row.size})
     if row.host is not None:
-        pools.release(tx, row.host, row.size)
+        pools.release(tx, row.host, row.size, row.created_at)
 
 
 def fail(op: Op, tx: Tx, error: errors.AbacaError) -> None:

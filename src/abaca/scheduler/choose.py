@@ -15,6 +15,7 @@ from abaca.domain.messages import Detail
 from abaca.domain.pools import Claim, Pool
 from abaca.scheduler import filters, weighers
 from abaca.scheduler.filters import DEFAULT, EXTEND, FILTERS, ShareRequest, Surroundings
+from abaca.settings import Settings
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,6 +28,20 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     def filters_for(self, request: ShareRequest) -> Sequence[str]:
         """The names of the filters for this kind of request."""
         return self.extend_names if request.kind == "extend" else self.names
+
+
+def rules_of(settings: Settings) -> Rules:
+    """The rules that are configured."""
+    multipliers = {
+        "CapacityWeigher": settings.capacity_weight_multiplier,
+        "GoodnessWeigher": settings.goodness_weight_multiplier,
+        "HostAffinityWeigher": settings.host_affinity_weight_multiplier,
+    }
+    return Rules(
+        names=settings.scheduler_default_filters,
+        extend_names=settings.scheduler_default_extend_filters,
+        multipliers={name: multipliers[name] for name in settings.scheduler_default_weighers},
+    )
 
 
 DEFAULT_RULES = Rules()
@@ -86,7 +101,7 @@ def place(request: ShareRequest, pools: Iterable[Pool], rules: Rules = DEFAULT_R
     if not left:
         text = "No back end is up and enabled at the moment."
         return Placement((), tuple(refusals), Unplaced(Detail.NO_VALID_HOST, text))
-    around = _surroundings(request, known)
+    around = surroundings(request, known)
     for name in rules.filters_for(request):
         one, before, left = FILTERS[name], left, []
         for pool in before:
@@ -102,7 +117,7 @@ def place(request: ShareRequest, pools: Iterable[Pool], rules: Rules = DEFAULT_R
 
 def fits(request: ShareRequest, pool: Pool, rules: Rules = DEFAULT_RULES) -> Refusal | None:
     """Why the pool that holds a share already refuses an extension, or None; that it is disabled is no reason."""
-    around = _surroundings(request, [pool])
+    around = surroundings(request, [pool])
     for name in rules.filters_for(request):
         reason = FILTERS[name].refuses(request, pool, around)
         if reason is not None:
@@ -123,7 +138,8 @@ def _at_work(request: ShareRequest, pools: Sequence[Pool]) -> tuple[list[Pool], 
     return left, refusals
 
 
-def _surroundings(request: ShareRequest, pools: Sequence[Pool]) -> Surroundings:
+def surroundings(request: ShareRequest, pools: Sequence[Pool]) -> Surroundings:
+    """What the filters must know beside the request and one pool."""
     domains = {
         pool.service_host: str(pool.capabilities["replication_domain"])
         for pool in pools

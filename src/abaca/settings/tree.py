@@ -9,6 +9,7 @@ Options that Manila has too keep Manila's names. What only one driver understand
 from __future__ import annotations
 
 import socket
+import typing
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -22,6 +23,19 @@ Threads = Annotated[int, Meta(ge=1, le=1024)]
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@:-]{0,254}$")]
 Url = Annotated[str, Meta(pattern=r"^https?://\S+$")]
 Names = tuple[str, ...]
+Filter = Literal[
+    "OnlyHostFilter",
+    "AvailabilityZoneFilter",
+    "CapacityFilter",
+    "CapabilitiesFilter",
+    "DriverFilter",
+    "ShareReplicationFilter",
+    "CreateFromSnapshotFilter",
+    "AffinityFilter",
+    "AntiAffinityFilter",
+    "IgnoreAttemptedHostsFilter",
+]
+Weigher = Literal["CapacityWeigher", "GoodnessWeigher", "HostAffinityWeigher"]
 
 
 def said(description: str, **constraints: Any) -> Meta:
@@ -182,6 +196,23 @@ class Settings(Section, frozen=True):
     ] = field(default=None, name="osapi_share_base_URL")
     osapi_max_limit: Annotated[int, said("Longest page of a list.", ge=1)] = 1000
     project_id_regex: Annotated[str, said("What a project id in a URL looks like.")] = r"[0-9a-f\-]+"
+
+    scheduler_default_filters: Annotated[
+        tuple[Filter, ...], said("Filters that a pool must pass to be given a share, in this order.")
+    ] = typing.get_args(Filter)[:9]
+    scheduler_default_extend_filters: Annotated[
+        tuple[Filter, ...], said("The same for a share that is extended where it is.")
+    ] = ("CapacityFilter", "DriverFilter")
+    scheduler_default_weighers: Annotated[tuple[Weigher, ...], said("Weighers that rank the pools that are left.")] = (
+        typing.get_args(Weigher)
+    )
+    capacity_weight_multiplier: Annotated[
+        float, said("What free capacity counts for beside the other weighers; negative: the fullest pool first.")
+    ] = 1.0
+    goodness_weight_multiplier: Annotated[float, said("What the back ends' `goodness_function` counts for.")] = 1.0
+    host_affinity_weight_multiplier: Annotated[
+        float, said("What it counts for that a share made from a snapshot lies near the snapshot.")
+    ] = 1.0
 
     report_interval: Annotated[int, said("Seconds between the heartbeats of a worker.", ge=1)] = 10
     service_down_time: Annotated[int, said("Seconds without a heartbeat after which a service is down.", ge=1)] = 60
