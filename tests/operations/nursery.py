@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real worker processes by fork: the server has imported everything, so that one costs milliseconds and may be killed.
+
+The server is this module run as a program. It reads one line of JSON for each child and answers with its pid; when its
+input ends, so do all its children.
+"""
+
+import contextlib
+import importlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+class Child:
+    """A process of the nursery, by its pid and a descriptor that knows when it has ended."""
+
+    def __init__(self, pid, log):
+        self.pid = pid
+        self.log = log
+        try:
+            self._descriptor = os.pidfd_open(pid)
+        except ProcessLookupError:
+            self._descriptor = -1
+
+    def send(self, number):
+        with contextlib.suppress(ProcessLookupError):
+            if self._descriptor >= 0:
+                signal.pidfd_send_signal(self._descriptor, number)
+
+    def kill(self):
+        self.send(signal.SIGKILL)
+        assert self.ends_within(10)
+
+    def ends_within(self, timeout_s):
+        if self._descriptor < 0:
+            return True
+        poll = select.poll()
+        poll.register(self._descriptor, select.POLLIN)
+        if not poll.poll(timeout_s * 1000):
+            return False
+        os.close(self._descriptor)
+        self._descriptor = -1
+        return True
+
+
+class Nursery:
+    """Starts children and ends them all."""
+
+    def __init__(self, directory, *preload):
+        self.log = Path(directory) / "children.log"
+        self._server = subprocess.Popen(
+            [sys.executable, "-m", "tests.operations.nursery", str(self.log), *preload],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        )
+        assert self._server.stdout.readline() == "ready\n"
+        self._children = []
+
+    def start(self, job, **arguments):
+        """A child that calls `job`, a "module:function", with these arguments."""
+        self._server.stdin.write(json.dumps({"job": job, "arguments": arguments}) + "\n")
+        self._server.stdin.flush()
+        child = Child(int(self._server.stdout.readline()), self.log)
+        self._children = [one for one in self._children if not one.ends_within(0)] + [child]
+        return child
+
+    def close(self):
+        for child in self._children:
+            child.kill()
+        self._server.stdin.close()
+        assert self._server.wait(10) == 0
+        self._server.stdout.close()
+
+
+def serve(log, preload):
+    for name in preload:
+        importlib.import_module(name)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how they ended
+    print("ready", flush=True)  # noqa: T201 - the protocol
+    children = []
+    for line in sys.stdin:
+        order = json.loads(line)
+        pid = os.fork()
+        if pid == 0:
+            live(log, order)
+        children.append(pid)
+        print(pid, flush=True)  # noqa: T201 - the protocol
+    for pid in children:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def live(log, order):
+    """The child's life: it never returns."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    code = 1
+    try:
+        module, _, function = order["job"].partition(":")
+        getattr(importlib.import_module(module), function)(**order["arguments"])
+        code = 0
+    except BaseException:  # noqa: BLE001 - whatever it was, it belongs in the log
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1], sys.argv[2:])
