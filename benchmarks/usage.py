@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CPU time and memory of trees of processes, as the kernel counts them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def tree(root: int) -> list[int]:
+    """The process and all that descend from it."""
+    found, todo = [], [root]
+    while todo:
+        pid = todo.pop()
+        with contextlib.suppress(OSError):
+            # a child belongs to the thread that started it
+            for thread in Path(f"/proc/{pid}/task").iterdir():
+                todo += map(int, (thread / "children").read_text().split())
+            found.append(pid)
+    return found
+
+
+def cpu_s(root: int) -> float:
+    """User and system seconds of a tree, with those of its members that have ended."""
+    return sum(_cpu_s(pid) for pid in tree(root))
+
+
+def _cpu_s(pid: int) -> float:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[11:15])) / _TICKS
+
+
+def rss_mib(root: int) -> float:
+    """Resident memory of a tree; what two processes share counts twice."""
+    return sum(_rss_kib(pid) for pid in tree(root)) / 1024
+
+
+def _rss_kib(pid: int) -> int:
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Rss:"):
+                return int(line.split()[1])
+    return 0
+
+
+class Spent:
+    """CPU seconds of several trees since a moment, by name."""
+
+    def __init__(self, roots: Mapping[str, int]) -> None:
+        self._roots = roots
+        self._before = {name: cpu_s(root) for name, root in roots.items()}
+
+    def so_far(self) -> dict[str, float]:
+        return {name: cpu_s(root) - self._before[name] for name, root in self._roots.items()}
+
+
+def processes(root: int) -> Iterator[tuple[str, float]]:
+    """The command line and resident MiB of each process of a tree."""
+    for pid in tree(root):
+        with contextlib.suppress(OSError):
+            argv = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+            yield " ".join(argv[:6]), _rss_kib(pid) / 1024
