@@ -55,8 +55,8 @@ docs: environment ## Write the generated reference pages anew
 	@git status --short -- docs
 
 .PHONY: bench
-bench: environment packages ## Run the benchmarks, each against a baseline measured beside it
-	@set -e; for bench in $(wildcard benchmarks/*.py); do echo "$$bench"; $(BIN)/python "$$bench"; done
+bench: environment keystone packages ## Run the benchmarks, reads beside a baseline measured in the same run (ARGS="reads idle")
+	@$(BIN)/python -m benchmarks $(ARGS)
 
 .PHONY: lock
 lock: environment ## Resolve the dependencies anew into requirements/*.txt (UPGRADE=1: to their newest releases)
