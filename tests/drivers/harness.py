@@ -192,7 +192,7 @@ class LocalHarness(DummyHarness):
             self.driver.stop()
             self.driver.shutdown()
             self.driver = None
-        leftovers = [line for line in self.run.leftovers() if not line.startswith("directory")]
+        leftovers = [line for line in self.run.leftovers() if not line.startswith(("directory", "namespace"))]
         self.run.close()
         assert not leftovers, f"shutdown left {leftovers}"
 
