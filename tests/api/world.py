@@ -51,6 +51,8 @@ enabled_share_protocols = NFS,CIFS
 metrics = false
 [alpha]
 driver = dummy
+export_ips = 10.0.0.10, 10.0.0.20
+admin_export_ips = 11.0.0.11
 """
 
 

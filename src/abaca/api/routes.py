@@ -11,6 +11,7 @@ from abaca.api import (
     extensions,
     limits,
     messages,
+    operations,
     pools,
     quotas,
     services,
@@ -43,4 +44,7 @@ RESOURCES = (
 )
 
 # Behind the door of Abaca's own, /abaca/v1.
-OWN = (documents.RESOURCE,)
+OWN = (
+    documents.RESOURCE,
+    operations.RESOURCE,
+)

@@ -63,7 +63,7 @@ def _select(names: tuple[str, ...], *, with_admin_only: bool) -> sa.Select[Any]:
     statement = (
         sa.select(*[COLUMNS[name] for name in names])
         .join(share_instances, share_instances.c.id == t.c.share_instance_id)
-        .order_by(t.c.preferred.desc(), t.c.created_at, t.c.id)
+        .order_by(t.c.is_admin_only.desc(), t.c.preferred.desc(), t.c.path)
     )
     return statement if with_admin_only else statement.where(t.c.is_admin_only.is_(False))
 

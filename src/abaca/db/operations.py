@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
+from abaca.db import lists
 from abaca.db.engine import Tx, insert_into
 from abaca.db.tables import operations as t
 
@@ -313,6 +314,16 @@ def next_due(tx: Tx, queues: Sequence[str], now_s: float) -> float | None:
     )
     found = tx.scalar(statement)
     return None if found is None else float(found)
+
+
+OPERATIONS = lists.Listing(
+    t,
+    filters={
+        **{name: lists.equal(t.c[name]) for name in ("project_id", "resource_type", "resource_id", "kind", "state")},
+        "states": lists.one_of(t.c.state),
+    },
+    sorts=("created_at", "updated_at", "kind", "state"),
+)
 
 
 def show(tx: Tx, op_id: str) -> sa.Row[Any] | None:

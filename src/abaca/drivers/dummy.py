@@ -48,6 +48,9 @@ class Dummy(
         export_ips: Annotated[
             tuple[str, ...], msgspec.Meta(description="Addresses in export locations; the first is preferred.")
         ] = ("127.0.0.1",)
+        admin_export_ips: Annotated[
+            tuple[str, ...], msgspec.Meta(description="Addresses in export locations that only administrators see.")
+        ] = ()
         access_types: Annotated[
             tuple[contract.AccessType, ...],
             msgspec.Meta(description="Access rule types it honours; others are errors."),
@@ -75,7 +78,7 @@ class Dummy(
             script.parse_failures(self.failures, methods)
             for method in self.delays:
                 script.check_method(method, (*methods, "all"))
-            for address in self.export_ips:
+            for address in (*self.export_ips, *self.admin_export_ips):
                 ipaddress.ip_address(address)
 
     def __init__(self, backend: contract.Backend, options: Options) -> None:
@@ -113,7 +116,10 @@ class Dummy(
 
     @rehearsed
     def backend_info(self) -> dict[str, str]:
-        return {"revision": self.options.revision, "export_ips": ",".join(self.options.export_ips)}
+        return {
+            "revision": self.options.revision,
+            "export_ips": ",".join((*self.options.export_ips, *self.options.admin_export_ips)),
+        }
 
     @rehearsed
     def pools(self) -> list[contract.PoolStats]:

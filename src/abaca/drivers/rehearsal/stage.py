@@ -88,11 +88,15 @@ class Stage:
         return entry
 
     def exports(self, entry: Entry, server: contract.ShareServer | None) -> list[contract.Export]:
-        """One export location an address, the first preferred."""
+        """One export location an address, the first preferred, and those for administrators."""
         addresses = server.details.get("addresses", "").split(",") if server else list(self.options.export_ips)
-        return [
+        usual = [
             contract.Export(path=f"{bracketed(address)}:/dummy/{entry['mount']}", preferred=number == 0)
             for number, address in enumerate(filter(None, addresses))
+        ]
+        return usual + [
+            contract.Export(path=f"{bracketed(address)}:/dummy/{entry['mount']}", is_admin_only=True)
+            for address in self.options.admin_export_ips
         ]
 
     def admit(self, rules: Sequence[contract.AccessRule]) -> tuple[list[list[str]], dict[str, contract.AccessOutcome]]:

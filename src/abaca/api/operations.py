@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is going on behind the API, and why something waits: the journal as its project may see it."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Annotated, Any, Literal
+
+from abaca import errors
+from abaca.api.bodies import Filters, Flag, Text
+from abaca.api.paging import Listed
+from abaca.api.pipeline import Call
+from abaca.api.routing import Resource
+from abaca.api.wire import AdminOnly, Computed, Many, One, View
+from abaca.db import operations
+from abaca.operations import journal
+from abaca.operations.registry import OPERATIONS
+from abaca.policy import admin, reader
+
+LIST_ALL_PROJECTS = admin("operation:list_all_projects", "List the operations of all projects.")
+
+RESOURCE = Resource("operations", "/operations", rules=(LIST_ALL_PROJECTS,))
+
+
+class _Place:
+    """As much of a row as names the step it stands at."""
+
+    def __init__(self, kind: str, step: int) -> None:
+        self.kind, self.step = kind, step
+
+
+def _step(_call: Call, kind: str, step: int, state: str) -> str | None:
+    return None if state in operations.ENDED else journal.waiting_for(_Place(kind, step), OPERATIONS)
+
+
+def _next_try(_call: Call, state: str, not_before: float) -> str | None:
+    if state != "queued" or not_before <= 0:
+        return None
+    return datetime.datetime.fromtimestamp(not_before, datetime.UTC).replace(tzinfo=None).isoformat("T", "microseconds")
+
+
+def _progress(_call: Call, done: int, total: int) -> dict[str, int] | None:
+    return {"done": done, "total": total} if total else None
+
+
+class OperationView(View):
+    """An operation; `step`, `attempt`, `error` and `next_try_at` say where it stands and why it waits."""
+
+    id: str
+    kind: str
+    resource_type: str
+    resource_id: str
+    project_id: str | None
+    user_id: str | None
+    request_id: str | None
+    state: Literal["queued", "running", "done", "failed", "cancelled"]
+    step: Annotated[str | None, Computed(_step, needs=("kind", "step", "state"))]
+    direction: Literal["do", "undo"]
+    attempt: int
+    next_try_at: Annotated[str | None, Computed(_next_try, needs=("state", "not_before"))]
+    progress: Annotated[dict[str, int] | None, Computed(_progress, needs=("progress_done", "progress_total"))]
+    error_code: str | None
+    error_text: str | None
+    queue: Annotated[str, AdminOnly()]
+    owner: Annotated[str | None, AdminOnly()]
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    finished_at: datetime.datetime | None
+
+
+class OperationFilters(Filters):
+    """What the list may be asked for; `live` leaves out what has ended."""
+
+    resource_id: Text
+    resource_type: Text
+    kind: Text
+    state: Text
+    live: Flag
+
+
+@RESOURCE.get(
+    policy=reader("operation:get_all", "List operations."),
+    view=Many("operations", OperationView),
+    filters=OperationFilters,
+)
+def index(call: Call, filters: dict[str, Any]) -> Listed:
+    """Operations, the newest first."""
+    asked = {**filters, **call.project_filter(LIST_ALL_PROJECTS)}
+    if asked.pop("live", False):
+        asked["states"] = operations.LIVE
+    with call.db.read() as tx:
+        return Listed(operations.OPERATIONS.rows(tx, call.columns, asked, call.page))
+
+
+@RESOURCE.get("/{id}", policy=reader("operation:get", "See an operation."), view=One("operation", OperationView))
+def show(call: Call, id: str) -> Any:
+    """One operation."""
+    with call.db.read() as tx:
+        row = operations.OPERATIONS.one(tx, call.columns, {"id": id})
+    if row is None:
+        raise errors.NotFound(resource="Operation", id=id)
+    call.visible(row.project_id or "", "Operation", id)
+    return row
