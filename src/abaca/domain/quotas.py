@@ -18,6 +18,9 @@ Counts = Mapping[str, int]
 PROJECT = "project"
 DEFAULT_CLASS = "class:default"
 
+# What a database column holds.
+LARGEST = 2**31 - 1
+
 # Limits that bound one thing; they are compared, not counted.
 PER_SHARE = "per_share_gigabytes"
 
@@ -106,8 +109,8 @@ def check_limits(limits: Counts, in_use: Counts, bounds: Counts, *, force: bool)
     `bounds` are the project's limits when those of a user or type in it are set. Raises `Invalid`.
     """
     for name, limit in limits.items():
-        if limit < -1:
-            raise errors.Invalid(f"The quota of {name} must be -1, for unlimited, or more; {limit} was given.")
+        if not -1 <= limit <= LARGEST:
+            raise errors.Invalid(f"The quota of {name} must be -1, for unlimited, or up to {LARGEST}; it was {limit}.")
         if force or limit < 0:
             continue
         used = in_use.get(name, 0)
