@@ -41,6 +41,11 @@ def bind(**ids: str) -> Iterator[None]:
         _ids.reset(before)
 
 
+def begin(**ids: str) -> None:
+    """Every line of this thread carries these ids, and no others, until it begins something else."""
+    _ids.set(ids)
+
+
 def masked(text: str) -> str:
     """The text without what looks like a secret."""
     for pattern, replacement in _SECRETS:

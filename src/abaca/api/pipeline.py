@@ -16,7 +16,7 @@ from typing import Any
 import falcon
 import msgspec
 
-from abaca import errors
+from abaca import errors, logs
 from abaca.api import auth, bodies, doors, faults, front, paging, reading, routing, wire
 from abaca.db.engine import Database
 from abaca.db.lists import Page
@@ -155,6 +155,7 @@ def name_request(call: Call) -> None:
     """Every answer carries an id under which the logs speak of it."""
     call.request_id = f"req-{uuid.uuid4()}"
     call.response.set_header("x-openstack-request-id", call.request_id)
+    logs.begin(request_id=call.request_id)
 
 
 def find_door(call: Call) -> bool:
@@ -319,7 +320,8 @@ def make_app(
     Handlers find `extras` in `call.parts.extras`. Raises ConfigError for settings that cannot work.
     """
     all_doors = (doors.shared_file_systems(resources), *further)
-    policy = Policy([rule for door in all_doors for rule in door.table.rules], settings.policy_file)
+    dirs = [settings.policy_file.parent / name for name in settings.oslo_policy.policy_dirs]
+    policy = Policy([rule for door in all_doors for rule in door.table.rules], settings.policy_file, dirs)
     project_id = re.compile(settings.project_id_regex)
     parts = Parts(settings, db, all_doors, policy, auth.strategy(settings), project_id, extras)
 
