@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import difflib
 import hashlib
 import ipaddress
 import logging
@@ -186,18 +187,32 @@ def _users(text: str, file: Path) -> list[tuple[str, User]]:
     return found
 
 
+class NoCache:
+    """The middleware's own cache, when no memcached is configured: the memory here is enough, and forgets sooner."""
+
+    def get(self, key: str) -> None:
+        """Nothing is remembered."""
+
+    def set(self, key: str, value: Any, time: int = 0) -> None:
+        """Nothing is kept."""
+
+
 class Keystone:
     """Tokens, validated by keystonemiddleware's own client for Keystone and remembered for a minute at most."""
 
     def __init__(self, options: Mapping[str, str], *, clock: Callable[[], float] = time.time) -> None:
-        """`options` are those of [keystone_authtoken]."""
+        """`options` are those of [keystone_authtoken]. Raises ConfigError for one that does not exist."""
         from keystonemiddleware import auth_token
 
+        _check_options(options)
+        # It cannot tell the options of its plugin from misspelt ones, and warns of each.
+        logging.getLogger("keystonemiddleware._common.config").setLevel(logging.ERROR)
         self._clock = clock
         self._memory = Memory(clock)
-        self._middleware = auth_token.AuthProtocol(None, {**options, "delay_auth_decision": "false"})
+        shared = {} if options.get("memcached_servers") else {"cache": "abaca.no_cache"}
+        self._middleware = auth_token.AuthProtocol(None, {**options, **shared, "delay_auth_decision": "false"})
         # the middleware does so at its first request, and is given none here
-        self._middleware._token_cache.initialize({})
+        self._middleware._token_cache.initialize({"abaca.no_cache": NoCache()})
         self.challenge = f'Keystone uri="{self._middleware._www_authenticate_uri}"'
 
     def identify(self, environ: Mapping[str, Any]) -> Identity:
@@ -237,6 +252,27 @@ def strategy(settings: Settings) -> Strategy:
     if settings.auth_strategy == "http_basic":
         return HttpBasic(settings.http_basic_auth_user_file)
     return Keystone(settings.keystone_authtoken)
+
+
+def _check_options(options: Mapping[str, str]) -> None:
+    from keystoneauth1 import loading
+    from keystonemiddleware import opts
+
+    known = {name for _, found in opts.list_auth_token_opts() for option in found for name in _names(option)}
+    plugin = options.get("auth_type") or options.get("auth_plugin")
+    if plugin:
+        known |= {name for option in loading.get_auth_plugin_conf_options(plugin) for name in _names(option)}
+    for name in options:
+        if name.replace("-", "_") not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            raise errors.ConfigError(
+                problem=f"[keystone_authtoken] has no option {name}",
+                mend=f"Write {near[0]}" if near else "Remove it",
+            )
+
+
+def _names(option: Any) -> set[str]:
+    return {name.replace("-", "_") for name in (option.dest, *(old.name or "" for old in option.deprecated_opts))}
 
 
 def _is_loopback(listen: str) -> bool:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Door:
     """`negotiate` sets the version of a call and says so in the answer's headers; `document` gives what the prefix
-    itself answers, by the address of the service. Paths of a door may begin with the caller's project if `names_projects`.
+    itself answers, by the address of the service. With `names_projects` paths may begin with the caller's project.
     """
 
     prefix: str

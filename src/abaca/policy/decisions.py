@@ -8,12 +8,13 @@ rule that looks at anything else (a remote service, say) is asked anew each time
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from oslo_config import cfg
 from oslo_policy import policy as oslo
@@ -26,25 +27,42 @@ LOG = logging.getLogger(__name__)
 LOOK_AT_FILE_S = 1.0
 REMEMBERED = 10_000
 
+# Name, time and size of each file.
+Stamp = tuple[tuple[str, int, int], ...]
 Fact = Callable[[Mapping[str, Any], Mapping[str, Any]], bool]
+
+
+class _Loaded(NamedTuple):
+    """The rules of one state of the files, and what was found under them."""
+
+    enforcer: oslo.Enforcer
+    facts: dict[str, tuple[Fact, ...] | None]
+    remembered: dict[tuple[Any, ...], bool]
+
+    def ask(self, rule: str, who: Caller | Identity, creds: Mapping[str, Any], target: Mapping[str, Any]) -> bool:
+        return bool(self.enforcer.enforce(rule, dict(target), {**creds, "roles": sorted(who.roles)}))
 
 
 class Policy:
     """All rules, and the answer to `allows`."""
 
     def __init__(
-        self, rules: Iterable[Rule], policy_file: Path | None = None, *, clock: Callable[[], float] = time.monotonic
+        self,
+        rules: Iterable[Rule],
+        policy_file: Path | None = None,
+        policy_dirs: Sequence[Path] = (),
+        *,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Raises ConfigError when the operator's file cannot be used or two routes give one rule different defaults."""
+        """Raises ConfigError when an operator's file cannot be used or two routes give one rule different defaults."""
         self._file = policy_file
+        self._dirs = tuple(policy_dirs)
         self._clock = clock
         self._defaults = _unique((*BASE_RULES, *rules))
         self._lock = threading.Lock()
-        self._remembered: dict[tuple[Any, ...], bool] = {}
-        self._facts: dict[str, tuple[Fact, ...] | None] = {}
-        self._stamp: float | None = None
+        self._stamp: Stamp = ()
         self._next_look = 0.0
-        self._enforcer = self._load()
+        self._rules = self._load()
 
     @property
     def rules(self) -> Mapping[str, Rule]:
@@ -64,61 +82,61 @@ class Policy:
         now = self._clock()
         if now >= self._next_look:
             self._look_at_file(now)
-        if rule not in self._facts:
-            self._facts[rule] = _facts(self._enforcer.rules, rule)
-        facts = self._facts[rule]
+        rules = self._rules
+        if rule not in rules.facts:
+            rules.facts[rule] = _facts(rules.enforcer.rules, rule)
+        facts = rules.facts[rule]
         creds = {"user_id": who.user_id, "project_id": who.project_id, "system_scope": who.system_scope}
         if facts is None:
-            return self._ask(rule, who, creds, target)
+            return rules.ask(rule, who, creds, target)
         key = (rule, who.roles, *[fact(creds, target) for fact in facts])
-        answer = self._remembered.get(key)
+        answer = rules.remembered.get(key)
         if answer is None:
-            if len(self._remembered) >= REMEMBERED:
-                self._remembered.clear()
-            answer = self._remembered[key] = self._ask(rule, who, creds, target)
+            if len(rules.remembered) >= REMEMBERED:
+                rules.remembered.clear()
+            answer = rules.remembered[key] = rules.ask(rule, who, creds, target)
         return answer
-
-    def _ask(self, rule: str, who: Caller | Identity, creds: Mapping[str, Any], target: Mapping[str, Any]) -> bool:
-        return bool(self._enforcer.enforce(rule, dict(target), {**creds, "roles": sorted(who.roles)}))
 
     def _look_at_file(self, now: float) -> None:
         with self._lock:
             self._next_look = now + LOOK_AT_FILE_S
-            if self._modified() == self._stamp:
+            if self._look() == self._stamp:
                 return
             try:
-                self._enforcer = self._load()
+                self._rules = self._load()
             except errors.ConfigError as reason:
                 # The rules that were good a second ago go on; the broken file is not tried again until it changes.
                 LOG.error("%s", reason)
-            else:
-                self._facts, self._remembered = {}, {}
 
-    def _modified(self) -> float | None:
-        try:
-            return self._file.stat().st_mtime if self._file else None
-        except FileNotFoundError:
-            return None
+    def _look(self) -> Stamp:
+        """What changes when a file does, or comes, or goes."""
+        found = []
+        for file in self._files():
+            with contextlib.suppress(FileNotFoundError):
+                stat = file.stat()
+                found.append((str(file), stat.st_mtime_ns, stat.st_size))
+        return tuple(found)
 
-    def _load(self) -> oslo.Enforcer:
-        self._stamp = self._modified()
+    def _files(self) -> list[Path]:
+        more = [file for directory in self._dirs for file in sorted(directory.glob("*.yaml"))]
+        return [self._file, *more] if self._file else more
+
+    def _load(self) -> _Loaded:
+        self._stamp = self._look()
+        texts = {rule.name: rule.check for rule in self._defaults.values()}
+        for name, _, _ in self._stamp:
+            try:
+                texts |= oslo.parse_file_contents(Path(name).read_text(encoding="utf-8"))
+            except (OSError, ValueError, AttributeError, TypeError) as reason:
+                raise errors.ConfigError(
+                    problem=f"The policy file {name} cannot be used: {reason}", mend="Correct it, or remove it"
+                ) from reason
         conf = cfg.ConfigOpts()
         conf([], project="abaca", default_config_files=[], default_config_dirs=[])
-        if self._stamp is None:
-            # oslo.policy would look for a file by itself.
-            enforcer = oslo.Enforcer(conf, use_conf=False)
-            defaults = {rule.name: rule.check for rule in self._defaults.values()}
-            enforcer.set_rules(oslo.Rules.from_dict(defaults), use_conf=False)
-            return enforcer
-        enforcer = oslo.Enforcer(conf, policy_file=str(self._file))
-        enforcer.register_defaults([oslo.RuleDefault(rule.name, rule.check) for rule in self._defaults.values()])
-        try:
-            enforcer.load_rules()
-        except Exception as reason:
-            raise errors.ConfigError(
-                problem=f"The policy file {self._file} cannot be used: {reason}", mend="Correct it, or remove it"
-            ) from reason
-        return enforcer
+        # Without use_conf it does not look for files by itself: a broken one must not take the good rules away.
+        enforcer = oslo.Enforcer(conf, use_conf=False)
+        enforcer.set_rules(oslo.Rules.from_dict(texts), use_conf=False)
+        return _Loaded(enforcer, {}, {})
 
 
 def _unique(rules: Iterable[Rule]) -> dict[str, Rule]:

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who is asking, by each strategy, at the application's door."""
+
+import base64
+import contextlib
+import datetime
+import http.server
+import json
+import threading
+
+import bcrypt
+import pytest
+
+from abaca import errors, settings
+from abaca.api import auth
+from tests.api.world import PASSWORD, PEOPLE, world
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory):
+    with world(tmp_path_factory.mktemp("auth"), worker=False) as made:
+        yield made
+
+
+def basic(name, password):
+    return "Basic " + base64.b64encode(f"{name}:{password}".encode()).decode()
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        None,
+        "",
+        "Basic",
+        "Basic !!!",
+        "Bearer abc",
+        "Basic " + base64.b64encode(b"\xff\xfe").decode(),
+        basic("member", "wrong"),
+        basic("nobody", PASSWORD),
+        basic("", ""),
+        basic("member", "x" * 200),
+    ],
+)
+def test_whoever_cannot_prove_who_they_are_is_refused_in_one_form(here, header):
+    headers = {} if header is None else {"authorization": header}
+    answer = here.ask("none", "GET", "/types", **headers)
+    assert answer.status == 401
+    assert set(answer.body["error"]) == {"code", "title", "message"}
+    assert answer.headers["www-authenticate"].startswith("Basic ")
+    assert "x-openstack-request-id" in answer.headers
+
+
+@pytest.mark.parametrize("who", PEOPLE)
+def test_everybody_in_the_users_file_is_known(here, who):
+    assert here.ask(who, "GET", "/extensions").status == 200
+
+
+def hashed(password):
+    return bcrypt.hashpw(password.encode(), bcrypt.gensalt(4)).decode()
+
+
+def environ(name, password):
+    return {"HTTP_AUTHORIZATION": basic(name, password)}
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+def test_a_changed_users_file_counts_from_the_next_second_on(tmp_path):
+    clock, file = Clock(), tmp_path / "users"
+    file.write_text(f"# people\n\nann:{hashed('one')}:p1:member\n")
+    strategy = auth.HttpBasic(file, clock=clock)
+    assert strategy.identify(environ("ann", "one")).roles == {"member", "reader"}
+    file.write_text(f"ann:{hashed('two')}:p1:admin\nbob:{hashed('x')}:p2:reader\n")
+    clock.now += 2
+    with pytest.raises(errors.Unauthorized):
+        strategy.identify(environ("ann", "one"))
+    assert "admin" in strategy.identify(environ("ann", "two")).roles
+    assert strategy.identify(environ("bob", "x")).project_id == "p2"
+
+
+def test_a_users_file_that_became_wrong_changes_nothing(tmp_path, caplog):
+    clock, file = Clock(), tmp_path / "users"
+    file.write_text(f"ann:{hashed('one')}:p1:member\n")
+    strategy = auth.HttpBasic(file, clock=clock)
+    file.write_text("ann:plain:p1:member\n")
+    clock.now += 2
+    assert strategy.identify(environ("ann", "one")).user_id == "ann"
+    assert "line 1" in caplog.text
+
+
+@pytest.mark.parametrize("line", ["ann", "ann:x:p1:member", "ann:$2b$04$abc:p1", "ann:$2b$04$abc::member"])
+def test_a_line_that_is_no_user_is_refused_at_the_start(tmp_path, line):
+    file = tmp_path / "users"
+    file.write_text(line)
+    with pytest.raises(errors.ConfigError, match="line 1"):
+        auth.HttpBasic(file)
+
+
+def test_a_missing_users_file_is_refused_at_the_start(tmp_path):
+    with pytest.raises(errors.ConfigError, match="cannot be read"):
+        auth.HttpBasic(tmp_path / "nosuch")
+
+
+@pytest.mark.parametrize(
+    ("listen", "is_allowed"), [("127.0.0.1", True), ("::1", True), ("0.0.0.0", False), ("db", False)]
+)
+def test_without_authentication_only_the_loopback_address_is_served(listen, is_allowed):
+    loaded = settings.Settings(auth_strategy="none", osapi_share_listen=listen)
+    if is_allowed:
+        assert "admin" in auth.strategy(loaded).identify({}).roles
+        return
+    with pytest.raises(errors.ConfigError, match="administrator"):
+        auth.strategy(loaded)
+
+
+class Keystone(http.server.BaseHTTPRequestHandler):
+    """Validates tokens as Keystone does: good ones are named like the roles that they carry."""
+
+    def do_GET(self):
+        if self.path.rstrip("/").endswith("/v3") or self.path == "/":
+            links = [{"rel": "self", "href": f"http://127.0.0.1:{self.server.server_port}/v3"}]
+            return self.say(200, {"version": {"id": "v3.14", "status": "stable", "links": links}})
+        self.server.validated += 1
+        token = self.headers.get("X-Subject-Token", "")
+        if token.startswith("bad"):
+            return self.say(404, {"error": {"code": 404, "message": "no", "title": "Not Found"}})
+        return self.say(200, {"token": self.token(token)}, {"X-Subject-Token": token})
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.say(201, {"token": self.token("service")}, {"X-Subject-Token": "service-token"})
+
+    def token(self, role):
+        now = datetime.datetime.now(datetime.UTC)
+        domain = {"id": "default", "name": "Default"}
+        ends = now + datetime.timedelta(seconds=-5 if role == "expired" else 3600)
+        scope = {} if role == "unscoped" else {"project": {"id": "p1", "name": "p", "domain": domain}}
+        return {
+            "methods": ["password"],
+            "user": {"id": "u1", "name": "u", "domain": domain},
+            "roles": [{"id": "r", "name": role}],
+            "issued_at": now.strftime("%Y-%m-%dT%H:%M:%S.000000Z"),
+            "expires_at": ends.strftime("%Y-%m-%dT%H:%M:%S.000000Z"),
+            "audit_ids": ["a"],
+            "catalog": [self.identity()],
+            **scope,
+        }
+
+    def identity(self):
+        url = f"http://127.0.0.1:{self.server.server_port}/v3"
+        endpoints = [
+            {"id": f, "interface": f, "region": "R", "region_id": "R", "url": url}
+            for f in ("public", "internal", "admin")
+        ]
+        return {"type": "identity", "id": "k", "name": "keystone", "endpoints": endpoints}
+
+    def say(self, status, body, headers=None):
+        raw = json.dumps(body).encode()
+        self.send_response(status)
+        for name, value in {
+            "Content-Type": "application/json",
+            "Content-Length": str(len(raw)),
+            **(headers or {}),
+        }.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(raw)
+
+    def log_message(self, format, *args):
+        """Nobody reads it."""
+
+
+@contextlib.contextmanager
+def keystone():
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Keystone) as server:
+        server.validated = 0
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def validating(port, clock=None):
+    url = f"http://127.0.0.1:{port}/v3"
+    options = {
+        "www_authenticate_uri": url,
+        "auth_url": url,
+        "auth_type": "password",
+        "username": "s",
+        "password": "s",
+        "project_name": "service",
+        "user_domain_name": "Default",
+        "project_domain_name": "Default",
+        "http_connect_timeout": "2",
+        "http_request_max_retries": "0",
+    }
+    return auth.Keystone(options, **({"clock": clock} if clock else {}))
+
+
+def test_a_token_is_validated_once_a_minute():
+    import time
+
+    clock = Clock()
+    clock.now = time.time()
+    with keystone() as server:
+        strategy = validating(server.server_port, clock)
+        for _ in range(3):
+            identity = strategy.identify({"HTTP_X_AUTH_TOKEN": "member"})
+        assert (identity.user_id, identity.project_id, identity.roles) == ("u1", "p1", {"member", "reader"})
+        assert server.validated == 1
+        clock.now += 61
+        strategy.identify({"HTTP_X_AUTH_TOKEN": "member"})
+        assert server.validated == 2
+
+
+@pytest.mark.parametrize("token", ["bad", "expired", "unscoped", "", None])
+def test_a_token_that_gives_no_access_to_a_project_is_refused(token):
+    with keystone() as server:
+        strategy = validating(server.server_port)
+        assert strategy.challenge.startswith("Keystone uri=")
+        with pytest.raises(errors.Unauthorized):
+            strategy.identify({} if token is None else {"HTTP_X_AUTH_TOKEN": token})
+
+
+def test_a_misspelt_option_is_refused_with_the_right_one():
+    with pytest.raises(errors.ConfigError, match="www_authenticate_uri"):
+        auth.Keystone({"www_authenticate_url": "http://127.0.0.1/"})
+
+
+def test_when_keystone_is_away_nobody_is_called_a_stranger():
+    with keystone() as server:
+        port = server.server_port
+        strategy = validating(port)
+    with pytest.raises(errors.Unavailable):
+        strategy.identify({"HTTP_X_AUTH_TOKEN": "member"})
