@@ -217,9 +217,9 @@ def _listed(call: Call, filters: dict[str, Any]) -> Listed:
     for name, rule in (("host", LIST_BY_HOST), ("share_server_id", LIST_BY_SERVER), ("extra_specs", SPECS_INDEX)):
         if name in asked:
             call.require(rule)
-    if asked.get("is_public"):
-        # another project's public shares too
-        asked.pop("project_id", None)
+    if asked.pop("is_public", None) and "project_id" in asked:
+        # widens the list rather than narrowing it, which is what clients that look up a name expect
+        asked["visible_to"] = asked.pop("project_id")
     asked.setdefault("is_soft_deleted", False)
     page = _page(call)
     with call.db.read() as tx:

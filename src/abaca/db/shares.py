@@ -110,6 +110,7 @@ SHARES = lists.Listing(
     columns=COLUMNS,
     filters={
         **{name: lists.equal(COLUMNS[name]) for name in _EQUAL},
+        "visible_to": lists.where(lambda name: sa.or_(shares.c.project_id == sa.bindparam(name), shares.c.is_public)),
         "name_like": lists.contains(shares.c.name),
         "description_like": lists.contains(shares.c.description),
         "metadata": lists.has_pairs(shares.c.metadata),
