@@ -8,9 +8,10 @@ import pytest
 import sqlalchemy as sa
 
 from abaca import errors
-from abaca.db import quotas, tables
+from abaca.db import pools, quotas, tables
 from abaca.db.engine import Database
 from abaca.domain import quotas as rules
+from abaca.domain.pools import Claim
 from tests.db.test_pools import at_once
 
 UNLIMITED = dict.fromkeys(rules.RESOURCES, -1)
@@ -219,3 +220,18 @@ def test_a_recount_leaves_the_sizes_of_a_project_that_extends_a_share(db):
         type_id = share(tx, "p", "u", 5, status="extending")
         quotas.take(tx, "p", "u", type_id, {"shares": 1, "gigabytes": 9}, UNLIMITED)
         assert quotas.recount(tx) == []
+
+
+def test_taking_giving_back_and_claiming_are_one_statement_each(db):
+    statements = []
+
+    @sa.event.listens_for(db._writer, "before_cursor_execute")
+    def note(_connection, _cursor, statement, *_):
+        statements.append(statement.split(maxsplit=1)[0])
+
+    with db.write() as tx:
+        quotas.take(tx, "p", "u", "t", SHARE, UNLIMITED)
+        quotas.give_back(tx, "p", "u", "t", SHARE)
+        pools.claim(tx, Claim(host="here@alpha#fast", size_gib=5))
+        pools.release(tx, "here@alpha#fast", 5)
+    assert [word for word in statements if word != "BEGIN"] == ["INSERT", "INSERT", "UPDATE", "UPDATE"]
