@@ -5,6 +5,7 @@ A new driver gets a class here and a line in HARNESSES; every contract test of i
 """
 
 import os
+import tempfile
 import uuid
 from pathlib import Path
 
@@ -47,8 +48,13 @@ class DummyHarness:
             "access_types": "ip,user",
             "pool_count": "2",
         }
-        self.run = runs.Run()
+        self.directory = self.place()
         self.driver = None
+
+    def place(self) -> Path:
+        """A new directory for the back end's state; `close` takes it away."""
+        self._temporary = tempfile.TemporaryDirectory(prefix="abaca-dummy-")
+        return Path(self._temporary.name)
 
     def start(self, **options):
         """A driver over what is already there, as after a restart of the worker."""
@@ -64,13 +70,13 @@ class DummyHarness:
             name="b1",
             host="h@b1",
             share_backend_name="B1",
-            state_dir=self.run.path("b1"),
+            state_dir=self.directory,
             max_over_subscription_ratio=2.0,
         )
         return load.driver(backend, self.name, self.section | options)
 
     def instance(self, **more):
-        return instance(**{"pool": self.driver.pools()[0].name} | more)
+        return instance(**more if "pool" in more else {"pool": self.driver.pools()[0].name} | more)
 
     def write(self, share, text):
         self.driver.use(share.id, used_gib=0, content=text)
@@ -98,7 +104,7 @@ class DummyHarness:
     def close(self):
         if self.driver is not None:
             self.driver.stop()
-        self.run.close()
+        self._temporary.cleanup()
 
 
 class WrappedHarness(DummyHarness):
@@ -131,8 +137,8 @@ class LocalHarness(DummyHarness):
             "nfs_minor_versions": "0,1,2",
         }
 
-    @property
-    def directory(self) -> Path:
+    def place(self) -> Path:
+        self.run = runs.Run()
         return self.run.path("b1")
 
     def mounted(self, share) -> Path:
