@@ -165,7 +165,12 @@ def release(tx: Tx, host: str, size_gib: int, claimed_at: datetime.datetime | No
     tx.execute(_RELEASE, {"pool": host, "size": size_gib, "claimed_at": claimed_at or _LONG_AGO})
 
 
-_LOCK = sa.select(pools.c.host).where(pools.c.service_host == sa.bindparam("service")).with_for_update()
+_LOCK = (
+    sa.select(pools.c.host)
+    .where(pools.c.service_host == sa.bindparam("service"))
+    .order_by(pools.c.host)
+    .with_for_update()
+)
 # Instances whose size the back end's figures may lack: they were on their way when it was asked.
 _UNSETTLED = ("creating", "creating_from_snapshot", "manage_starting", "migrating_to")
 _ON = share_instances.join(shares, shares.c.id == share_instances.c.share_id)
