@@ -8,7 +8,9 @@ loads drivers, and a worker never loads the web framework or policies.
 from __future__ import annotations
 
 import ipaddress
+import logging
 import os
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
 
 WsgiApplication = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
+log = logging.getLogger(__name__)
+
+LOOK_AGAIN_S = 2
 SYSTEM_CONFIG = Path("/etc/abaca/abaca.conf")
 
 
@@ -39,6 +44,10 @@ def check(settings: Settings) -> None:
         raise errors.ConfigError(
             problem="auth_strategy = keystone needs the section [keystone_authtoken]",
             mend="Add it with www_authenticate_uri, auth_url and the service's credentials",
+        )
+    if not settings.database_url.startswith(("sqlite:", "postgresql:", "postgresql+psycopg:")):
+        raise errors.ConfigError(
+            problem="[database] connection is neither SQLite nor PostgreSQL", mend="Write postgresql://user@host/name"
         )
     if settings.log_file is not None and not os.access(settings.log_file.parent, os.W_OK):
         raise errors.ConfigError(
@@ -83,14 +92,23 @@ def open_database(settings: Settings) -> Database:
 
 
 def ready_database(settings: Settings) -> Database:
-    """The database at the revision that this code needs; an empty SQLite file is made. Raises `ConfigError`."""
+    """The database at the revision that this code needs; an empty SQLite file is made. Raises `ConfigError`.
+
+    Waits for a database that does not answer yet: after a power cut everything starts at once.
+    """
     from abaca.db import schema
 
     db = open_database(settings)
     if db.is_sqlite:
         schema.create_if_empty(db)
-    schema.check(db)
-    return db
+    while True:
+        try:
+            schema.check(db)
+        except errors.Unavailable as error:
+            log.warning("%s; looking again in %d s", error.message, LOOK_AGAIN_S)
+            time.sleep(LOOK_AGAIN_S)
+        else:
+            return db
 
 
 def api(settings: Settings, *, process: str = "api") -> WsgiApplication:

@@ -88,7 +88,7 @@ def test_a_database_behind_the_code_is_refused_and_one_ahead_is_not(url, db):
 
 def test_a_database_that_is_away_is_named_without_its_password():
     db = Database("postgresql://abaca:hush@127.0.0.1:1/abaca")
-    with pytest.raises(errors.ConfigError, match=r"127\.0\.0\.1:1/abaca does not answer") as caught:
+    with pytest.raises(errors.Unavailable, match=r"127\.0\.0\.1:1/abaca does not answer") as caught:
         schema.check(db)
     assert "hush" not in str(caught.value)
 

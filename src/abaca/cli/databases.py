@@ -7,7 +7,7 @@ import contextlib
 
 import click
 
-from abaca import app, errors
+from abaca import app
 from abaca.cli.options import Given, configured
 from abaca.cli.state_directory import StateDirectory
 
@@ -24,7 +24,7 @@ def upgrade(given: Given) -> None:
 
     Programs of this release and of the one before work on the new schema, so upgrade first and restart them afterwards.
     """
-    from sqlalchemy import exc
+    from sqlalchemy import exc, make_url
 
     from abaca.db import schema
 
@@ -34,10 +34,7 @@ def upgrade(given: Given) -> None:
     try:
         before, after = schema.upgrade(loaded.database_url)
     except exc.OperationalError as error:
-        reason = str(error.orig).strip().split("\n")[0]
-        raise errors.ConfigError(
-            problem=f"The database does not answer: {reason}", mend="Start it, or mend [database] connection"
-        ) from None
+        raise schema.away(make_url(loaded.database_url), error) from None
     except ImportError as error:
         raise app.missing(error) from None
     click.echo(f"The database is at revision {after}." if before == after else f"{before or 'empty'} -> {after}")

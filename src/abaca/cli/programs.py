@@ -97,13 +97,12 @@ def worker(given: Given, supervisor_pid: int | None) -> int:
         f"worker-{loaded.worker_name}", "Stop the worker of that name first, or give this one another [worker] name"
     )
     made = app.worker(loaded)
-    signals = 0
+    asked = supervisor.Stop()
 
     def stop(*_: object) -> None:
-        nonlocal signals
-        signals += 1
-        if signals > 1:
-            sys.exit(exits.EX_FAILED)
+        asked.asked()
+        if asked.is_urgent:
+            os._exit(exits.EX_FAILED)
         made.stop()
 
     signal.signal(signal.SIGTERM, stop)

@@ -25,10 +25,12 @@ from abaca import logs
 from abaca.cli.exits import EX_CONFIG
 from abaca.cli.state_directory import StateDirectory
 
-log = logging.getLogger(__name__)
+# not __name__: it runs as __main__
+log = logging.getLogger("abaca.cli.supervisor")
 
 RESTART_S = (0.2, 1.0, 2.0, 5.0, 10.0, 30.0)
 STEADY_S = 60.0
+AGAIN_S = 1.0
 _PR_SET_PDEATHSIG = 1
 _PLAN = "ABACA_SUPERVISOR_PLAN"
 _LOCKS = "ABACA_SUPERVISOR_LOCKS"
@@ -101,28 +103,42 @@ class Program:
             os.kill(self.pid, number)
 
 
+class Stop:
+    """Whether to stop, and whether at once: when asked again later. Terminals and `timeout` ask twice in a breath."""
+
+    def __init__(self) -> None:
+        self.is_asked = False
+        self.is_urgent = False
+        self._first_s = 0.0
+
+    def asked(self) -> None:
+        """A signal came."""
+        now_s = time.monotonic()
+        if not self.is_asked:
+            self.is_asked, self._first_s = True, now_s
+        elif now_s - self._first_s > AGAIN_S:
+            self.is_urgent = True
+
+
 class Supervisor:
     """Runs programs until it is told to stop, or until one of them cannot be helped by starting again."""
 
     def __init__(self, programs: Sequence[Program], *, grace_s: float) -> None:
         self.programs = programs
         self.grace_s = grace_s
-        self._stops = 0
+        self._stop = Stop()
 
     def run(self) -> int:
         """Block; the exit status for the command."""
-        with _signals_wake(self._count_stop) as wake:
+        with _signals_wake(self._stop.asked) as wake:
             status = self._bury()
-            while not self._stops and not status:
+            while not self._stop.is_asked and not status:
                 pause_s = self._restart_what_is_due()
                 select.select([wake], [], [], pause_s)
                 _drain(wake)
                 status = self._bury()
             self._stop_all(wake)
         return status
-
-    def _count_stop(self) -> None:
-        self._stops += 1
 
     def _bury(self) -> int:
         """Note who has ended; not 0 when starting again would not help."""
@@ -132,7 +148,7 @@ class Supervisor:
                 continue
             if code == EX_CONFIG:
                 return EX_CONFIG
-            if self._stops:
+            if self._stop.is_asked:
                 continue
             steady = time.monotonic() - program.started_s > STEADY_S
             program.failures = 0 if steady else program.failures + 1
@@ -152,18 +168,17 @@ class Supervisor:
         return max(0.01, min(waits)) if waits else None
 
     def _stop_all(self, wake: socket.socket) -> None:
-        """Ask everybody to end, and insist after the grace or when asked a second time."""
-        stops = self._stops
+        """Ask everybody to end, and insist after the grace or when asked again."""
         deadline_s = time.monotonic() + self.grace_s
         for program in self.programs:
             program.send(signal.SIGTERM)
         while running := self._still_running():
             left_s = deadline_s - time.monotonic()
-            if left_s <= 0 or self._stops > stops:
+            if left_s <= 0 or self._stop.is_urgent:
                 for program in running:
                     log.warning("the %s does not end; it is killed", program.name)
                     program.send(signal.SIGKILL)
-                left_s, stops = 1.0, self._stops
+                left_s = 1.0
             select.select([wake], [], [], left_s)
             _drain(wake)
 

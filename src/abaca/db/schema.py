@@ -49,21 +49,26 @@ def _revision(tx: Tx) -> str | None:
 
 
 def check(db: Database) -> None:
-    """Raises `ConfigError` when the database is behind this code, or cannot be reached at all."""
+    """Raises `ConfigError` when the database is behind this code, `Unavailable` when it cannot be reached."""
     try:
         found = revision(db)
     except exc.DBAPIError as error:
-        where = db.url.render_as_string(hide_password=True)
-        reason = str(error.orig).strip().split("\n")[0]
-        raise errors.ConfigError(
-            problem=f"The database {where} does not answer: {reason}", mend="Start it, or mend [database] connection"
-        ) from None
+        raise away(db.url, error) from None
     if found is None or found < HEAD:
         state = "is empty" if found is None else f"is at revision {found}"
         problem = f"The database {state}, this release needs {HEAD}"
         raise errors.ConfigError(problem=problem, mend="Run `abaca db upgrade`")
     if found > HEAD:
         log.info("the database is at revision %s, ahead of this release's %s", found, HEAD)
+
+
+def away(url: sa.URL, error: exc.DBAPIError) -> errors.Unavailable:
+    """The error for a database that does not answer: where it was looked for, without the password, and why not."""
+    where = url.render_as_string(hide_password=True)
+    reason = str(error.orig).strip().split("\n")[0]
+    return errors.Unavailable(
+        f"The database {where} does not answer: {reason}. Start it, or mend [database] connection"
+    )
 
 
 def create_if_empty(db: Database) -> bool:

@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`abaca run` as an operator starts, kills and stops it."""
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from abaca.cli import exits
+from lab import processes
+from tests.conftest import wait_until
+from tests.databases import postgres  # noqa: F401 (a fixture)
+
+START_S = 30
+STOP_S = 20
+
+
+class Running:
+    """An `abaca` program with its own state directory, port and log."""
+
+    def __init__(self, directory, *arguments, port=None, **environ):
+        self.port = port or processes.free_port()
+        self.log = directory / "abaca.log"
+        self.state = directory / "state"
+        settings = {"OS_DEFAULT__OSAPI_SHARE_LISTEN_PORT": str(self.port), "OS_DEFAULT__HOST": "here", **environ}
+        command = [sys.executable, "-m", "abaca", *(arguments or ("run",)), "--state-path", str(self.state)]
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(command, env={**os.environ, **settings}, stdout=log, stderr=log)
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def get(self, path):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
+        with contextlib.closing(connection):
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+
+    def answers(self):
+        with contextlib.suppress(OSError):
+            return self.get("/healthcheck")[0] == 200
+        return False
+
+    def wait_until_it_answers(self):
+        wait_until(lambda: self.answers() or self.process.poll() is not None, START_S)
+        assert self.process.poll() is None, self.said()
+        wait_until(lambda: "is served" in self.said(), START_S)
+        return self
+
+    def children(self):
+        """Pids of the children by what they run."""
+        found = {}
+        for pid in processes.children(self.pid):
+            with contextlib.suppress(OSError):
+                words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+                found[words[3]] = pid
+        return found
+
+    def said(self):
+        return self.log.read_text()
+
+    def ended(self):
+        return self.process.wait(STOP_S)
+
+
+@pytest.fixture
+def started(tmp_path):
+    with contextlib.ExitStack() as stack:
+
+        def started(*arguments, directory=tmp_path, **options):
+            running = Running(directory, *arguments, **options)
+            stack.callback(running.process.wait, STOP_S)
+            stack.callback(running.process.kill)
+            return running
+
+        yield started
+
+
+def test_it_starts_with_nothing_but_a_state_directory_and_answers(started):
+    running = started().wait_until_it_answers()
+    assert json.loads(running.get("/healthcheck")[1]) == {"detailed": False, "reasons": ["OK"]}
+    assert running.get("/")[0] == 300
+    status, said = running.get("/v2/shares/detail")
+    assert (status, json.loads(said)) == (200, {"shares": []})
+
+
+def test_a_scrape_of_the_api_shows_the_worker_too(started):
+    running = started().wait_until_it_answers()
+    running.get("/v2/shares")
+    said = running.get("/metrics")[1]
+    assert 'abaca_api_requests_total{method="GET",route="/v2/shares",status="200"} 1.0' in said
+    assert 'abaca_driver_call_seconds_count{backend="dummy",call="start"} 1.0' in said
+
+
+def test_term_stops_everything_within_seconds_and_the_next_start_goes_on(started, tmp_path):
+    first = started().wait_until_it_answers()
+    first.process.send_signal(signal.SIGTERM)
+    assert first.ended() == 0
+    assert list(first.state.glob("*.wake")) == []
+    again = started().wait_until_it_answers()
+    assert again.get("/healthcheck")[0] == 200
+
+
+def test_a_signal_to_everybody_lets_everybody_end_in_peace(started):
+    """As a terminal or `timeout` sends it: to the supervisor twice, and to its children as well."""
+    running = started().wait_until_it_answers()
+    for pid in (running.pid, running.pid, *running.children().values()):
+        os.kill(pid, signal.SIGTERM)
+    assert running.ended() == 0
+    assert "killed" not in running.said()
+
+
+def test_interrupt_stops_it_too(started):
+    running = started().wait_until_it_answers()
+    running.process.send_signal(signal.SIGINT)
+    assert running.ended() == 0
+
+
+def test_a_second_start_on_the_same_state_is_refused_in_one_line(started):
+    first = started().wait_until_it_answers()
+    with_log = first.state.parent / "second"
+    with_log.mkdir()
+    (with_log / "state").symlink_to(first.state)
+    second = started(directory=with_log)
+    assert second.ended() == exits.EX_CONFIG
+    assert f"is in use (process {first.pid}). Stop that `abaca run` first" in second.said()
+    assert second.said().count("\n") == 1
+    assert first.answers()
+
+
+def test_a_killed_supervisor_leaves_no_child(started):
+    running = started().wait_until_it_answers()
+    children = running.children()
+    assert set(children) == {"api", "worker"}
+    running.process.kill()
+    running.ended()
+    wait_until(lambda: not any(processes.alive(pid) for pid in children.values()))
+    started(port=running.port).wait_until_it_answers()
+
+
+@pytest.mark.parametrize("program", ["api", "worker"])
+def test_a_killed_child_is_started_again(started, program):
+    running = started().wait_until_it_answers()
+    before = running.children()
+    os.kill(before[program], signal.SIGKILL)
+    wait_until(lambda: running.children().get(program, before[program]) != before[program], START_S)
+    wait_until(running.answers, START_S)
+    assert "was killed by SIGKILL; it starts again in" in running.said()
+    other = "worker" if program == "api" else "api"
+    assert running.children()[other] == before[other]
+
+
+def test_a_taken_port_is_refused_in_one_line(started):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        running = started(port=port)
+        assert running.ended() == exits.EX_CONFIG
+    assert (
+        f"127.0.0.1 port {port} cannot be listened on: Address already in use. Stop what listens there"
+        in running.said()
+    )
+    assert running.said().count("\n") == 1
+
+
+def test_a_port_that_another_abaca_listens_on_is_refused(started, tmp_path):
+    first = started().wait_until_it_answers()
+    other = tmp_path / "other"
+    other.mkdir()
+    second = started(directory=other, port=first.port)
+    assert second.ended() == exits.EX_CONFIG
+    assert "Address already in use" in second.said()
+
+
+@pytest.mark.parametrize(
+    ("environ", "says"),
+    [
+        ({"OS_DEFAULT__OSAPI_MAX_LIMITS": "1"}, "Did you mean osapi_max_limit?"),
+        ({"OS_DEFAULT__OSAPI_SHARE_LISTEN": "0.0.0.0"}, "Set auth_strategy to keystone or http_basic"),
+        ({"OS_DATABASE__CONNECTION": "mysql://x/y"}, "[database] connection is neither SQLite nor PostgreSQL"),
+    ],
+)
+def test_what_cannot_work_is_refused_in_one_line(started, environ, says):
+    running = started(**environ)
+    assert running.ended() == exits.EX_CONFIG
+    assert says in running.said()
+    assert running.said().count("\n") == 1
+
+
+def test_a_database_that_is_away_is_waited_for_without_telling_its_password(started, tmp_path, postgres):  # noqa: F811
+    url = postgres.new_database().replace("postgresql+psycopg", "postgresql")
+    name = url.rpartition("/")[2]
+    postgres.stop(mode="fast")
+    running = started("api", OS_DATABASE__CONNECTION=url.replace("abaca@", "abaca:hush@"))
+    wait_until(lambda: "does not answer" in running.said() or running.process.poll() is not None, START_S)
+    assert running.process.poll() is None
+    postgres.start()
+    wait_until(running.answers, START_S)
+    assert name in running.said()
+    assert "hush" not in running.said()
+
+
+def test_a_child_that_cannot_work_ends_it_all_with_its_reason(started):
+    running = started(OS_DUMMY__NO_SUCH_OPTION="1")
+    assert running.ended() == exits.EX_CONFIG
+    assert "[dummy] has no option 'no_such_option'" in running.said()
+
+
+def test_an_unwritable_state_directory_is_refused(started, tmp_path):
+    (tmp_path / "state").write_text("a file")
+    running = started()
+    assert running.ended() == exits.EX_CONFIG
+    assert "cannot be written" in running.said()
+
+
+def test_api_and_worker_run_apart_as_well(started):
+    worker = started("worker")
+    wait_until(lambda: "is served" in worker.said(), START_S)
+    api = started("api")
+    wait_until(api.answers, START_S)
+    for program in (api, worker):
+        program.process.send_signal(signal.SIGTERM)
+        assert program.ended() == 0
+
+
+def test_a_second_worker_of_the_same_name_is_refused(started):
+    first = started("worker")
+    wait_until(lambda: "is served" in first.said(), START_S)
+    second = started("worker")
+    assert second.ended() == exits.EX_CONFIG
+    assert "Stop the worker of that name first" in second.said()
+
+
+def test_several_api_processes_share_the_port(started):
+    running = started("api", OS_DEFAULT__OSAPI_SHARE_WORKERS="2")
+    wait_until(lambda: len(processes.children(running.pid)) == 2, START_S)
+    wait_until(running.answers, START_S)
+    assert len(processes.children(running.pid)) == 2
+    running.process.send_signal(signal.SIGTERM)
+    assert running.ended() == 0
+
+
+def test_no_secret_is_in_the_command_lines_nor_in_the_logs(started):
+    secret = "hush-hush-hush"
+    running = started(OS_DEFAULT__DEBUG="yes", OS_KEYSTONE_AUTHTOKEN__PASSWORD=secret).wait_until_it_answers()
+    connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=5)
+    with contextlib.closing(connection):
+        connection.request("GET", "/v2/shares", headers={"X-Auth-Token": secret, "Authorization": f"Basic {secret}"})
+        connection.getresponse().read()
+    pids = [running.pid, *running.children().values()]
+    assert not any(secret in Path(f"/proc/{pid}/cmdline").read_text() for pid in pids)
+    assert secret not in running.said()
