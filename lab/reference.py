@@ -158,20 +158,21 @@ def policy_rules() -> str:
 def commands() -> str:
     """What every command says when it is asked for help."""
     parts = [MADE, "# Commands\n"]
-    for words, command in below(("abaca",), main.cli):
-        context = click.Context(command, info_name=" ".join(words), terminal_width=100, max_content_width=100)
-        parts += [f"## {' '.join(words)}\n", f"```text\n{command.get_help(context).rstrip()}\n```\n"]
+    for context in below("abaca", main.cli):
+        text = context.command.get_help(context).rstrip()
+        parts += [f"## {context.command_path}\n", f"```text\n{text}\n```\n"]
     return "\n".join(parts)
 
 
-def below(words: tuple[str, ...], command: click.Command) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    """A command and all below it, each with the words that call it."""
-    yield words, command
+def below(name: str, command: click.Command, parent: click.Context | None = None) -> Iterator[click.Context]:
+    """The context of a command and of all below it, as if each had been called."""
+    settings: dict[str, Any] = {"terminal_width": 100, "max_content_width": 100} | command.context_settings
+    context = click.Context(command, parent, name, **settings)
+    yield context
     if isinstance(command, click.Group):
-        context = click.Context(command)
-        for name in command.list_commands(context):
-            if (child := command.get_command(context, name)) is not None:
-                yield from below((*words, name), child)
+        for word in command.list_commands(context):
+            if (child := command.get_command(context, word)) is not None:
+                yield from below(word, child, context)
 
 
 def storage_drivers() -> Iterator[tuple[str, type[contract.Driver]]]:
