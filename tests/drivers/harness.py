@@ -198,7 +198,7 @@ class LocalHarness(DummyHarness):
             self.driver.stop()
             self.driver.shutdown()
             self.driver = None
-        leftovers = [line for line in self.run.leftovers() if not line.startswith(("directory", "namespace"))]
+        leftovers = [line for line in self.run.leftovers() if line.startswith(("process", "mount", "loop"))]
         self.run.close()
         assert not leftovers, f"shutdown left {leftovers}"
 
