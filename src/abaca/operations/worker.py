@@ -288,6 +288,8 @@ class Worker:
             with self._wake:
                 one.running += len(taken)
                 self._held.update((op.id, op) for op in taken)
+                if len(found) == free and one.running < one.concurrency:
+                    self._due.add(one.queue)  # there may be more, and something ended meanwhile
             for op in taken:
                 self._crew.submit(lambda op=op: self._run(one, op))  # type: ignore[misc]
 
