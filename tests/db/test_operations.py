@@ -1,0 +1,463 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The journal's statements: who may take what, also when several transactions are open at the same time."""
+
+import datetime
+import random
+import threading
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy import exc
+
+from abaca.db import operations
+
+KINDS = ["work"]
+
+
+@pytest.fixture
+def db(database):
+    return database.open()
+
+
+def add(tx, key="k", queue="q", **more):
+    return operations.add(
+        tx, {"kind": "work", "queue": queue, "key": key, "args": {}, "resource_type": "t", "resource_id": key, **more}
+    )
+
+
+def queue_up(db, *keys, **more):
+    with db.write() as tx:
+        return [add(tx, key, **more) for key in keys]
+
+
+def claim(db, most=100, owner="w#1", queue="q", now_s=1000.0, lease_s=30.0):
+    with db.write() as tx:
+        return claim_in(tx, most, owner, queue, now_s, lease_s)
+
+
+def claim_in(tx, most=100, owner="w#1", queue="q", now_s=1000.0, lease_s=30.0):
+    lease = operations.Lease(owner=owner, now_s=now_s, until_s=now_s + lease_s)
+    return operations.claim(tx, queue, KINDS, most, lease)
+
+
+def show(db, op_id):
+    with db.read() as tx:
+        return operations.show(tx, op_id)
+
+
+def place(step=0, direction="do", attempt=0, data=None, error=None):
+    return operations.Place(step=step, direction=direction, attempt=attempt, data=data or {}, error=error)
+
+
+def test_the_oldest_are_taken_first_and_no_more_than_asked_for(db):
+    ids = queue_up(db, *"abcdef")
+    assert [row.id for row in claim(db, 2)] == ids[:2]
+    assert [row.id for row in claim(db, 2)] == ids[2:4]
+    assert [row.id for row in claim(db)] == ids[4:]
+    assert claim(db) == []
+
+
+def test_no_more_are_taken_than_asked_for_from_many(db):
+    """Whatever plan the database makes for a large table that it knows well."""
+    queue_up(db, *(str(number) for number in range(3000)))
+    with db.connect() as connection:
+        connection.execute(sa.text("ANALYZE"))
+    taken = [row.id for _ in range(5) for row in claim(db, 3)]
+    assert len(taken) == len(set(taken)) == 15
+
+
+def test_what_is_taken_is_told_and_leased(db):
+    (op_id,) = queue_up(db, "a")
+    (row,) = claim(db)
+    assert (row.id, row.state, row.owner, row.token, row.lease_until, row.running_key) == (
+        op_id,
+        "running",
+        "w#1",
+        1,
+        1030.0,
+        "a",
+    )
+
+
+def test_only_due_work_of_the_own_queue_and_of_known_kinds_is_taken(db):
+    queue_up(db, "later", not_before=1000.5)
+    queue_up(db, "elsewhere", queue="other")
+    queue_up(db, "unknown", kind="new")
+    (mine,) = queue_up(db, "mine", not_before=999.5)
+    assert [row.id for row in claim(db)] == [mine]
+
+
+def test_of_one_key_only_the_oldest_is_taken_and_the_next_when_it_has_ended(db):
+    first, second = queue_up(db, "a", "a")
+    assert [row.id for row in claim(db)] == [first]
+    assert claim(db) == []
+    with db.write() as tx:
+        assert operations.end(tx, first, 1, "done", place(), "a") is True
+    assert [row.id for row in claim(db)] == [second]
+    with db.write() as tx:
+        assert operations.end(tx, second, 1, "done", place(), "a") is False
+
+
+def test_who_ends_is_told_of_followers_of_its_own_key_only(db):
+    first, _ = queue_up(db, "a", "b")
+    assert [row.id for row in claim(db, 1)] == [first]
+    with db.write() as tx:
+        assert operations.end(tx, first, 1, "done", place(), "a") is False
+
+
+def test_a_row_that_became_visible_late_waits_for_the_younger_that_runs(db):
+    """Transactions do not commit in the order of their numbers: the queue goes on all the same."""
+    older, younger, other = queue_up(db, "a", "a", "b")
+    with db.write() as tx:
+        t = operations.t
+        tx.execute(t.update().where(t.c.id == younger).values(state="running", running_key="a", token=1, owner="w#2"))
+    assert [row.id for row in claim(db)] == [other]
+    with db.write() as tx:
+        operations.end(tx, younger, 1, "done", place(), "a")
+    assert [row.id for row in claim(db)] == [older]
+
+
+def test_two_of_one_key_can_never_run_at_once(db):
+    _, younger = queue_up(db, "a", "a")
+    claim(db)
+    t = operations.t
+
+    def force():
+        with db.write() as tx:
+            tx.execute(t.update().where(t.c.id == younger).values(state="running", running_key="a"))
+
+    with pytest.raises(exc.IntegrityError):
+        force()
+
+
+def test_many_workers_together_take_each_operation_once(db):
+    """And of no key two at a time, whatever the order in which they come and end."""
+    queue_up(db, *(str(number % 7) for number in range(70)))
+    taken, lock, running = [], threading.Lock(), set()
+    problems = []
+
+    def work(name):
+        while len(taken) < 70 and not problems:
+            try:
+                rows = claim(db, random.randint(1, 3), owner=name)
+            except exc.IntegrityError:
+                continue
+            for row in rows:
+                with lock:
+                    taken.append(row.id)
+                    if row.key in running:
+                        problems.append(f"two of {row.key}")
+                    running.add(row.key)
+            for row in rows:
+                with lock:
+                    running.discard(row.key)
+                with db.write() as tx:
+                    if operations.end(tx, row.id, row.token, "done", place(), row.key) is None:
+                        problems.append("lost")
+
+    threads = [threading.Thread(target=work, args=(f"w{number}#1",)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert problems == []
+    assert len(taken) == len(set(taken)) == 70
+
+
+# ---------------------------------------------------------------- coalescing
+
+
+def test_of_a_coalescing_key_one_waits(db):
+    with db.write() as tx:
+        first = add(tx, coalesce_key="sync")
+        assert add(tx, coalesce_key="sync") == first
+    with db.write() as tx:
+        assert add(tx, coalesce_key="sync") == first
+        assert add(tx, coalesce_key="another") != first
+
+
+def test_once_it_is_taken_the_next_is_a_new_one(db):
+    (first,) = queue_up(db, "a", coalesce_key="sync")
+    claim(db)
+    (second,) = queue_up(db, "a", coalesce_key="sync")
+    assert second != first
+    assert queue_up(db, "a", coalesce_key="sync") == [second]
+
+
+def test_one_that_waits_for_another_try_takes_no_newcomers(db):
+    (first,) = queue_up(db, "a", coalesce_key="sync")
+    claim(db)
+    with db.write() as tx:
+        operations.wait(tx, first, 1, place(attempt=1), 2000.0)
+    (second,) = queue_up(db, "a", coalesce_key="sync")
+    assert second != first, "it may have looked already at what there was to do"
+
+
+@pytest.mark.system
+def test_what_somebody_is_adding_to_is_not_taken_under_his_hands(postgres, tmp_path):
+    from tests.databases import Place
+
+    here = Place(postgres.new_database(), tmp_path, postgres)
+    db = here.open()
+    (first,) = queue_up(db, "a", coalesce_key="sync")
+    with db.write() as tx:
+        assert add(tx, "a", coalesce_key="sync") == first
+        assert claim(db) == [], "the newcomer's transaction is open: a worker would not see what it adds"
+    assert [row.id for row in claim(db)] == [first]
+    here.close()
+
+
+@pytest.mark.system
+def test_who_adds_to_what_is_just_being_taken_gets_a_new_one(postgres, tmp_path):
+    from tests.databases import Place
+
+    here = Place(postgres.new_database(), tmp_path, postgres)
+    db = here.open()
+    (first,) = queue_up(db, "a", coalesce_key="sync")
+    added = []
+    thread = threading.Thread(target=lambda: added.extend(queue_up(db, "a", coalesce_key="sync")))
+    with db.write() as tx:
+        assert [row.id for row in claim_in(tx)] == [first]
+        thread.start()
+        thread.join(0.3)
+        assert added == [], "it waits for the claim to end"
+    thread.join(10)
+    assert added != [first]
+    assert len(added) == 1
+    here.close()
+
+
+def test_a_thing_added_while_its_operation_is_taken_is_never_missed(db):
+    """Each adder notes a thing and queues the coalescing operation in one transaction; each taker reads all things."""
+    t = sa.Table("things", sa.MetaData(), sa.Column("name", sa.String(20), primary_key=True))
+    t.create(db._writer)
+    added, seen, is_over = set(), set(), threading.Event()
+    failures = []
+
+    def adder(who):
+        for number in range(40):
+            name = f"{who}-{number}"
+            with db.write() as tx:
+                tx.execute(t.insert().values(name=name))
+                add(tx, "share", coalesce_key="sync")
+            added.add(name)
+
+    def taker(name):
+        while True:
+            was_over = is_over.is_set()
+            try:
+                rows = claim(db, owner=name)
+            except exc.IntegrityError:
+                continue
+            if not rows and was_over:
+                return
+            for row in rows:
+                with db.read() as tx:
+                    seen.update(tx.connection.execute(sa.select(t.c.name)).scalars())
+                with db.write() as tx:
+                    if operations.end(tx, row.id, row.token, "done", place(), row.key) is None:
+                        failures.append("lost")
+
+    adders = [threading.Thread(target=adder, args=(who,)) for who in "abc"]
+    takers = [threading.Thread(target=taker, args=(f"w{number}#1",)) for number in range(2)]
+    for thread in [*adders, *takers]:
+        thread.start()
+    for thread in adders:
+        thread.join(60)
+    is_over.set()
+    for thread in takers:
+        thread.join(60)
+    assert failures == []
+    assert len(added) == 120
+    assert added == seen
+
+
+# ---------------------------------------------------------------- guarded writes
+
+
+@pytest.fixture
+def held(db):
+    """An operation that runs with token 1."""
+    queue_up(db, "a")
+    (row,) = claim(db)
+    return row.id
+
+
+def test_a_checkpoint_is_kept(db, held):
+    with db.write() as tx:
+        assert operations.checkpoint(tx, held, 1, place(2, data={"x": [1]}, error=("E", "text"))) is False
+    row = show(db, held)
+    assert (row.step, row.data, row.error_code, row.error_text, row.attempt) == (2, {"x": [1]}, "E", "text", 0)
+
+
+def test_every_write_tells_of_a_wish_to_cancel(db, held):
+    with db.write() as tx:
+        assert operations.request_cancel(tx, held)
+        assert operations.touch(tx, held, 1) is True
+        assert operations.progress(tx, held, 1, 1, 2) is True
+        assert operations.checkpoint(tx, held, 1, place(1)) is True
+
+
+@pytest.mark.parametrize("loss", ["token", "queued", "done"])
+def test_whoever_lost_the_lease_changes_nothing(db, held, loss):
+    t = operations.t
+    values = {"token": {"token": 2}, "queued": {"state": "queued"}, "done": {"state": "done"}}[loss]
+    with db.write() as tx:
+        tx.execute(t.update().where(t.c.id == held).values(**values))
+    before = show(db, held)
+    with db.write() as tx:
+        assert operations.touch(tx, held, 1) is None
+        assert operations.progress(tx, held, 1, 1, 2) is None
+        assert operations.checkpoint(tx, held, 1, place(1)) is None
+        assert operations.end(tx, held, 1, "done", place(1), "a") is None
+        assert operations.wait(tx, held, 1, place(1), 0.0) is False
+    assert show(db, held) == before
+
+
+@pytest.mark.parametrize(
+    ("recorded", "told", "kept"),
+    [
+        (place(1), place(0, attempt=1), (1, {"learnt": 1})),
+        (place(0), place(1, attempt=1), (1, {})),
+        (place(1, "undo"), place(2, "undo", attempt=1), (1, {"learnt": 1})),
+        (place(2, "undo"), place(1, "undo", attempt=1), (1, {})),
+        (place(2), place(2, "undo", attempt=1), (2, {})),
+    ],
+    ids=["do-behind", "do-ahead", "undo-behind", "undo-ahead", "turning-back"],
+)
+def test_waiting_never_takes_back_what_was_recorded(db, held, recorded, told, kept):
+    """The answer to a commit may get lost: then the row is further than its worker thinks."""
+    import msgspec
+
+    with db.write() as tx:
+        operations.checkpoint(tx, held, 1, msgspec.structs.replace(recorded, data={"learnt": 1}))
+    with db.write() as tx:
+        assert operations.wait(tx, held, 1, told, 2000.0)
+    row = show(db, held)
+    assert (row.step, row.data) == kept
+    assert (row.state, row.direction, row.attempt, row.not_before) == ("queued", told.direction, 1, 2000.0)
+    assert (row.owner, row.running_key, row.lease_until) == (None, None, None)
+
+
+def test_renewing_prolongs_only_what_is_held_and_ones_own(db):
+    queue_up(db, "a", "b")
+    queue_up(db, "c", queue="other")
+    mine, mine_too = claim(db)
+    (theirs,) = claim(db, owner="w#2", queue="other")
+    with db.write() as tx:
+        assert operations.renew(tx, "w#1", [mine.id, theirs.id], 5000.0) == 1
+        assert operations.renew(tx, "w#1", [], 5000.0) == 0
+    assert [show(db, row.id).lease_until for row in (mine, mine_too, theirs)] == [5000.0, 1030.0, 1030.0]
+
+
+# ---------------------------------------------------------------- taking over
+
+
+def reclaim(db, held=(), owner="w#1", now_s=1000.0):
+    with db.write() as tx:
+        return {row.id for row in operations.reclaim(tx, ["q"], list(held), owner=owner, now_s=now_s)}
+
+
+def inherit(db, worker, now_s=1000.0):
+    with db.write() as tx:
+        return {row.id for row in operations.inherit(tx, ["q"], [], worker=worker, now_s=now_s)}
+
+
+def test_a_lease_that_has_ended_is_taken_by_anybody_who_does_not_hold_it(db, held):
+    assert reclaim(db, owner="w#2", now_s=1030.0) == set()
+    assert reclaim(db, [held], now_s=1031.0) == set()
+    assert reclaim(db, owner="w#2", now_s=1031.0) == {held}
+    row = show(db, held)
+    assert (row.state, row.owner, row.running_key, row.not_before, row.token) == ("queued", None, None, 0.0, 1)
+    (again,) = claim(db, owner="w#2")
+    assert (again.id, again.token) == (held, 2)
+
+
+def test_ones_own_that_one_does_not_hold_is_taken_at_once(db, held):
+    assert reclaim(db, [held], owner="w#1") == set()
+    assert reclaim(db, owner="w#1") == {held}
+
+
+def test_an_earlier_life_is_known_by_the_name_and_by_all_of_it(db, held):
+    assert inherit(db, "W") == set()
+    assert inherit(db, "w%") == set()
+    assert inherit(db, "_") == set()
+    assert inherit(db, "") == set()
+    assert inherit(db, "w") == {held}
+
+
+def test_other_queues_are_left_alone(db):
+    queue_up(db, "a", queue="other")
+    claim(db, queue="other")
+    assert reclaim(db, now_s=9999.0) == set()
+    assert inherit(db, "w") == set()
+
+
+def test_what_is_taken_over_comes_before_younger_work_of_its_key(db, held):
+    (younger,) = queue_up(db, "a")
+    reclaim(db, owner="w#1")
+    assert [row.id for row in claim(db)] == [held]
+    assert show(db, younger).state == "queued"
+
+
+# ---------------------------------------------------------------- looking and forgetting
+
+
+def test_when_the_next_is_due(db):
+    queue_up(db, "now")
+    queue_up(db, "soon", not_before=1001.5)
+    queue_up(db, "late", not_before=1009.0)
+    with db.read() as tx:
+        assert operations.next_due(tx, ["q"], 1000.0) == 1001.5
+        assert operations.next_due(tx, ["q"], 1002.0) == 1009.0
+        assert operations.next_due(tx, ["q"], 1010.0) is None
+        assert operations.next_due(tx, ["other"], 1000.0) is None
+
+
+def test_operations_are_found_newest_first(db):
+    ids = queue_up(db, *"abc", project_id="p")
+    queue_up(db, "d")
+    claim(db, 1)
+    with db.write() as tx:
+        operations.end(tx, ids[0], 1, "done", place(), "a")
+    with db.read() as tx:
+        assert [row.id for row in operations.find(tx, project_id="p")] == ids[::-1]
+        assert [row.id for row in operations.find(tx, project_id="p", live=True)] == [ids[2], ids[1]]
+        assert [row.id for row in operations.find(tx, project_id="p", state="done")] == [ids[0]]
+        newest = operations.find(tx, limit=1)[0]
+        assert [row.id for row in operations.find(tx, before=newest.seq)] == ids[::-1]
+        assert operations.show(tx, "nothing") is None
+
+
+def test_only_what_ended_long_ago_is_forgotten_a_bounded_number_at_a_time(db):
+    ids = queue_up(db, *"abcde")
+    claim(db, 4)
+    with db.write() as tx:
+        for op_id, state in zip(ids, ("done", "failed", "cancelled", "done"), strict=False):
+            operations.end(tx, op_id, 1, state, place(), "?")
+    t = operations.t
+    with db.write() as tx:
+        tx.execute(t.update().where(t.c.id.in_(ids[:3])).values(finished_at=tx.now - datetime.timedelta(days=8)))
+    with db.write() as tx:
+        limit = tx.now - datetime.timedelta(days=7)
+        assert operations.purge(tx, limit, most=2) == 2
+        assert operations.purge(tx, limit, most=2) == 1
+        assert operations.purge(tx, limit, most=2) == 0
+    with db.read() as tx:
+        assert {row.id for row in operations.find(tx)} == set(ids[3:])
+
+
+# ---------------------------------------------------------------- time
+
+
+@pytest.mark.system
+def test_time_is_the_databases_however_wrong_this_hosts_clock_is(postgres, tmp_path):
+    from tests.databases import Place
+
+    here = Place(postgres.new_database(), tmp_path, postgres)
+    db = here.open(clock=lambda: 0.0)
+    db.agree_on_time()
+    with db.read() as tx:
+        theirs_s = float(tx.scalar(sa.text("SELECT extract(epoch FROM clock_timestamp())")))
+    assert abs(db.time() - theirs_s) < 2
+    here.close()
