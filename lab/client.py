@@ -52,6 +52,13 @@ def host_speaks_nfs() -> bool:
     return "nfs4" in known and processes.find("mount.nfs4") is not None
 
 
+def need() -> None:
+    """Return if `start` finds a kind of client that works on this machine; raises `processes.Missing` otherwise."""
+    fabric.need()
+    if not host_speaks_nfs():
+        guest.need()
+
+
 def start(network: fabric.Fabric, name: str = "client") -> Client:
     """Start the kind of client that works on this machine; raises `processes.Missing` if none does."""
     client: Client = HostClient(network, name) if host_speaks_nfs() else guest.Guest(network, name)

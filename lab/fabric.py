@@ -28,6 +28,15 @@ class Port:
     mac: str
 
 
+def need() -> None:
+    """Return if networks can be made on this machine; raises `processes.Missing` otherwise."""
+    processes.need("ip", package="iproute2")
+    if os.geteuid() != 0:
+        raise processes.Missing("only root can make a network for guests")
+    if not pathlib.Path("/dev/net/tun").exists():
+        raise processes.Missing("/dev/net/tun is missing: this kernel has no TUN/TAP")
+
+
 class Fabric:
     """A bridge in the host's network namespace, or in `netns`; the host has `host_ipv4` and `host_ipv6` on it.
 
@@ -36,11 +45,7 @@ class Fabric:
     """
 
     def __init__(self, run: runs.Run, netns: str | None = None) -> None:
-        processes.need("ip", package="iproute2")
-        if os.geteuid() != 0:
-            raise processes.Missing("a network for guests needs root")
-        if not pathlib.Path("/dev/net/tun").exists():
-            raise processes.Missing("/dev/net/tun is missing: this kernel has no TUN/TAP")
+        need()
         self.run = run
         self.netns = netns
         self._claim, number = self._claim_network()

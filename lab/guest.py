@@ -49,6 +49,14 @@ class Ssh:
     """The public key of the guest, as it stands in a known_hosts file after the name."""
 
 
+def need() -> None:
+    """Return if guests can be built and booted on this machine; raises `processes.Missing` otherwise."""
+    initramfs.kernel_version()
+    initramfs.need()
+    processes.need("dropbearkey", "dropbearconvert", package="dropbear-bin")
+    processes.need("unshare", package="util-linux")
+
+
 class Guest:
     """A machine on `network`, with a name that is unique there and `memory_mib` of memory.
 
@@ -57,7 +65,7 @@ class Guest:
     """
 
     def __init__(self, network: fabric.Fabric, name: str = "guest", memory_mib: int = 192) -> None:
-        initramfs.kernel_version()
+        need()
         if not re.fullmatch(r"[a-z][a-z0-9-]{0,30}", name):
             raise processes.LabError(f"{name!r} is no name for a guest: letters, digits and dashes, please")
         self.network = network
@@ -205,7 +213,6 @@ class Guest:
                     waiting.set_result(int(code))
 
     def _make_keys(self) -> Ssh:
-        processes.need("dropbearkey", "dropbearconvert", package="dropbear-bin")
         host_key, client_key = self._shared / "host_key", self.run_directory / "client_key"
         lines = []
         for key in (host_key, client_key):

@@ -98,9 +98,15 @@ class Archive:
         self._file.write(head + b"\0" * (-len(head) % 4) + content + b"\0" * (-len(content) % 4))
 
 
+def need() -> None:
+    """Return if everything that goes into the image is installed; raises `processes.Missing` otherwise."""
+    for name, package in {**_PROGRAMS, "busybox": "busybox-static"}.items():
+        processes.need(name, package=package)
+
+
 def build(target: pathlib.Path) -> pathlib.Path:
     """Write the guests' root file system to `target`; raises `processes.Missing` naming the package that is missing."""
-    processes.need("busybox", package="busybox-static")
+    need()
     archive = Archive(target)
     for directory in _EMPTY:
         archive.directory(directory)
@@ -117,8 +123,7 @@ def build(target: pathlib.Path) -> pathlib.Path:
 
 def _add_programs(archive: Archive) -> None:
     programs = []
-    for name, package in _PROGRAMS.items():
-        processes.need(name, package=package)
+    for name in _PROGRAMS:
         programs.append(str(processes.find(name)))
         archive.file(f"/sbin/{name}", pathlib.Path(programs[-1]).read_bytes(), 0o755)
     for name, other in _LINKS.items():

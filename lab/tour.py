@@ -67,7 +67,7 @@ class Everything:
     def __init__(self, run: runs.Run, directory: pathlib.Path, port: int) -> None:
         self.run = run
         self.directory = directory
-        self.left_out = ""
+        self.left_out = _what_is_missing()
         self.machine: client.Client | None = None
         self.network: fabric.Fabric | None = None
         self.nfs_port = _NFS_PORT
@@ -77,16 +77,9 @@ class Everything:
         self.service: service.Service | None = None
 
     def start_machine(self) -> str:
-        """Boot a client, or note why there is none."""
-        try:
-            if os.geteuid() != 0:
-                raise processes.Missing("only root can make networks, mounts and NFS servers")
-            processes.need("ganesha.nfsd", "dbus-daemon", package="nfs-ganesha-vfs and dbus-daemon")
-            self.network = fabric.Fabric(self.run)
-            self.machine = client.start(self.network)
-        except processes.Missing as missing:
-            self.left_out = str(missing)
-            return f"left out: {missing}"
+        """Boot a client on a network of its own."""
+        self.network = fabric.Fabric(self.run)
+        self.machine = client.start(self.network)
         return f"{self.machine.ipv4}, {self.machine.ipv6}"
 
     def start_abaca(self) -> str:
@@ -164,6 +157,8 @@ def main(argv: list[str] | None = None) -> int:
         with run, contextlib.suppress(KeyboardInterrupt):
             directory = run.keep(options.state) if options.state else run.path("tour")
             everything = Everything(run, directory, options.port)
+            if everything.left_out:
+                console.print(f"Without mounting, writing and reading: {everything.left_out}.", soft_wrap=True)
             _walk(tour, everything)
             if tour.failed:
                 _show_log(console, everything)
@@ -179,20 +174,29 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _walk(tour: Tour, everything: Everything) -> None:
-    begin = (
-        tour_steps.Step("a machine that will mount shares boots", everything.start_machine),
-        tour_steps.Step("abaca starts", everything.start_abaca),
-    )
+    begin = [tour_steps.Step("abaca starts", everything.start_abaca)]
+    if not everything.left_out:
+        begin.insert(0, tour_steps.Step("a machine that will mount shares boots", everything.start_machine))
     if all(tour.take(step) for step in begin):
         callers = everything.caller("admin"), everything.caller("demo")
         life = tour_steps.ShareLife(*callers, everything.machine, everything.nfs_port)
         all(tour.take(step) for step in life.steps())  # after one that failed the others are not tried
 
 
+def _what_is_missing() -> str:
+    """Why nothing can be mounted on this machine; empty if it can."""
+    if os.geteuid() != 0:
+        return "only root can make networks, mounts and NFS servers"
+    try:
+        processes.need("ganesha.nfsd", package="nfs-ganesha-vfs")
+        client.need()
+    except processes.Missing as missing:
+        return str(missing)
+    return ""
+
+
 def _serve(console: rich.console.Console, tour: Tour, everything: Everything) -> None:
     console.print(tour.summary())
-    if everything.left_out:
-        console.print(f"Left out: mounting, writing and reading, since {everything.left_out}.", soft_wrap=True)
     console.print("\nAbaca goes on serving; try, in another terminal:\n")
     for line in everything.advice():
         console.print(f"  {line}", soft_wrap=True, highlight=False, markup=False)

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tour holds on this machine, with and without root, serves real clients, and leaves nothing behind."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab import client, processes, runs
+from tests.conftest import ROOT, wait_until
+
+pytestmark = pytest.mark.system
+
+TOUR = [sys.executable, "-m", "lab.tour"]
+AS_USER = ["unshare", "--user", "--map-user=1000", "--map-group=1000"]
+
+
+def take(*argv: str) -> list[str]:
+    done = subprocess.run([*argv], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.splitlines()
+
+
+def held(lines: list[str]) -> list[str]:
+    found = [re.fullmatch(r"held +\d+\.\d\d s  (.*)", line) for line in lines]
+    return [match.group(1) for match in found if match]
+
+
+def test_every_step_of_the_tour_holds() -> None:
+    client.need()
+    lines = take(*TOUR, "--once", "--port", str(processes.free_port()))
+    said = held(lines)
+    assert lines[-1] == f"tour: {len(said)} steps, 0 failed"
+    for word in ("mounts the share", "unchanged", "stopped at its size", "no longer write", "deleted and gone"):
+        assert any(word in step for step in said), word
+
+
+def test_without_root_the_tour_says_what_it_leaves_out() -> None:
+    lines = take(*AS_USER, *TOUR, "--once", "--port", str(processes.free_port()))
+    assert "Without mounting" in lines[0]
+    assert lines[-1] == f"tour: {len(held(lines))} steps, 0 failed"
+
+
+@dataclass
+class Serving:
+    """A tour that goes on serving."""
+
+    process: subprocess.Popen[str]
+    state: Path
+    facts: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    client.need()
+    place = tmp_path_factory.mktemp("tour")
+    state, output = place / "state", place / "output"
+    argv = [*TOUR, "--state", str(state), "--port", str(processes.free_port())]
+    with output.open("w") as file, subprocess.Popen(argv, cwd=ROOT, stdout=file, text=True) as process:
+        wait_until(lambda: "Ctrl-C" in output.read_text() or process.poll() is not None, timeout_s=240)
+        assert process.poll() is None, output.read_text()
+        records = (runs.read(record) for record in runs.records_directory().glob("*.json"))
+        facts = next(facts for facts in records if facts and facts["owner"] == process.pid)
+        yield Serving(process, state, facts)
+        process.kill()
+
+
+def test_the_openstack_client_works_with_the_clouds_file(serving: Serving) -> None:
+    def openstack(*words: str) -> Any:
+        argv = [str(Path(sys.executable).with_name("openstack")), "--os-cloud", "abaca", "share", *words, "-f", "json"]
+        clouds = {**os.environ, "OS_CLIENT_CONFIG_FILE": str(serving.state / "clouds.yaml")}
+        done = subprocess.run(argv, env=clouds, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    assert openstack("create", "NFS", "1", "--name", "first", "--wait")["status"] == "available"
+    assert openstack("access", "create", "first", "ip", "192.0.2.7", "--wait")["state"] == "active"
+    assert openstack("export", "location", "list", "first")
+    assert [share["Name"] for share in openstack("list")] == ["first"]
+
+
+def test_nothing_outlives_a_tour_that_is_killed(serving: Serving) -> None:
+    kinds = {line.split()[0] for line in runs.leftovers(serving.facts)}
+    assert kinds >= {"process", "mount", "interface", "loop", "directory"}
+    serving.process.send_signal(signal.SIGKILL)
+    serving.process.wait(10)
+    wait_until(lambda: not runs.leftovers(serving.facts), timeout_s=60)
+    assert (serving.state / "clouds.yaml").exists()
+
+
+def test_a_tour_goes_on_with_the_state_of_a_killed_one(serving: Serving) -> None:
+    wait_until(lambda: serving.process.poll() is not None and not runs.leftovers(serving.facts), timeout_s=60)
+    lines = take(*TOUR, "--once", "--state", str(serving.state), "--port", str(processes.free_port()))
+    assert any("was there already" in line for line in lines)
+    assert lines[-1] == f"tour: {len(held(lines))} steps, 0 failed"
+
+
+def test_a_state_directory_with_other_files_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "precious").touch()
+    argv = [*TOUR, "--once", "--state", str(tmp_path)]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert "not a state directory of the lab" in done.stdout
+    assert list(tmp_path.iterdir()) == [tmp_path / "precious"]
