@@ -150,7 +150,8 @@ class Acceptance:
         place = {"host": pool.host, "availability_zone": pool.availability_zone}
         share_instances.add(tx, {**ids, **place, "share_type_id": kind.id, "progress": None})
         instance = contract.ShareInstance(
-            **ids,
+            id=ids["id"],
+            share_id=ids["share_id"],
             project_id=self.caller.project_id,
             size_gib=wish.size_gib or 0,
             protocol=checked[0],
