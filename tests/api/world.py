@@ -74,10 +74,12 @@ class World:
     db: Database
     settings: settings.Settings
     has_worker: bool = False
+    has_changed: bool = False
     passwords: dict[str, str] = field(default_factory=dict)
 
     def ask(self, who: str, method: str, path: str, body: Any = None, **headers: str) -> Answer:
         """Send one request; `path` is below /v2/{project} unless it starts with // (then one slash is cut)."""
+        self.has_changed |= method != "GET"
         project = PEOPLE.get(who, (PROJECT, ""))[0]
         full = path[1:] if path.startswith("//") else f"/v2/{project}{path}"
         if who != "none":
@@ -89,7 +91,8 @@ class World:
 
     def settle(self) -> None:
         """Wait until the worker has nothing left to do."""
-        if self.has_worker:
+        if self.has_worker and self.has_changed:
+            self.has_changed = False
             wait_until(lambda: self.number("SELECT count(*) FROM operations WHERE finished_at IS NULL") == 0, 20)
 
     def number(self, query: str) -> int:

@@ -211,7 +211,8 @@ def find_route(call: Call) -> bool:
         if first not in door.table.collections and slash and call.parts.project_id.fullmatch(first):
             call.project_in_url = first
             rest = "/" + following
-    found = door.table.find(rest)
+    # An empty segment would be a thing without an id.
+    found = None if "//" in rest or rest.endswith("/") else door.table.find(rest)
     if found is None or not (call.request.method in found[0].methods or _is_action(call, found[0])):
         raise faults.NoSuchRoute(faults.NoSuchRoute.__doc__)
     call.path = rest

@@ -64,6 +64,20 @@ class Route:
         return not first <= version <= last
 
     @property
+    def changes(self) -> set[int]:
+        """The versions at which it comes, goes, or looks different."""
+        found = {self.since, self.until + 1}
+        if self.experimental is not None:
+            found |= {self.experimental[0], self.experimental[1] + 1}
+        if isinstance(self.view, wire.One | wire.Many):
+            found.update(wire.changes_of(self.view.view))
+        if isinstance(self.view, wire.Many) and self.view.counted:
+            found.add(wire.minor(self.view.counted))
+        for sent in (self.body, self.filters):
+            found.update(wire.changes_of(sent) if sent else ())
+        return {version for version in found if version < wire.NEVER}
+
+    @property
     def name(self) -> str:
         """Method, path and action: unique at any one version."""
         return f"{self.method} {self.path}" + (f" {self.action}" if self.action else "")

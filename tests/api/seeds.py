@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real thing of one project for each placeholder in a path, so that other projects can reach for it in vain.
+
+A place is the path up to its placeholder: "/shares/{id}", "/shares/{id}/metadata/{key}".
+"""
+
+import re
+
+from tests.api.world import PROJECT, World
+
+# Nobody's in particular: share types are everybody's, and the routes to change them the administrators'.
+OF_EVERYBODY = ("/types", "/quota-class-sets", "/os-quota-class-sets", "/openapi")
+
+
+def places(path: str) -> list[str]:
+    """The places of a path, in order."""
+    return [path[: found.end()] for found in re.finditer(r"{\w+}", path)]
+
+
+def filled(path: str, things: dict[str, str]) -> str:
+    """The path with its placeholders filled in."""
+    for place in reversed(places(path)):
+        start = place.rindex("{")
+        path = path[:start] + things[place] + path[len(place) :]
+    return path
+
+
+def plant(world: World) -> dict[str, str]:
+    """Make one of each kind; the ids by place."""
+    things: dict[str, str] = {}
+    specs = {"driver_handles_share_servers": "False", "snapshot_support": "True"}
+    _made(world, "admin", "/types", {"share_type": {"name": "default", "extra_specs": specs}})
+    share = _made(world, "member", "/shares", {"share": {"share_proto": "NFS", "size": 1, "metadata": {"k": "v"}}})
+    share_id = share["share"]["id"]
+    world.settle()
+    rule = {"allow_access": {"access_type": "ip", "access_to": "10.0.0.1"}}
+    access = _made(world, "member", f"/shares/{share_id}/action", rule)["access"]
+    world.settle()
+    export = world.ask("member", "GET", f"/shares/{share_id}/export_locations", **NEWEST).body["export_locations"][0]
+    instance = world.ask("admin", "GET", f"/shares/{share_id}/instances", **NEWEST).body["share_instances"][0]
+    things |= {
+        "/shares/{id}": share_id,
+        "/shares/{id}/metadata/{key}": "k",
+        "/shares/{id}/export_locations/{location_id}": export["id"],
+        "/shares/{id}/export_locations/{location_id}/metadata/{key}": "preferred",
+        "/share_instances/{id}": instance["id"],
+        "/share_instances/{id}/export_locations/{location_id}": export["id"],
+        "/share-access-rules/{id}": access["id"],
+        "/share-access-rules/{id}/metadata/{key}": "k",
+        "/messages/{message_id}": _message(world),
+        "/operations/{id}": _operation(world),
+        "/services/{verb}": "disable",
+        "/os-services/{verb}": "disable",
+        "/quota-sets/{project_id}": PROJECT,
+        "/os-quota-sets/{project_id}": PROJECT,
+    }
+    return things
+
+
+NEWEST = {"x-openstack-manila-api-version": "2.99"}
+
+
+def _made(world: World, who: str, path: str, body: object) -> dict:
+    answer = world.ask(who, "POST", path, body, **NEWEST)
+    assert answer.status in (200, 202), answer.body
+    return answer.body
+
+
+def _message(world: World) -> str:
+    """A share that no back end can hold leaves a message."""
+    specs = {"driver_handles_share_servers": "False", "share_backend_name": "nosuch"}
+    impossible = _made(world, "admin", "/types", {"share_type": {"name": "impossible", "extra_specs": specs}})
+    wish = {"share_proto": "NFS", "size": 1, "share_type": impossible["share_type"]["id"]}
+    _made(world, "member", "/shares", {"share": wish})
+    world.settle()
+    return world.ask("member", "GET", "/messages", **NEWEST).body["messages"][0]["id"]
+
+
+def _operation(world: World) -> str:
+    """What was done to the share is an operation of its project."""
+    return world.ask("member", "GET", "//abaca/v1/operations").body["operations"][0]["id"]
