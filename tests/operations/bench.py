@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 
 import msgspec
+from sqlalchemy import exc
 
 from abaca import errors
 from abaca.db import operations as rows
@@ -178,7 +179,10 @@ class Bench:
         """The row, once it is in one of the states."""
 
         def found():
-            row = self.show(op_id)
+            try:
+                row = self.show(op_id)
+            except exc.OperationalError:  # a test has taken the database away
+                return None
             return row if row.state in states and and_so(row) else None
 
         return wait_until(found, timeout_s, every_s=0.005)

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PostgreSQL goes away and comes back: workers go on by themselves, and what was done is not done again."""
+
+import threading
+
+import msgspec
+import pytest
+import sqlalchemy as sa
+
+from abaca.db import operations as rows
+from abaca.drivers import contract
+from tests.conftest import wait_until
+from tests.databases import place
+from tests.operations.bench import TIMING, Bench, Gate, shelf, step
+
+pytestmark = pytest.mark.system
+
+SHORT = msgspec.structs.replace(TIMING, lease_s=3.0)
+
+
+@pytest.fixture
+def bench(request, tmp_path):
+    database = place("postgresql", tmp_path, request)
+    made = Bench(database)
+    yield made
+    made.stop()
+    database.close()
+
+
+def test_ten_seconds_without_the_database(bench):
+    """One operation in a step, one between two steps, one waiting for its next try, one queued, and an idle worker."""
+    gate, between = Gate(), Gate()
+    tries = []
+
+    def stumble(op):
+        tries.append(op.id)
+        if len(tries) == 1:
+            raise contract.Busy(reason="wait")
+
+    def note(word):
+        return lambda op: bench.diary.note(f"{word} {op.key}")
+
+    bench.add("in-step", step("one", lambda op: gate.wait()), step("two", note("two")))
+    bench.add("between", step("one", note("one")), step("two", note("two")))
+    bench.add("waiting", step("one", stumble), step("two", note("two")))
+    bench.add("behind", step("one", note("one")))
+
+    def hold(point):
+        if point == "between:one:after":
+            between.wait()
+
+    worker = bench.worker(timing=SHORT, faults=hold)
+    idle = bench.worker("idle", served=[shelf("h@idle")], timing=SHORT)
+    ids = {kind: bench.enqueue(kind, kind) for kind in ("in-step", "between", "waiting")}
+    ids["behind"] = bench.enqueue("behind", "in-step")
+    gate.arrived.wait(10)
+    between.arrived.wait(10)
+    wait_until(lambda: tries)
+    server = bench.place.server
+    server.stop("immediate")
+    gate.opened.set()
+    between.opened.set()
+    threading.Event().wait(10)
+    assert sorted(worker.held), "it keeps what it was doing"
+    server.start()
+    for op_id in ids.values():
+        assert bench.until(op_id, *rows.ENDED, timeout_s=15).state == "done"
+    assert bench.diary.lines.count("one between") == 1
+    assert bench.diary.lines.count("two in-step") == 1
+    assert bench.diary.lines.count("two between") == 1
+    assert len(tries) <= 3
+    bench.until(bench.enqueue("behind", "later", queue="h@idle"), "done", timeout_s=5)
+    assert idle.held == []
+
+
+@pytest.mark.parametrize("moment", ["one:before", "one:inside", "one:after", "two:inside", "end:before", "end:inside"])
+def test_a_restart_at_any_moment_repeats_no_step_that_was_done(bench, moment):
+    is_due = [True]
+
+    def restart(point):
+        if point == f"work:{moment}" and is_due[0]:
+            is_due[0] = False
+            bench.place.server.restart("immediate")
+
+    bench.add(
+        "work",
+        step("one", lambda op: bench.diary.note("one")),
+        step("two", lambda op: bench.diary.note("two")),
+    )
+    bench.worker(timing=SHORT, faults=restart)
+    assert bench.run("work").state == "done"
+    assert bench.diary.lines[:2] == ["one", "two"]
+    assert bench.diary.lines.count("one") == bench.diary.lines.count("two") == 1
+
+
+def test_a_worker_that_starts_before_its_database_waits_for_it(bench):
+    bench.add("work", step("do", lambda op: None))
+    op_id = bench.enqueue("work")
+    server = bench.place.server
+    server.stop("immediate")
+    thread = threading.Thread(target=bench.worker)
+    thread.start()
+    threading.Event().wait(0.3)
+    server.start()
+    thread.join(10)
+    bench.until(op_id, "done")
+
+
+def test_a_worker_is_told_to_stop_while_its_database_is_away(bench):
+    gate = Gate()
+    bench.add("work", step("one", lambda op: gate.wait()), step("two", lambda op: bench.diary.note("two")))
+    worker = bench.worker(timing=SHORT)
+    op_id = bench.enqueue("work")
+    gate.arrived.wait(10)
+    bench.place.server.stop("immediate")
+    gate.opened.set()
+    threading.Event().wait(0.2)
+    bench.stop(worker)
+    bench.place.server.start()
+    bench.worker(timing=SHORT)
+    bench.until(op_id, "done")
+
+
+def test_a_listener_whose_connection_is_ended_listens_again(bench):
+    bench.add("work", step("do", lambda op: None))
+    bench.worker()
+    bench.run("work", "before")
+    for number in range(3):
+        with bench.db.write() as tx:
+            them = "FROM pg_stat_activity WHERE application_name = 'abaca listener'"
+            tx.execute(sa.text(f"SELECT count(pg_terminate_backend(pid)) {them}"))
+        assert bench.run("work", f"after {number}").state == "done"
