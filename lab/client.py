@@ -156,6 +156,7 @@ class HostClient:
         """End at once; the kernel then unmounts what nobody holds any more."""
         if self._process is not None:
             self._process.kill()
+            processes.wait_until(lambda: not processes.alive(self._inside), 30.0, f"the end of client {self.name}")
             self._process = None
 
 

@@ -167,7 +167,9 @@ class Guest:
     def kill(self) -> None:
         """Cut the power: nothing is unmounted or flushed. `start()` boots it again under the same addresses."""
         if self._process is not None:
+            inside = processes.children(self._process.pid)
             self._process.kill()
+            processes.wait_until(lambda: not any(map(processes.alive, inside)), 30.0, f"the end of guest {self.name}")
             with contextlib.suppress(OSError):
                 os.close(self._descriptors[0])  # the other end is closed by its reader
             self._process, self._descriptors = None, (-1, -1)

@@ -24,6 +24,7 @@ T = TypeVar("T")
 
 _STARTER = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="lab-starter")
 _PORTS = range(20000, 32000)  # below the range that the kernel gives to outgoing connections
+_DEATH_S = 30.0
 _ADMIN_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -219,9 +220,12 @@ class Process:
         self._child.send_signal(number)
 
     def kill(self) -> int:
-        """End the child at once, as a power cut would, and return its exit code."""
+        """End the child at once, as a power cut would, and return its exit code; raises `LabError` if it stays."""
         self._child.kill()
-        return self._child.wait()
+        code = self.wait(_DEATH_S)
+        if code is None:
+            raise LabError(f"{self.name} (process {self.pid}) does not die: the kernel holds it")
+        return code
 
     def stop(self, timeout_s: float = 10.0, by: signal.Signals = signal.SIGTERM) -> int:
         """Ask the child to end, kill it after `timeout_s`, and return its exit code."""

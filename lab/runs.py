@@ -63,7 +63,7 @@ def records_directory() -> pathlib.Path:
 
 
 class Run:
-    """Owns a directory, a name prefix (9 characters at most: interface names have 15) and the processes of one use.
+    """Owns a directory, a name prefix (9 characters: interface names have 15) and the processes of one use.
 
     Use it as a context manager, or call `close()`.
     """
@@ -71,7 +71,8 @@ class Run:
     def __init__(self) -> None:
         sweep()
         number = next(_SEQUENCE)
-        self.prefix = f"abl{_base36(os.getpid())}{_base36(number % 36)}"
+        # Of one length for all runs, so that none is the start of another; no pid needs more than five digits.
+        self.prefix = f"abl{_base36(os.getpid()):0>5}{_base36(number % 36)}"
         self.mark = f"{self.prefix}-{secrets.token_hex(6)}"
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix=f"abaca-lab-{self.prefix}-"))
         self.directory.chmod(0o711)  # daemons that run as another user have their own directories below
