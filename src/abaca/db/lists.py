@@ -19,6 +19,8 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
 
 from abaca import errors
 from abaca.db.engine import Tx
@@ -83,19 +85,40 @@ def before(column: sa.ColumnElement[Any]) -> Filter:
     return Filter(lambda name, _: column <= sa.bindparam(name, type_=column.type))
 
 
+class _member(FunctionElement[str]):  # noqa: N801 (a function of SQL)
+    """The text under a key of a JSON object; the key is a parameter, so that it may hold any character."""
+
+    type = sa.String()
+    inherit_cache = True
+
+
+@compiles(_member, "sqlite")
+def _in_sqlite(element: _member, compiler: sa.sql.compiler.SQLCompiler, **options: Any) -> str:
+    column, key = (compiler.process(part, **options) for part in element.clauses)
+    return f"(SELECT value FROM json_each({column}) WHERE key = {key})"  # noqa: S608 (compiled SQL, the key is bound)
+
+
+@compiles(_member, "postgresql")
+def _in_postgresql(element: _member, compiler: sa.sql.compiler.SQLCompiler, **options: Any) -> str:
+    column, key = (compiler.process(part, **options) for part in element.clauses)
+    return f"({column} ->> {key})"
+
+
 def has_pairs(column: sa.ColumnElement[Any]) -> Filter:
     """The JSON object in the column has all pairs of a dictionary."""
 
-    def clause(name: str, keys: tuple[str, ...]) -> sa.ColumnElement[bool]:
-        return sa.and_(
-            sa.true(), *(column[key].as_string() == sa.bindparam(f"{name}_{at}") for at, key in enumerate(keys))
-        )
+    def text(name: str) -> sa.BindParameter[str]:
+        return sa.bindparam(name, type_=sa.String())
 
-    return Filter(
-        clause,
-        shape=lambda pairs: tuple(sorted(pairs)),
-        bind=lambda name, pairs: {f"{name}_{at}": pairs[key] for at, key in enumerate(sorted(pairs))},
-    )
+    def clause(name: str, number: int) -> sa.ColumnElement[bool]:
+        pairs = (_member(column, text(f"{name}_key{at}")) == text(f"{name}_value{at}") for at in range(number))
+        return sa.and_(sa.true(), *pairs)
+
+    def bind(name: str, pairs: Mapping[str, str]) -> dict[str, str]:
+        keys = {f"{name}_key{at}": key for at, key in enumerate(pairs)}
+        return keys | {f"{name}_value{at}": value for at, value in enumerate(pairs.values())}
+
+    return Filter(clause, shape=len, bind=bind)
 
 
 def where(write: Callable[[str], sa.ColumnElement[bool]]) -> Filter:
