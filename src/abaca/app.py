@@ -134,13 +134,14 @@ def worker(settings: Settings) -> Worker:
         for backend in settings.backends
     ]
     db = ready_database(settings)
-    if settings.worker.metrics_port is not None:
+    if metrics is not None and settings.worker.metrics_port is not None:
         metrics.serve(settings.worker.metrics_listen, settings.worker.metrics_port)
     timing = workers.Timing(
         lease_s=settings.worker.lease_s, poll_s=settings.worker.poll_s, grace_s=settings.worker.stop_s
     )
     made = workers.Worker(settings.worker_name, db, served, OPERATIONS, timing=timing, listener=_listener(settings, db))
-    made.on_ended = metrics.operation
+    if metrics is not None:
+        made.on_ended = metrics.operation
     _give_chores(made, settings, db)
     return made
 
@@ -191,11 +192,15 @@ def driver(settings: Settings, backend: Backend, metrics: Metrics | None = None)
     return wrappers.wrap(made, *arounds)
 
 
-def open_metrics(settings: Settings, process: str) -> Metrics:
-    """The part of the host's figures that this process keeps."""
+def open_metrics(settings: Settings, process: str) -> Metrics | None:
+    """The part of the host's figures that this process keeps; None, and a line in the log, when it cannot."""
     from abaca.metrics import Metrics
 
-    return Metrics(settings.state_path / "metrics", process)
+    try:
+        return Metrics(settings.state_path / "metrics", process)
+    except OSError as error:
+        log.warning("no metrics are kept: %s", error)
+        return None
 
 
 def missing(error: ImportError) -> errors.ConfigError:

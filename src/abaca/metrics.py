@@ -33,7 +33,9 @@ class Metrics:
     """One process's part. `name` tells it from the others of the host and stays the same when it restarts."""
 
     def __init__(self, directory: Path, name: str) -> None:
+        """Raises `OSError` when the directory cannot be written."""
         directory.mkdir(parents=True, exist_ok=True)
+        (directory / f".{name}").touch()
         # the library looks here for the directory, in all of its parts
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(directory)
         import prometheus_client

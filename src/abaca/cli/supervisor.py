@@ -156,6 +156,8 @@ class Supervisor:
             program.due_s = time.monotonic() + delay_s
             how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
             log.warning("the %s %s; it starts again in %g s", program.name, how, delay_s)
+        if os.getpid() == 1:
+            _reap_orphans({program.pid for program in self.programs})
         return 0
 
     def _restart_what_is_due(self) -> float | None:
@@ -208,6 +210,18 @@ def _signals_wake(on_stop: Callable[[], None]) -> Iterator[socket.socket]:
             signal.signal(number, handler)
         reader.close()
         writer.close()
+
+
+def _reap_orphans(ours: set[int | None]) -> None:
+    """As a container's first process: bury the daemons of drivers, whose parent this is once they are on their own."""
+    while True:
+        try:
+            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return
+        if ended is None or ended.si_pid in ours:
+            return
+        os.waitpid(ended.si_pid, 0)
 
 
 def _drain(wake: socket.socket) -> None:
