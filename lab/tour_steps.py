@@ -116,9 +116,10 @@ class ShareLife:
 
     def fill(self) -> str:
         error = self._refused(f"dd if=/dev/zero of={_MOUNT}/fill bs=1M conv=fsync", _FULL)
-        # Opening a file makes the client ask the server for its size; until then it believes its own refused writes.
-        look = f"for file in {_MOUNT}/data {_MOUNT}/fill; do : < $file; stat -c %s $file; done"
-        used = sum(int(size) for size in self._check("sh", "-c", look).split())
+        # Opening a file makes the client ask the server; until then it believes its own refused writes. Blocks, not
+        # bytes: where one write was refused and a later one was not, there is a hole.
+        look = f"for file in {_MOUNT}/data {_MOUNT}/fill; do : < $file; stat -c %b $file; done"
+        used = 512 * sum(int(blocks) for blocks in self._check("sh", "-c", look).split())
         if not 0.9 * GIB < used <= GIB:
             raise processes.LabError(f"refused after {used // MIB} MiB: {error}")
         return f"{error} after {used // MIB} MiB"
