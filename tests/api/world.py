@@ -151,12 +151,12 @@ def world(directory: Path, *, worker: bool, more: str = "") -> Iterator[World]:
         stack.callback(made.db.close)
         if worker:
             made.has_worker = True
-            stack.enter_context(_working(made))
+            stack.enter_context(working(made))
         yield made
 
 
 @contextlib.contextmanager
-def _working(made: World) -> Iterator[None]:
+def working(made: World) -> Iterator[None]:
     """A worker process of that world, serving its back end."""
     config = made.directory / "abaca.conf"
     with (made.directory / "worker.log").open("wb") as log:
