@@ -25,12 +25,12 @@ STOP_S = 20
 class Running:
     """An `abaca` program with its own state directory, port and log."""
 
-    def __init__(self, directory, *arguments, port=None, **environ):
+    def __init__(self, directory, *arguments, port=None, before=(), **environ):
         self.port = port or processes.free_port()
         self.log = directory / "abaca.log"
         self.state = directory / "state"
         settings = {"OS_DEFAULT__OSAPI_SHARE_LISTEN_PORT": str(self.port), "OS_DEFAULT__HOST": "here", **environ}
-        command = [sys.executable, "-m", "abaca", *(arguments or ("run",)), "--state-path", str(self.state)]
+        command = [*before, sys.executable, "-m", "abaca", *(arguments or ("run",)), "--state-path", str(self.state)]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(command, env={**os.environ, **settings}, stdout=log, stderr=log)
 
@@ -60,10 +60,10 @@ class Running:
         """Pids of the children by what they run."""
         found = {}
         for pid in processes.children(self.pid):
-            with contextlib.suppress(OSError):
-                words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
-                found[words[3]] = pid
-        return found
+            # one that is just being started has no words of its own yet
+            with contextlib.suppress(OSError, IndexError):
+                found[Path(f"/proc/{pid}/cmdline").read_text().split("\0")[3]] = pid
+        return {name: pid for name, pid in found.items() if name}
 
     def said(self):
         return self.log.read_text()
@@ -157,6 +157,19 @@ def test_a_killed_child_is_started_again(started, program):
     assert "was killed by SIGKILL; it starts again in" in running.said()
     other = "worker" if program == "api" else "api"
     assert running.children()[other] == before[other]
+
+
+def test_as_the_first_process_of_a_container_it_buries_orphans(started):
+    """Daemons of drivers become its children there, and must not stay as zombies when they end."""
+    outer = started(before=("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")).wait_until_it_answers()
+    (first,) = processes.children(outer.pid)
+    orphan = "import os, time; os.fork() or time.sleep(0.5)"
+    enter = ["nsenter", f"--target={first}", "--pid", "--mount", sys.executable, "-c", orphan]
+    subprocess.run(enter, check=True, timeout=START_S)
+    wait_until(lambda: len(processes.children(first)) == 3)
+    wait_until(lambda: len(processes.children(first)) == 2)
+    os.kill(first, signal.SIGTERM)
+    assert outer.ended() == 0
 
 
 def test_a_taken_port_is_refused_in_one_line(started):
