@@ -12,11 +12,20 @@ from alembic.script import ScriptDirectory
 from abaca import errors
 from abaca.db import migrations, schema, tables
 from abaca.db.engine import Database
+from tests.databases import on_postgres, on_sqlite
 
 
 @pytest.fixture
 def url(tmp_path):
     return f"sqlite:///{tmp_path / 'abaca.sqlite'}"
+
+
+@pytest.fixture(params=[on_sqlite, on_postgres])
+def empty(request, tmp_path):
+    """The URL of an empty database, of each kind."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'empty.sqlite'}"
+    return request.getfixturevalue("postgres").create_database(f"empty_{tmp_path.name}"[:60].lower())
 
 
 @pytest.fixture
@@ -39,9 +48,12 @@ def differences(db):
         return compare_metadata(context, tables.metadata)
 
 
-def test_the_chain_builds_what_tables_py_says(url, db):
-    assert schema.upgrade(url) == (None, migrations.HEAD)
+def test_the_chain_builds_what_tables_py_says(empty):
+    assert schema.upgrade(empty) == (None, migrations.HEAD)
+    db = Database(empty)
     assert differences(db) == []
+    schema.check(db)
+    db.close()
 
 
 def test_creating_at_once_and_the_chain_build_the_same(url, db, tmp_path):
@@ -98,6 +110,18 @@ def test_somebody_elses_database_is_left_alone(db):
         tx.execute(sa.text("CREATE TABLE theirs (x INTEGER)"))
     with pytest.raises(errors.ConfigError, match="a database of its own"):
         schema.create_if_empty(db)
+
+
+@pytest.mark.parametrize("empty", [on_postgres], indirect=True)
+def test_of_many_that_upgrade_together_one_does(empty):
+    """On several hosts somebody always runs it twice."""
+    seen = []
+    threads = [threading.Thread(target=lambda: seen.append(schema.upgrade(empty))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(seen, key=str) == [(migrations.HEAD, migrations.HEAD)] * 2 + [(None, migrations.HEAD)]
 
 
 def test_of_many_that_create_together_one_does(url):
