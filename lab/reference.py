@@ -20,6 +20,7 @@ import abaca.domain
 import abaca.drivers
 from abaca import errors, policy
 from abaca.api import routes, routing, wire
+from abaca.api.versions import NOT_SERVED, VERSIONS
 from abaca.cli import main
 from abaca.domain import machine
 from abaca.drivers import contract
@@ -204,6 +205,21 @@ def paragraph(cls: type) -> str:
     return " ".join((inspect.getdoc(cls) or "").split("\n\n")[0].split())
 
 
+def compatibility() -> str:
+    """What each microversion brought, and whether it is served."""
+    lines = [
+        MADE,
+        "# Compatibility\n",
+        "The shared file system API of OpenStack, version by version. A version that is not served yet can be asked",
+        "for; what it brought is answered as if it did not exist.\n",
+        "| version | | served |",
+        "|---|---|---|",
+    ]
+    for number, sentence in VERSIONS:
+        lines.append(f"| {number} | {sentence} | {'not yet' if number in NOT_SERVED else 'yes'} |")
+    return "\n".join(lines) + "\n"
+
+
 PAGES = {
     "docs/reference/settings.md": settings,
     "docs/reference/states.md": states,
@@ -212,4 +228,5 @@ PAGES = {
     "docs/reference/drivers.md": drivers,
     "docs/reference/routes.md": api_routes,
     "docs/reference/policy.md": policy_rules,
+    "docs/reference/compatibility.md": compatibility,
 }
