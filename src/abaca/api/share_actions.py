@@ -51,6 +51,12 @@ class ResetStatus(Body):
     status: Text | None = None
 
 
+class ResetTaskState(Body):
+    """The step of a migration to show; null for none."""
+
+    task_state: Text | None
+
+
 @contextlib.contextmanager
 def refused_as(kind: type[errors.AbacaError]) -> Iterator[None]:
     """What a state does not allow is told with the status that clients of this action know."""
@@ -132,6 +138,22 @@ def reset_status(call: Call, id: str, body: ResetStatus) -> None:
     with call.db.write() as tx:
         row = share_for_change(call, tx, id, ("instance_id",))
         share_instances.reset(tx, row.instance_id, body.status)
+
+
+@RESOURCE.action(
+    "reset_task_state",
+    since="2.22",
+    experimental=("2.22", "2.95"),
+    body=ResetTaskState,
+    policy=admin("share:reset_task_state", "Set by hand the step of a migration that a share shows."),
+    status=202,
+)
+def reset_task_state(call: Call, id: str, body: ResetTaskState) -> None:
+    """Set the step of a migration that the share shows; clients clear it whenever they change a share."""
+    state = rules.check_task_state(body.task_state)
+    with call.db.write() as tx:
+        share_for_change(call, tx, id, ())
+        shares.update(tx, id, {"task_state": state})
 
 
 @RESOURCE.action(

@@ -77,6 +77,24 @@ RESETTABLE = (
     "server_migrating",
 )
 
+# Where a migration can be said to stand (reset_task_state).
+TASK_STATES = (
+    "migration_starting",
+    "migration_in_progress",
+    "migration_completing",
+    "migration_success",
+    "migration_error",
+    "migration_cancelled",
+    "migration_driver_in_progress",
+    "migration_driver_phase1_done",
+    "data_copying_starting",
+    "data_copying_in_progress",
+    "data_copying_completing",
+    "data_copying_completed",
+    "data_copying_cancelled",
+    "data_copying_error",
+)
+
 # First match wins; a status that is in neither list ranks between them.
 STATUS_PREFERENCE = ("reverting", "replication_change", "migrating", "server_migrating", "available", "error")
 
@@ -123,6 +141,13 @@ def check_type_limits(size: int, extra_specs: dict[str, str], *, extending: bool
         raise errors.Invalid(f"The share type asks for at least {minimum} GiB; {size} asked.")
     if maximum and size > int(maximum):
         raise errors.Invalid(f"The share type allows at most {maximum} GiB; {size} asked.")
+
+
+def check_task_state(state: str | None) -> str | None:
+    """The state; None is none. Raises `Invalid` for one that no migration has."""
+    if state is not None and state not in TASK_STATES:
+        raise errors.Invalid(f"'task_state' must be null or one of: {', '.join(TASK_STATES)}.")
+    return state
 
 
 _MOUNT_POINT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
