@@ -20,7 +20,7 @@ import abaca.domain
 import abaca.drivers
 from abaca import errors, policy
 from abaca.api import routes, routing, wire
-from abaca.api.versions import NOT_SERVED, VERSIONS
+from abaca.api.versions import NOT_SERVED, PARTLY_SERVED, VERSIONS
 from abaca.cli import main
 from abaca.domain import machine
 from abaca.drivers import contract
@@ -216,7 +216,8 @@ def compatibility() -> str:
         "|---|---|---|",
     ]
     for number, sentence in VERSIONS:
-        lines.append(f"| {number} | {sentence} | {'not yet' if number in NOT_SERVED else 'yes'} |")
+        served = f"partly: {PARTLY_SERVED[number]}" if number in PARTLY_SERVED else "yes"
+        lines.append(f"| {number} | {sentence} | {'not yet' if number in NOT_SERVED else served} |")
     return "\n".join(lines) + "\n"
 
 

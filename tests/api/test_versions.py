@@ -42,6 +42,8 @@ def test_every_version_is_marked_somewhere_or_listed_as_not_served():
     listed = set(versions.NOT_SERVED) | set(versions.WITHOUT_MARK)
     assert unmarked - listed == set(), "give these a mark, or say in versions.py why not"
     assert set(versions.NOT_SERVED) - unmarked == set(), "these have a mark now: take them out of NOT_SERVED"
+    assert set(versions.PARTLY_SERVED) & set(versions.NOT_SERVED) == set()
+    assert set(versions.PARTLY_SERVED) <= {number for number, _ in versions.VERSIONS}
 
 
 def test_a_feature_has_one_version():
