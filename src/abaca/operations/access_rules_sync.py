@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from abaca import errors
-from abaca.db import access_rules, messages, share_instances
+from abaca.db import access_rules, messages, operations, share_instances
 from abaca.domain.access_rules import PENDING
 from abaca.domain.messages import Action, Detail
 from abaca.drivers import contract
@@ -98,11 +98,20 @@ def succeed(op: Op, tx: Tx) -> None:
 
 def fail(op: Op, tx: Tx, error: errors.AbacaError) -> None:
     """Every rule under way is in error; the next change of any rule tries them all again."""
-    if op.data.get("instance") is None:
+    if "wanted" not in op.data:
+        _fail_untaken(op, tx)
+    elif op.data["instance"] is None:
         return
-    access_rules.finish(tx, op.data["denied"] + [rule["id"] for rule in op.data["wanted"]], "failed")
+    else:
+        access_rules.finish(tx, op.data["denied"] + [rule["id"] for rule in op.data["wanted"]], "failed")
     _tell(op, tx, Detail.UNKNOWN_ERROR, error.message)
     _settle(op, tx)
+
+
+def _fail_untaken(op: Op, tx: Tx) -> None:
+    """It never came to take the rules: whoever comes next does, and if nobody comes they are in error."""
+    if not operations.find(tx, state="queued", kind=op.what.kind, key=op.key, limit=1):
+        access_rules.finish(tx, [rule.id for rule in access_rules.take(tx, op.args.share_id)], "failed")
 
 
 def _settle(op: Op, tx: Tx) -> None:

@@ -2,7 +2,8 @@
 """Make a share larger while it is in use.
 
 Quota and the pool's room are taken when the request is accepted. What can go wrong: the back end is full or refuses;
-then the share is `extending_error` at its old size, what was taken is given back, and a message says why.
+then the share is `extending_error` at its old size, on the back end too, what was taken is given back, and a message
+says why.
 """
 
 from __future__ import annotations
@@ -48,10 +49,16 @@ def start(tx: Tx, share: Any, new_size_gib: int, by: Requester | None) -> str:
 
 
 def grow_on_backend(op: Op) -> None:
-    """The back end's part; it changes nothing when it fails."""
+    """The back end's part."""
     if not isinstance(op.driver, contract.Resizes):
         raise contract.Refused(reason="this back end cannot change the size of a share")
     op.driver.extend(op.args.instance, op.args.new_size_gib)
+
+
+def shrink_back_on_backend(op: Op) -> None:
+    """What it had become before its answer was lost or the way on was barred; what it never became is so already."""
+    if isinstance(op.driver, contract.Resizes):
+        op.driver.shrink(op.args.instance, op.args.instance.size_gib)
 
 
 def succeed(op: Op, tx: Tx) -> None:
@@ -80,7 +87,7 @@ OPERATION = journal.operation(
     kind="share-extend",
     resource="share",
     args=Args,
-    steps=(journal.Step(grow_on_backend, undo=journal.nothing),),
+    steps=(journal.Step(grow_on_backend, undo=shrink_back_on_backend),),
     succeed=succeed,
     fail=fail,
     cancellable=False,

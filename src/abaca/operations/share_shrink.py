@@ -52,6 +52,12 @@ def shrink_on_backend(op: Op) -> None:
     op.driver.shrink(op.args.instance, op.args.new_size_gib)
 
 
+def grow_back_on_backend(op: Op) -> None:
+    """What it had become before its answer was lost or the way on was barred; what it never became is so already."""
+    if isinstance(op.driver, contract.Resizes):
+        op.driver.extend(op.args.instance, op.args.instance.size_gib)
+
+
 def succeed(op: Op, tx: Tx) -> None:
     """The new size is the size, and what it gave up comes back."""
     args, freed = op.args, op.args.instance.size_gib - op.args.new_size_gib
@@ -78,7 +84,7 @@ OPERATION = journal.operation(
     kind="share-shrink",
     resource="share",
     args=Args,
-    steps=(journal.Step(shrink_on_backend, undo=journal.nothing),),
+    steps=(journal.Step(shrink_on_backend, undo=grow_back_on_backend),),
     succeed=succeed,
     fail=fail,
     cancellable=False,

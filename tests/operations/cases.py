@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How each kind of operation comes about: what is prepared, and which request starts it. A new kind needs two lines."""
+
+from typing import Any, NamedTuple
+
+
+class Case(NamedTuple):
+    """`prepare(theatre)` runs with a healthy worker; `request(theatre, prepared)` gives the id of what it is about."""
+
+    prepare: Any
+    request: Any
+
+
+def nothing(_theatre):
+    return None
+
+
+def a_share(theatre, size=3):
+    share_id = new_share(theatre, None, size)
+    theatre.until_ended("share-create", share_id)
+    return share_id
+
+
+def new_share(theatre, _prepared, size=3):
+    return theatre.ask("POST", "/shares", {"share": {"share_proto": "NFS", "size": size}})["share"]["id"]
+
+
+def act(theatre, share_id, **action):
+    return theatre.ask("POST", f"/shares/{share_id}/action", action)
+
+
+def allow(theatre, share_id, to):
+    return act(theatre, share_id, allow_access={"access_type": "ip", "access_to": to})["access"]["id"]
+
+
+def a_share_with_rules(theatre):
+    share_id = a_share(theatre)
+    rules = [allow(theatre, share_id, to) for to in ("10.0.0.1", "10.0.0.2", "10.0.0.3")]
+    theatre.settle()
+    return share_id, rules
+
+
+def change_rules(theatre, prepared):
+    """One is denied, one changed and one added: a single operation takes all three."""
+    share_id, rules = prepared
+    act(theatre, share_id, deny_access={"access_id": rules[0]})
+    theatre.ask("PUT", f"/share-access-rules/{rules[1]}", {"update_access": {"access_level": "ro"}})
+    allow(theatre, share_id, "10.0.0.4")
+    return share_id
+
+
+def delete(theatre, share_id):
+    theatre.ask("DELETE", f"/shares/{share_id}")
+    return share_id
+
+
+def extend(theatre, share_id):
+    act(theatre, share_id, extend={"new_size": 5})
+    return share_id
+
+
+def shrink(theatre, share_id):
+    act(theatre, share_id, shrink={"new_size": 1})
+    return share_id
+
+
+CASES = {
+    "share-create": Case(nothing, new_share),
+    "share-delete": Case(a_share, delete),
+    "share-extend": Case(a_share, extend),
+    "share-shrink": Case(a_share, shrink),
+    "access-rules-sync": Case(a_share_with_rules, change_rules),
+}

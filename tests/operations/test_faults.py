@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every operation is hurt at every moment, in every way: it ends, and what is left is what the database says.
+
+Kinds are discovered, and so are their steps; a moment is before a step, inside it (its effect is there, nothing is
+recorded yet) or after it, on the way forward, on the way back, and at the end of either.
+"""
+
+import contextlib
+
+import pytest
+
+from abaca.operations.journal import Operation
+from abaca.operations.registry import OPERATIONS
+from tests.databases import on_postgres, place
+from tests.operations import theatre as stage
+from tests.operations.cases import CASES
+from tests.operations.nursery import Nursery
+
+MOMENTS = ("before", "inside", "after")
+
+
+def forward(what: Operation):
+    """The moments on the way that succeeds."""
+    return [f"{what.kind}:{name}:{moment}" for name in (*names(what), "end") for moment in MOMENTS]
+
+
+def backward(what: Operation):
+    """The moments on the way back from a failure of the last step that has one."""
+    way_back = [f"{name}:undo" for name in reversed(names(what)[: what.pivot])]
+    return [f"{what.kind}:{name}:{moment}" for name in (*way_back, "end") for moment in MOMENTS]
+
+
+def names(what):
+    return [step.name for step in what.steps]
+
+
+def failing(what):
+    """Where a final error leads to the way back: the last step before the pivot has had its effect."""
+    return f"{what.kind}:{names(what)[what.pivot - 1]}:inside"
+
+
+def ways():
+    """Each kind, whether it goes forward or back, and a moment on that way."""
+    for kind, what in sorted(OPERATIONS.items()):
+        for point in forward(what):
+            yield pytest.param(kind, "forward", point, id=point)
+        if what.pivot > 0:
+            for point in backward(what):
+                yield pytest.param(kind, "back", point, id=f"{point}-on-the-way-back")
+
+
+every_way = pytest.mark.parametrize(("kind", "way", "point"), list(ways()))
+in_process = pytest.mark.parametrize("theatre", ["sqlite", on_postgres], indirect=True)
+# `make quick` kills only one process for each kind; the rest needs more time than it has
+with_processes = pytest.mark.parametrize(
+    "theatre", [pytest.param("sqlite", marks=pytest.mark.system), on_postgres], indirect=True
+)
+
+
+@pytest.fixture(scope="module")
+def nursery(tmp_path_factory):
+    made = Nursery(tmp_path_factory.mktemp("nursery"), "tests.operations.theatre", "abaca.drivers.dummy")
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def theatre(request, tmp_path_factory, nursery):
+    directory = tmp_path_factory.mktemp("theatre")
+    database = place(request.param, directory, request)
+    with contextlib.ExitStack() as stack:
+        yield stage.Theatre(database, directory, nursery, stack)
+        stack.callback(database.close)
+
+
+class Tally:
+    """What the closing line of the run says."""
+
+    def __init__(self):
+        self.points, self.faults = set(), set()
+        self.cases = self.stuck = self.leaked = 0
+
+
+TALLY = Tally()
+
+
+def conclude(theatre, kind, subject, fault, point):
+    """Wait for the end, and compare."""
+    TALLY.points.add(point.rpartition(":")[0])
+    TALLY.faults.add(fault)
+    TALLY.cases += 1
+    try:
+        ended = theatre.until_ended(kind, subject)
+        theatre.settle()
+    except BaseException:
+        TALLY.stuck += 1
+        raise
+    found = theatre.check(ended)
+    TALLY.stuck += any("stuck" in line for line in found)
+    TALLY.leaked += any("stuck" not in line for line in found)
+    assert found == []
+    return ended
+
+
+def begin(theatre, kind):
+    """What the operation needs, made by a healthy worker, which then leaves; then the request. Who it is about."""
+    theatre.ensure_actor()
+    prepared = CASES[kind].prepare(theatre)
+    theatre.leave()
+    return CASES[kind].request(theatre, prepared)
+
+
+def arms(kind, way, point, action):
+    first = {failing(OPERATIONS[kind]): "final"} if way == "back" else {}
+    return {**first, point: action}
+
+
+def armed(names):
+    return stage.Arms({point: stage.ACTIONS[name] for point, name in names.items()})
+
+
+def test_every_operation_has_a_case():
+    assert set(CASES) == set(OPERATIONS)
+
+
+@in_process
+@every_way
+@pytest.mark.parametrize("error", ["final", "passing"])
+def test_an_error_is_raised(theatre, kind, way, point, error):
+    subject = begin(theatre, kind)
+    faults = armed(arms(kind, way, point, error))
+    theatre.enter(arms=faults)
+    ended = conclude(theatre, kind, subject, error, point)
+    assert faults.actions == {}, "this moment never came"
+    if way == "back":
+        assert ended.state == "failed"
+    elif error == "passing":
+        assert ended.state == "done"
+
+
+def kill(theatre, kind, way, point, timing):
+    subject = begin(theatre, kind)
+    child = theatre.kill_at(arms(kind, way, point, "die"), timing)
+    assert child.ends_within(20), f"this moment never came: {child.log.read_text()}"
+    return subject
+
+
+@with_processes
+@every_way
+def test_its_worker_is_killed_and_comes_back(theatre, kind, way, point):
+    subject = kill(theatre, kind, way, point, stage.TIMING)
+    theatre.enter()
+    conclude(theatre, kind, subject, "kill and restart", point)
+
+
+@with_processes
+@every_way
+def test_its_worker_is_killed_and_another_takes_over(theatre, kind, way, point):
+    subject = kill(theatre, kind, way, point, stage.HASTY)
+    theatre.enter("another", timing=stage.HASTY)
+    conclude(theatre, kind, subject, "kill and take over", point)
+
+
+@pytest.mark.parametrize("theatre", [on_postgres], indirect=True)
+@every_way
+def test_the_database_crashes_and_comes_back(theatre, kind, way, point):
+    subject = begin(theatre, kind)
+    faults = armed(arms(kind, way, point, "passing"))
+    faults.actions[point] = lambda: theatre.place.server.restart("immediate")
+    theatre.enter(arms=faults)
+    conclude(theatre, kind, subject, "database restart", point)
+    assert faults.actions == {}, "this moment never came"
+
+
+@pytest.mark.parametrize("theatre", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("kind", sorted(OPERATIONS))
+def test_a_few_are_killed_in_the_quick_tests_too(theatre, kind):
+    point = failing(OPERATIONS[kind])
+    subject = kill(theatre, kind, "forward", point, stage.TIMING)
+    theatre.enter()
+    assert conclude(theatre, kind, subject, "kill and restart", point).state == "done"
+
+
+@in_process
+def test_after_all_of_that_every_share_is_as_the_database_says(theatre):
+    theatre.ensure_actor()
+    theatre.settle()
+    with theatre.db.read() as tx:
+        assert [*stage.stuck(tx), *stage.counted_wrong(tx), *theatre.differences(tx)] == []

@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A whole Abaca on one database in which operations are hurt: the API in this process, workers here and in processes.
+
+Requests go through the API, drivers are the dummy's, whose ledger all workers share. `check` compares what is left with
+what must be: the operation ended, nothing busy, pending or leased, the back end as the database says, all counts right.
+"""
+
+import contextlib
+import os
+import signal
+import threading
+from pathlib import Path
+
+import msgspec
+import sqlalchemy as sa
+
+from abaca import app, settings
+from abaca.db import operations as rows
+from abaca.db import quotas
+from abaca.db.tables import access_rules, messages, pools, share_instances, shares
+from abaca.domain.access_rules import PENDING
+from abaca.domain.shares import SHARE_INSTANCE
+from abaca.drivers import contract
+from abaca.operations.journal import Retry
+from abaca.operations.registry import OPERATIONS
+from abaca.operations.worker import Served, Timing, Worker
+from abaca.reconcile.backends import Backends
+from tests.api.world import NEWEST, world
+from tests.conftest import wait_until
+from tests.databases import Place
+from tests.operations.bench import Final
+
+NAME = "testhost"
+TIMING = Timing(
+    lease_s=30.0, poll_s=600.0, grace_s=20.0, start_again_s=(0.05,), retry=Retry(delays_s=(0.01, 0.02), undo_tries=2)
+)
+# for those whose work another shall take over soon
+HASTY = msgspec.structs.replace(TIMING, lease_s=0.3)
+MORE = """
+default_share_type = default
+[quota]
+shares = -1
+gigabytes = -1
+"""
+
+
+class Arms:
+    """What happens at a point, the first time it is reached: an error, a death, or whatever else a test gives."""
+
+    def __init__(self, actions):
+        self.actions = dict(actions)
+
+    def __call__(self, point):
+        action = self.actions.pop(point, None)
+        if action is not None:
+            action()
+
+
+def final():
+    raise Final(reason="on purpose")
+
+
+def passing():
+    raise contract.Busy(reason="on purpose")
+
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+ACTIONS = {"final": final, "passing": passing, "die": die}
+
+
+def play_victim(config, name, arms, timing):
+    """The life of a worker process that does not survive the point at which it is armed to die."""
+    made = app.worker(settings.read([Path(config)], environ={}).settings)
+    made.name, made.owner = name, f"{name}#{os.getpid()}"
+    made.chores = []
+    made.timing = msgspec.convert(timing, Timing)
+    made.faults = Arms({point: ACTIONS[action] for point, action in arms.items()})
+    made.run()
+
+
+class Theatre:
+    """One installation, and the workers that a test lets act."""
+
+    def __init__(self, place, directory, nursery, stack):
+        self.place = place
+        self.nursery = nursery
+        directory = Path(directory)
+        connection = f"[database]\nconnection = {place.url}\n" if not place.is_sqlite else ""
+        self.world = stack.enter_context(world(directory, worker=False, more=MORE + connection))
+        self.config = directory / "abaca.conf"
+        self.db = self.world.db
+        self.here = Place(place.url, directory, place.server)
+        self.here._opened.append(self.db)
+        self.settings = self.world.settings
+        self.driver = app.driver(self.settings, self.settings.backends[0])
+        self.driver.start()
+        self.acting = None
+        self.thread = None
+        self.told = set()
+        stack.callback(self.leave)
+        stack.callback(self.driver.stop)
+        self.ask("POST", "/types", {"share_type": {"name": "default", "extra_specs": {DHSS: "False"}}}, who="admin")
+
+    # ---------------------------------------------------------------- users
+
+    def ask(self, method, path, body=None, who="member"):
+        answer = self.world.ask(who, method, path, body, **{"x-openstack-manila-api-version": NEWEST})
+        assert answer.status < 300, answer
+        return answer.body
+
+    def status(self, share_id):
+        return self.ask("GET", f"/shares/{share_id}")["share"]["status"]
+
+    # ---------------------------------------------------------------- workers
+
+    def enter(self, name=NAME, *, timing=TIMING, arms=None):
+        """A worker in this process; the one before leaves."""
+        self.leave()
+        served = Served(app.driver(self.settings, self.settings.backends[0]), 4)
+        worker = Worker(name, self.db, [served], OPERATIONS, timing=timing, listener=self.here.listener(name))
+        worker.on_started = Backends(self.db, [served]).announce
+        worker.faults = arms or Arms({})
+        self.thread = threading.Thread(target=worker.run, name=f"worker {name}")
+        self.acting = worker
+        self.thread.start()
+        wait_until(lambda: served.is_started, every_s=0.002)
+        return worker
+
+    def leave(self):
+        if self.acting is not None:
+            self.acting.stop()
+            self.thread.join(30)
+            assert not self.thread.is_alive()
+            self.acting = None
+
+    def ensure_actor(self):
+        """A healthy worker under the usual name, with whatever arms it is given later."""
+        if self.acting is None or self.acting.name != NAME or self.acting.timing is not TIMING:
+            self.enter()
+        return self.acting
+
+    def kill_at(self, arms, timing):
+        """A worker process that dies where `arms` say."""
+        self.leave()
+        return self.nursery.start(
+            "tests.operations.theatre:play_victim",
+            config=str(self.config),
+            name=NAME,
+            arms=arms,
+            timing=msgspec.to_builtins(timing),
+        )
+
+    # ---------------------------------------------------------------- looking
+
+    def operation(self, kind, resource_id):
+        """The newest operation of that kind about the resource, as a row."""
+        with self.db.read() as tx:
+            found = rows.find(tx, kind=kind, resource_id=resource_id, limit=1)
+        assert found, f"no {kind} was queued"
+        return found[0]
+
+    def until_ended(self, kind, resource_id, timeout_s=15.0):
+        def ended():
+            with contextlib.suppress(sa.exc.OperationalError):
+                row = self.operation(kind, resource_id)
+                return row if row.state in rows.ENDED else None
+
+        return wait_until(ended, timeout_s, every_s=0.003)
+
+    def settle(self):
+        """Until nothing is left to do."""
+
+        def is_idle():
+            with contextlib.suppress(sa.exc.OperationalError), self.db.read() as tx:
+                return not rows.find(tx, live=True, limit=1)
+
+        wait_until(is_idle, 15.0, every_s=0.003)
+
+    def check(self, operation):
+        """What is wrong after an operation has ended; nothing, it is hoped."""
+        with self.db.read() as tx:
+            found = [*stuck(tx), *counted_wrong(tx), *self.differences(tx, operation.resource_id)]
+            # each is told once, of the case that it belongs to
+            found = [line for line in found if line not in self.told]
+            self.told.update(found)
+            if operation.state == "failed":
+                told = sa.select(messages.c.id).where(messages.c.resource_id == operation.resource_id)
+                if not tx.rows(told):
+                    found.append("it failed, and nobody told the user")
+        return found
+
+    def differences(self, tx, share_id=None):
+        """Where the back end holds something else than the database says, for one share or for all."""
+        query = sa.select(share_instances, shares.c.size).join(shares, shares.c.id == share_instances.c.share_id)
+        if share_id is not None:
+            query = query.where(share_instances.c.share_id == share_id)
+        known = {row.id: row for row in tx.rows(query)}
+        held = self.driver.contents().get("instance", {})
+        if share_id is not None:
+            held = {key: entry for key, entry in held.items() if key in known or entry.get("share_id") == share_id}
+        found = [f"the back end holds {key}, of which the database knows nothing" for key in held.keys() - known.keys()]
+        for key, row in known.items():
+            found += differs(row, held.get(key), rules_of(tx, row.share_id))
+        return found
+
+
+DHSS = "driver_handles_share_servers"
+# In these the back end may or may not have something: the next delete finds out.
+UNSURE = ("error_deleting",)
+
+
+def differs(row, entry, rules):
+    """How a share's part on the back end differs from what its row says."""
+    if row.status in UNSURE:
+        return []
+    if row.status == "error":
+        return [f"{row.id} is in error, but the back end holds it"] if entry else []
+    if entry is None:
+        return [f"{row.id} is {row.status}, but the back end does not hold it"]
+    found = []
+    if entry["size_gib"] != row.size:
+        found.append(f"{row.id} has {row.size} GiB, the back end gives {entry['size_gib']}")
+    let_in = {to for _, to, _ in entry["rules"]}
+    active = {to for to, state in rules.items() if state == "active"}
+    unsure = {to for to, state in rules.items() if state == "error"}
+    if not active <= let_in <= active | unsure:
+        found.append(f"{row.id} shall let in {sorted(active)}, the back end lets in {sorted(let_in)}")
+    return found
+
+
+def rules_of(tx, share_id):
+    t = access_rules.c
+    found = tx.rows(sa.select(t.access_to, t.state).where(t.share_id == share_id))
+    return {row.access_to: row.state for row in found}
+
+
+def stuck(tx):
+    """Whatever says that something is under way, when nothing is."""
+    t = rows.t
+    leased = (t.c.owner.is_not(None), t.c.lease_until.is_not(None), t.c.running_key.is_not(None))
+    live = sa.or_(t.c.state.in_(rows.LIVE), *leased)
+    busy = share_instances.c.status.in_(sorted(SHARE_INSTANCE.busy))
+    syncing = share_instances.c.access_rules_status == "syncing"
+    pending = access_rules.c.state.in_(PENDING)
+    return [
+        *(f"stuck: operation {row.kind} is {row.state}" for row in tx.rows(sa.select(t).where(live))),
+        *(f"stuck: {row.id} is {row.status}" for row in tx.rows(sa.select(share_instances).where(busy))),
+        *(f"stuck: the rules of {row.id} are syncing" for row in tx.rows(sa.select(share_instances).where(syncing))),
+        *(f"stuck: rule {row.access_to} is {row.state}" for row in tx.rows(sa.select(access_rules).where(pending))),
+    ]
+
+
+def counted_wrong(tx):
+    """Quotas and pools whose sums are not those of the shares there are."""
+    found = [f"leaked: quota {difference}" for difference in quotas.differences(tx)]
+    held = (
+        sa.select(sa.func.coalesce(sa.func.sum(shares.c.size), 0))
+        .join(share_instances, share_instances.c.share_id == shares.c.id)
+        .where(share_instances.c.host == pools.c.host)
+        .correlate(pools)
+        .scalar_subquery()
+    )
+    for row in tx.rows(sa.select(pools.c.host, pools.c.provisioned_gib, held.label("held"))):
+        if row.provisioned_gib != row.held:
+            found.append(f"leaked: pool {row.host} counts {row.provisioned_gib} GiB, its shares have {row.held}")
+    return found
