@@ -11,7 +11,7 @@ import sqlalchemy.exc
 
 from abaca import errors
 from abaca.api import faults, openapi, routes, routing
-from tests.api.world import NEWEST, OTHER_PROJECT, PROJECT, world
+from tests.api.world import NEWEST, OTHER_PROJECT, PROJECT, call, world
 
 VERSION = "x-openstack-manila-api-version"
 SPECS = {"driver_handles_share_servers": "False"}
@@ -114,6 +114,18 @@ def test_doors_without_their_last_slash_lead_to_where_it_is(here):
 def test_a_body_that_makes_no_sense_is_refused(here, raw, status):
     answer = here.ask("admin", "POST", "/types", raw, **{VERSION: NEWEST})
     assert answer.status == status, answer.body
+
+
+def test_a_body_of_unknown_length_is_read_to_its_end(here):
+    headers = {
+        "authorization": here.passwords["admin"],
+        "content-type": "application/json",
+        "transfer-encoding": "chunked",
+    }
+    raw = json.dumps({"share_type": {"name": "y", "extra_specs": SPECS}}).encode()
+    assert call(here.application, "POST", "/v2/types", raw, headers, says_length=False).status == 200
+    raw = json.dumps({"share_type": {"name": "x" * 200_000}}).encode()
+    assert call(here.application, "POST", "/v2/types", raw, headers, says_length=False).status == 413
 
 
 def test_text_of_any_language_and_more_lines_is_taken(here):

@@ -63,6 +63,28 @@ def test_a_version_that_is_not_served_is_not_acceptable(asked):
         versions.negotiate(asked)
 
 
+def references(schema):
+    if isinstance(schema, dict):
+        yield from (value for key, value in schema.items() if key == "$ref")
+    for part in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        yield from references(part)
+
+
+@pytest.mark.parametrize("version", [versions.MINIMUM, versions.MAXIMUM])
+def test_the_description_for_machines_is_whole(version):
+    document = openapi.document(TABLE, version)
+    known = {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
+    assert set(references(document)) <= known
+    operations = [operation for path in document["paths"].values() for operation in path.values()]
+    names = [operation["operationId"] for operation in operations]
+    assert len(set(names)) == len(names)
+    assert [name for name, operation in zip(names, operations, strict=True) if not operation["summary"]] == []
+    for path, found in document["paths"].items():
+        for operation in found.values():
+            placed = {one["name"] for one in operation["parameters"] if one["in"] == "path"}
+            assert placed == {name.strip("{}") for name in path.split("/") if name.startswith("{")}
+
+
 def facts(version):
     """One line for each thing that can be asked, sent or answered."""
     document = openapi.document(TABLE, version)

@@ -101,7 +101,9 @@ class World:
             return int(tx.scalar(sqlalchemy.text(query)))
 
 
-def call(application: Any, method: str, url: str, raw: bytes, headers: Mapping[str, str]) -> Answer:
+def call(
+    application: Any, method: str, url: str, raw: bytes, headers: Mapping[str, str], *, says_length: bool = True
+) -> Answer:
     """One request as a WSGI server makes it."""
     parts = urlsplit(url)
     environ: dict[str, Any] = {
@@ -121,8 +123,9 @@ def call(application: Any, method: str, url: str, raw: bytes, headers: Mapping[s
         "wsgi.multithread": True,
         "wsgi.multiprocess": False,
         "wsgi.run_once": False,
-        "CONTENT_LENGTH": str(len(raw)) if raw else "",
     }
+    if raw and says_length:
+        environ["CONTENT_LENGTH"] = str(len(raw))
     for name, value in headers.items():
         key = name.upper().replace("-", "_")
         environ[key if key == "CONTENT_TYPE" else f"HTTP_{key}"] = value

@@ -24,12 +24,17 @@ _SUSPICIOUS = re.compile(rb"\\u00[01]|\\[bf]|\\u007[fF]|\x7f")
 def json_body(call: Call) -> Any:
     """The decoded body; None when there is none or it is not JSON by its own account. Raises Invalid, OverLimit."""
     request = call.request
+    most = call.settings.oslo_middleware.max_request_body_size
     length = request.content_length
+    if length is None and request.env.get("HTTP_TRANSFER_ENCODING"):
+        length = most + 1
     if not length or not (request.content_type or "").startswith(JSON):
         return None
-    if length > call.settings.oslo_middleware.max_request_body_size:
+    raw = request.env["wsgi.input"].read(min(length, most + 1))
+    if max(len(raw), request.content_length or 0) > most:
         raise errors.OverLimit("The body of the request is too large.", code="RequestTooLarge")
-    raw = request.env["wsgi.input"].read(length)
+    if not raw:
+        return None
     try:
         sent = msgspec.json.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
