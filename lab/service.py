@@ -57,10 +57,16 @@ class Service:
         begun = time.monotonic()
         self._write_configuration()
         argv = [sys.executable, "-m", "abaca", "run", "--config-file", str(self.configuration)]
-        self._process = self._run.spawn(argv, log="abaca.log", launch=processes.Launch(env=_KEEP_BYTECODE))
+        self._process = self._run.spawn(argv, log=f"{self.directory.name}.log", launch=processes.Launch(env=_KEEP_BYTECODE))
         processes.wait_until(self._is_healthy, timeout_s, "abaca", self._process)
         self.started_in_s = time.monotonic() - begun
         return self
+
+    def upgrade_database(self) -> None:
+        """Make the tables in a database that is not SQLite, which needs it before the first start."""
+        self._write_configuration()
+        command = [sys.executable, "-m", "abaca", "db", "upgrade", "--config-file", str(self.configuration)]
+        processes.command(command, timeout_s=120.0)
 
     def stop(self, timeout_s: float = 30.0) -> None:
         """Let what runs end, as TERM does. What users have mounted stays served."""
