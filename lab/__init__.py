@@ -11,6 +11,6 @@ A `runs.Run` owns everything that one tour or one test session starts, and clear
         identity = keystone.Keystone(run, abaca.url).start()
         user = caller.Caller(abaca.url, caller.token(identity.token("demo")))
 
-What is not installed raises `processes.Missing` with the mend. No component imports anything of the product. Beside
-them lie the makers of new drivers and of reference pages.
+What is not installed raises `processes.Missing` with the mend. No component imports anything of the product.
+Beside them lie the makers of new drivers and of reference pages.
 """

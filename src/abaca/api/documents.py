@@ -12,7 +12,7 @@ from abaca.api.routing import Resource
 from abaca.api.wire import Plain
 
 SHOW = policy.anyone("openapi:show", "Read the description of the API.")
-RESOURCE = Resource("API description", "/openapi")
+RESOURCE: Resource = Resource("API description", "/openapi")
 
 
 @RESOURCE.get("/{number}", policy=SHOW, view=Plain(None, dict[str, Any]))
