@@ -101,6 +101,13 @@ def test_a_scrape_of_the_api_shows_the_worker_too(started):
     assert 'abaca_driver_call_seconds_count{backend="dummy",call="start"} 1.0' in said
 
 
+def test_all_of_it_is_small(started):
+    running = started().wait_until_it_answers()
+    pids = [running.pid, *running.children().values()]
+    pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in pids)
+    assert pages * os.sysconf("SC_PAGESIZE") / 2**20 < 160
+
+
 def test_term_stops_everything_within_seconds_and_the_next_start_goes_on(started, tmp_path):
     first = started().wait_until_it_answers()
     first.process.send_signal(signal.SIGTERM)

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import difflib
 import hashlib
 import ipaddress
 import logging
 import os
 import secrets
+import sys
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -202,9 +204,10 @@ class Keystone:
 
     def __init__(self, options: Mapping[str, str], *, clock: Callable[[], float] = time.time) -> None:
         """`options` are those of [keystone_authtoken]. Raises ConfigError for one that does not exist."""
-        from keystonemiddleware import auth_token
+        with _hidden("cryptography", unless=options.get("memcache_security_strategy")):
+            from keystonemiddleware import auth_token
 
-        _check_options(options)
+            _check_options(options)
         # It cannot tell the options of its plugin from misspelt ones, and warns of each.
         logging.getLogger("keystonemiddleware._common.config").setLevel(logging.ERROR)
         self._clock = clock
@@ -252,6 +255,19 @@ def strategy(settings: Settings) -> Strategy:
     if settings.auth_strategy == "http_basic":
         return HttpBasic(settings.http_basic_auth_user_file)
     return Keystone(settings.keystone_authtoken)
+
+
+@contextlib.contextmanager
+def _hidden(package: str, *, unless: str | None) -> Iterator[None]:
+    """Imports in this block do without an optional package: what keystonemiddleware keeps for memcached costs 7 MiB."""
+    if unless or package in sys.modules:
+        yield
+        return
+    sys.modules[package] = None  # type: ignore[assignment] # how Python is told that there is no such module
+    try:
+        yield
+    finally:
+        del sys.modules[package]
 
 
 def _check_options(options: Mapping[str, str]) -> None:

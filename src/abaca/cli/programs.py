@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import os
 import shutil
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from abaca import app, errors
-from abaca.cli import exits, supervisor
+from abaca.cli import exits, processes, supervisor
 from abaca.cli.options import Given, configured
 from abaca.cli.state_directory import StateDirectory
 from abaca.db.migrations import HEAD
@@ -63,7 +62,7 @@ def api(given: Given, supervisor_pid: int | None, process: str) -> int:
     loaded = given.load().settings
     app.set_up_logs(loaded)
     if supervisor_pid is not None:
-        supervisor.die_with(supervisor_pid)
+        processes.die_with(supervisor_pid)
     else:
         _refuse_taken_port(loaded)
         state = _alone(loaded)
@@ -89,7 +88,7 @@ def worker(given: Given, supervisor_pid: int | None) -> int:
     loaded = given.load().settings
     app.set_up_logs(loaded)
     if supervisor_pid is not None:
-        supervisor.die_with(supervisor_pid)
+        processes.die_with(supervisor_pid)
         state = StateDirectory(loaded.state_path)
     else:
         state = _alone(loaded)
@@ -107,6 +106,7 @@ def worker(given: Given, supervisor_pid: int | None) -> int:
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
+    processes.give_back_memory()
     made.run()
     state.release()
     return 0
@@ -125,9 +125,7 @@ def _serve(loaded: Settings, process: str) -> None:
     # Granian sets up logging for itself alone and closes what was open
     app.set_up_logs(loaded)
     application = app.api(loaded, process=process)
-    # what is loaded by now stays: the collector need not look at it again and again
-    gc.collect()
-    gc.freeze()
+    processes.give_back_memory()
     address = loaded.osapi_share_listen
     shown = f"[{address}]" if ":" in address else address
     url = f"http://{shown}:{loaded.osapi_share_listen_port}/v2"

@@ -3,7 +3,7 @@
 
 It does as little as it can, because nobody restarts it but the init system; and it is a program of its own that the
 command turns into (`become`), so that it does not carry what reading the settings took. Its children ask the kernel to
-be killed when it dies (`die_with`), so nothing is left behind however it ends.
+be killed when it dies (processes.py), so nothing is left behind however it ends.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ log = logging.getLogger("abaca.cli.supervisor")
 RESTART_S = (0.2, 1.0, 2.0, 5.0, 10.0, 30.0)
 STEADY_S = 60.0
 AGAIN_S = 1.0
-_PR_SET_PDEATHSIG = 1
 _PLAN = "ABACA_SUPERVISOR_PLAN"
 _LOCKS = "ABACA_SUPERVISOR_LOCKS"
 
@@ -228,16 +227,6 @@ def _drain(wake: socket.socket) -> None:
     with contextlib.suppress(BlockingIOError):
         while wake.recv(64):
             pass
-
-
-def die_with(supervisor_pid: int) -> None:
-    """In a child: be killed when the supervisor dies, also when it is dead already."""
-    import ctypes  # only children of `abaca run` need it
-
-    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0):
-        log.warning("the kernel does not tell when the supervisor dies: %s", os.strerror(ctypes.get_errno()))
-    if os.getppid() != supervisor_pid:
-        sys.exit("the supervisor is gone")
 
 
 def main() -> int:
