@@ -57,7 +57,8 @@ class Service:
         begun = time.monotonic()
         self._write_configuration()
         argv = [sys.executable, "-m", "abaca", "run", "--config-file", str(self.configuration)]
-        self._process = self._run.spawn(argv, log=f"{self.directory.name}.log", launch=processes.Launch(env=_KEEP_BYTECODE))
+        launch = processes.Launch(env=_KEEP_BYTECODE)
+        self._process = self._run.spawn(argv, log=f"{self.directory.name}.log", launch=launch)
         processes.wait_until(self._is_healthy, timeout_s, "abaca", self._process)
         self.started_in_s = time.monotonic() - begun
         return self
