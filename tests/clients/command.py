@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The `openstack` command as users have it: unmodified, a process for each command, with a clouds.yaml."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+OPENSTACK = Path(sys.executable).with_name("openstack")
+# A second of work each, on a machine that may be busy with other tests.
+TIMEOUT_S = 120
+# The newest that python-manilaclient speaks of itself.
+MICROVERSION = "2.98"
+
+
+class Refused(Exception):
+    """The command ended with an error; the text is what it said."""
+
+
+class Cloud:
+    """One entry of a clouds.yaml: a user at a service."""
+
+    def __init__(self, clouds, name):
+        self.clouds = clouds
+        self.name = name
+
+    def run(self, *words):
+        """What `openstack <words>` prints. Raises Refused with what it says when it fails."""
+        environ = {name: value for name, value in os.environ.items() if not name.startswith("OS_")}
+        environ |= {"OS_CLIENT_CONFIG_FILE": str(self.clouds), "PYTHONDONTWRITEBYTECODE": ""}
+        command = [str(OPENSTACK), "--os-cloud", self.name, *words]
+        done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        if done.returncode:
+            raise Refused(done.stderr.strip() or done.stdout.strip())
+        return done.stdout
+
+    def read(self, *words):
+        """What the command shows, as data."""
+        return json.loads(self.run(*words, "-f", "json"))
+
+
+def write_clouds(file, clouds):
+    """A clouds.yaml for this user alone."""
+    file.touch(mode=0o600)
+    file.write_text(yaml.safe_dump({"clouds": clouds}))
+
+
+def basic(url, username, password):
+    """A user of `http_basic`: no Keystone, and the address of the service instead of a catalog."""
+    return {
+        "auth_type": "http_basic",
+        "auth": {"endpoint": f"{url}/v2", "username": username, "password": password},
+        "shared_file_system_endpoint_override": f"{url}/v2",
+        "shared_file_system_api_version": MICROVERSION,
+    }
