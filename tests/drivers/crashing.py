@@ -56,8 +56,8 @@ class Life:
 
     def check(self, instance, text):
         self.same((self.directory / "shares" / instance.id / "file").read_text(), wanted=text)
-        used = self.driver.measure_usage([instance])[instance.id].used_gib
-        self.same(0 < used * GIB < 1 << 20, wanted=True)
+        used_bytes = round(self.driver.measure_usage([instance])[instance.id].used_gib * GIB)
+        self.same(used_bytes if not 0 < used_bytes < 1 << 20 else "little", wanted="little")
 
     def same(self, seen, *, wanted):
         if seen != wanted:

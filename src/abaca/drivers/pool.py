@@ -7,7 +7,6 @@ else is ever deleted. Each subvolume is mounted on its own, because the NFS serv
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import logging
 import os
@@ -69,7 +68,7 @@ class Pool:
         """Mount the pool, made now when there is none. Raises `contract.Refused` when what is there is not ours."""
         self.root.mkdir(exist_ok=True)
         self._device = self._make_device()
-        if self.root not in mounts.below(self.root):
+        if not self.root.is_mount():
             mounts.mount(self._device, self.root, "btrfs", _FLAGS, "subvolid=5,discard=async")
         btrfs.enable_quota(self.root)
         if not self._device_option and devices.grow_image(self._image, self._device, self._size_gib):
@@ -148,15 +147,23 @@ class Pool:
         return self.path(kind, id)
 
     def create(self, id: str, size_gib: int, mode: int, source: Path | None = None) -> None:
-        """The share with its limit, from the snapshot at `source` if given; on disk when it returns."""
+        """The share with its limit, from the snapshot at `source` if given; on disk when it returns.
+
+        It gets its name last, so a share that has one is complete.
+        """
         if not self.holds("shares", id):
             self.check_room(size_gib)
+            self._remove("work", id)
+            work = self.path("work", id)
             if source:
-                btrfs.snapshot(source, self.path("shares", id), read_only=False)
+                btrfs.snapshot(source, work, read_only=False)
             else:
-                btrfs.create(self.path("shares", id))
-                self.path("shares", id).chmod(mode)
-        self.limit(id, size_gib)
+                btrfs.create(work)
+                work.chmod(mode)
+            btrfs.limit(work, size_gib * GIB)
+            work.rename(self.path("shares", id))
+        else:
+            self.limit(id, size_gib)
         btrfs.sync(self.root)
 
     def check_room(self, size_gib: int) -> None:
@@ -195,8 +202,8 @@ class Pool:
         """A read-only copy of the share as it is now."""
         if not self.holds("snapshots", id):
             btrfs.snapshot(self.need("shares", share_id), self.path("snapshots", id), read_only=True)
-        with contextlib.suppress(contract.Refused):  # It inherits the share's limit, which it needs no more.
-            btrfs.limit(self.path("snapshots", id), btrfs.UNLIMITED)
+        # It inherits the share's limit, which it needs no more.
+        btrfs.limit(self.path("snapshots", id), btrfs.UNLIMITED)
 
     def prepare_revert(self, id: str, snapshot_id: str) -> None:
         """A writable copy of the snapshot waits to take the share's place."""
@@ -232,9 +239,9 @@ class Pool:
         source, target = self.need(kind, id), self.mount_point(kind, id)
         if self.is_mounted(kind, id):
             return False
-        if target in mounts.below(target):  # Another subvolume of that name, from before a revert.
-            mounts.unmount(target)
         target.mkdir(exist_ok=True)
+        if target.is_mount():  # Another subvolume of that name, from before a revert.
+            mounts.unmount(target)
         flags = _FLAGS | (mounts.READ_ONLY if kind == "snapshots" else 0)
         mounts.mount(self._device, target, "btrfs", flags, f"subvol=/{kind}/{source.name}")
         return True

@@ -48,11 +48,8 @@ def exchange(one: Path, other: Path) -> None:
 
 
 def below(directory: Path) -> list[Path]:
-    """All mount points at or below the directory in this process's view, the innermost first."""
-    found = []
+    """All mount points at or below the directory in this process's view, the last mounted first."""
     with Path("/proc/self/mountinfo").open(encoding="utf-8") as table:
-        for line in table:
-            point = Path(line.split(" ", 5)[4])
-            if point == directory or directory in point.parents:
-                found.append(point)
-    return sorted(found, key=lambda point: len(point.parts), reverse=True)
+        points = [line.split(" ", 5)[4] for line in table]
+    within = f"{directory}/"
+    return [Path(point) for point in reversed(points) if f"{point}/".startswith(within)]

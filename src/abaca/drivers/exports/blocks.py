@@ -11,6 +11,7 @@ import ipaddress
 import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -57,7 +58,7 @@ class _Marked(msgspec.Struct):
     name: str
     path: str
     pseudo: str
-    clients: list[tuple[str, str]]
+    clients: list[tuple[Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f.:]+/[0-9]+$")], Literal["rw", "ro"]]]
 
 
 def configuration(directory: Path, *, port: int, grace_s: int, minor_versions: Sequence[int]) -> str:
@@ -68,7 +69,7 @@ def configuration(directory: Path, *, port: int, grace_s: int, minor_versions: S
 
 def render(block: ExportBlock) -> str:
     """The file's text. Every value in it has been validated before it got here."""
-    marked = _Marked(block.name, block.path, block.pseudo, [(str(network), level) for network, level in block.clients])
+    marked = _Marked(block.name, block.path, block.pseudo, list(block.clients))
     return "\n".join(
         [
             _MARK + msgspec.json.encode(marked).decode(),
@@ -108,14 +109,10 @@ def parse(text: str, export_id: int) -> ExportBlock | None:
         return None
     try:
         marked = msgspec.json.decode(first.removeprefix(_MARK), type=_Marked)
-        seen = [
-            Client(ipaddress.ip_network(network), "rw" if level == "rw" else "ro") for network, level in marked.clients
-        ]
-    except (ValueError, msgspec.MsgspecError):
+    except msgspec.MsgspecError:
         return None
-    return ExportBlock(
-        name=marked.name, export_id=export_id, path=marked.path, pseudo=marked.pseudo, clients=tuple(seen)
-    )
+    seen = tuple(Client(network, level) for network, level in marked.clients)
+    return ExportBlock(name=marked.name, export_id=export_id, path=marked.path, pseudo=marked.pseudo, clients=seen)
 
 
 def _filesystem_id(name: str) -> str:
@@ -126,7 +123,7 @@ def _filesystem_id(name: str) -> str:
 
 def is_shown(block: ExportBlock, seen: Sequence[tuple[str, str]]) -> bool:
     """Whether the daemon shows exactly the block's clients, in order; it may write IPv6 networks differently."""
-    wanted = [(str(form), client.level) for client in block.clients for form in clients.forms(client.network)]
+    wanted = [(form, client.level) for client in block.clients for form in clients.forms(client.network)]
     if len(wanted) != len(seen):
         return False
     return all(

@@ -18,21 +18,27 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class Client(NamedTuple):
-    """Addresses and what they may do."""
+    """Addresses, as a network's canonical text, and what they may do."""
 
-    network: Network
+    network: str
     level: contract.AccessLevel
 
 
 def from_rules(rules: Sequence[contract.AccessRule]) -> tuple[list[Client], dict[str, contract.AccessOutcome]]:
-    """The rules as ordered clients, and an outcome for each rule that cannot be honoured."""
-    clients, outcomes = [], {}
+    """The rules as ordered clients, and an outcome for each rule that cannot be honoured.
+
+    A network that is named twice keeps its widest right.
+    """
+    widest: dict[Network, contract.AccessLevel] = {}
+    outcomes = {}
     for rule in rules:
         try:
-            clients.append(Client(_network(rule), rule.level))
+            network = _network(rule)
         except ValueError as error:
             outcomes[rule.id] = contract.AccessOutcome(state="error", reason=str(error))
-    return ordered(clients), outcomes
+        else:
+            widest[network] = "rw" if "rw" in (rule.level, widest.get(network)) else "ro"
+    return [Client(str(network), widest[network]) for network in sorted(widest, key=_rank)], outcomes
 
 
 def _network(rule: contract.AccessRule) -> Network:
@@ -50,34 +56,26 @@ def _network(rule: contract.AccessRule) -> Network:
     return network
 
 
-def ordered(clients: Iterable[Client]) -> list[Client]:
-    """Longest prefix first; a network that is named twice keeps its widest right."""
-    widest: dict[Network, contract.AccessLevel] = {}
-    for network, level in clients:
-        widest[network] = "rw" if "rw" in (level, widest.get(network)) else "ro"
-    return sorted((Client(*pair) for pair in widest.items()), key=_rank)
+def _rank(network: Network) -> tuple[int, int, int]:
+    return network.max_prefixlen - network.prefixlen, network.version, int(network.network_address)
 
 
-def _rank(client: Client) -> tuple[int, int, int, str]:
-    network = client.network
-    return network.max_prefixlen - network.prefixlen, network.version, int(network.network_address), client.level
-
-
-def forms(network: Network) -> list[Network]:
+def forms(network: str) -> list[str]:
     """The same addresses as networks that NFS-Ganesha reads."""
-    if network.prefixlen == 0:
-        return list(network.subnets())
-    if network.version == 6 and network.prefixlen >= 100:
-        return list(network.subnets(new_prefix=128))
+    address, _, prefix = network.partition("/")
+    if prefix == "0":
+        return [str(half) for half in ipaddress.ip_network(network).subnets()]
+    if ":" in address and len(prefix) == 3 and prefix != "128":
+        return [str(one) for one in ipaddress.ip_network(network).subnets(new_prefix=128)]
     return [network]
 
 
-def word(form: Network) -> str:
+def word(form: str) -> str:
     """One of the `forms` as NFS-Ganesha reads it: a single address without its prefix."""
-    return str(form.network_address) if form.prefixlen == form.max_prefixlen else str(form)
+    return form.removesuffix("/128" if ":" in form else "/32")
 
 
 def matching(clients: Iterable[Client], address: str) -> contract.AccessLevel | None:
     """What the first match lets the address do; None is nothing."""
     wanted = ipaddress.ip_address(address)
-    return next((client.level for client in clients if wanted in client.network), None)
+    return next((client.level for client in clients if wanted in ipaddress.ip_network(client.network)), None)

@@ -51,7 +51,7 @@ class Ganesha:
     def serve(self, renewed: Collection[str] = ()) -> None:
         """Be up, with exactly the exports of the files; what was at the paths of the `renewed` ones has changed."""
         with self._lock:
-            self._reconcile(() if self._revive() else renewed)
+            self._reconcile(() if self._revive(logging.INFO) else renewed)
             if self._watcher is None:
                 self._watcher = Watcher(self._pids, self.revive)
                 self._watcher.start()
@@ -75,11 +75,11 @@ class Ganesha:
         with self._lock:
             self._revive()
 
-    def _revive(self) -> bool:
+    def _revive(self, level: int = logging.WARNING) -> bool:
         """Whether the daemon had to be started."""
         if self._daemon.pid() is not None:
             return False
-        log.warning("NFS-Ganesha of %s is not up as wanted and is started", self._daemon.directory)
+        log.log(level, "NFS-Ganesha of %s is not up as wanted and is started", self._daemon.directory)
         self._bus.close()
         self._daemon.start()
         return True
