@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from abaca.db.engine import Database
     from abaca.drivers.contract import Driver
     from abaca.metrics import Metrics
+    from abaca.operations.journal import Op
     from abaca.operations.wakeup import Listener
     from abaca.operations.worker import Worker
     from abaca.settings import Backend, Settings
+    from abaca.tracing import Tracing
 
 WsgiApplication = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
@@ -120,7 +122,9 @@ def api(settings: Settings, *, process: str = "api") -> WsgiApplication:
     if metrics is not None:
         metrics.also(front.Queues(db))
     application = pipeline.make_app(settings, db, routes.RESOURCES, further=[doors.own(routes.OWN)])
-    return front.front(application, front.Health(db), metrics)
+    tracing = _tracing(settings)
+    traced = tracing.requests(application, front.ROUTE) if tracing is not None else application
+    return front.front(traced, front.Health(db), metrics)
 
 
 def worker(settings: Settings) -> Worker:
@@ -142,6 +146,9 @@ def worker(settings: Settings) -> Worker:
     made = workers.Worker(settings.worker_name, db, served, OPERATIONS, timing=timing, listener=_listener(settings, db))
     if metrics is not None:
         made.on_ended = metrics.operation
+    tracing = _tracing(settings)
+    if tracing is not None:
+        made.around = lambda op: tracing.span(op.what.kind, _ids(op))
     _give_chores(made, settings, db)
     return made
 
@@ -189,6 +196,9 @@ def driver(settings: Settings, backend: Backend, metrics: Metrics | None = None)
     if metrics is not None:
         seen = metrics.driver_call
         arounds.insert(0, wrappers.measuring(lambda call, took_s, error: seen(backend.name, call, took_s, error)))
+    tracing = _tracing(settings)
+    if tracing is not None:
+        arounds.append(tracing.driver_calls(backend.name))
     return wrappers.wrap(made, *arounds)
 
 
@@ -201,6 +211,19 @@ def open_metrics(settings: Settings, process: str) -> Metrics | None:
     except OSError as error:
         log.warning("no metrics are kept: %s", error)
         return None
+
+
+def _tracing(settings: Settings) -> Tracing | None:
+    if not settings.tracing:
+        return None
+    from abaca.tracing import Tracing
+
+    return Tracing()
+
+
+def _ids(op: Op) -> dict[str, str]:
+    """What a span of an operation says of it, to be found beside the request's."""
+    return {"abaca.operation": op.id, "abaca.resource": op.resource_id, "abaca.request_id": op.request_id or ""}
 
 
 def missing(error: ImportError) -> errors.ConfigError:

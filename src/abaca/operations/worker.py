@@ -119,6 +119,8 @@ class Worker:
         self.faults: Faults = no_faults
         self.on_started: Callable[[Served], None] = lambda _served: None
         self.on_stopped: Callable[[], None] = lambda: None
+        # entered around every run
+        self.around: Callable[[Op], contextlib.AbstractContextManager[object]] = lambda _op: contextlib.nullcontext()
         # told of every run: the operation's kind, how the run ended, and its seconds
         self.on_ended: Callable[[str, str, float], None] = lambda _kind, _outcome, _seconds: None
         self.chores: list[Chore] = []
@@ -322,7 +324,7 @@ class Worker:
         runner.ending = ending
         started_s, outcome = time.monotonic(), "interrupted"
         try:
-            with logs.bind(request_id=op.request_id or "-"):
+            with logs.bind(request_id=op.request_id or "-"), self.around(op):
                 outcome = self._outcome(runner)
             self.on_ended(op.what.kind, outcome, time.monotonic() - started_s)
         except Exception:

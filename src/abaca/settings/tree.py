@@ -229,6 +229,9 @@ class Settings(Section, frozen=True):
 
     debug: Annotated[bool, said("Log debugging lines too.")] = False
     log_file: Annotated[Path | None, said("File to log to. Unset: standard error.")] = None
+    tracing: Annotated[
+        bool, said("Make OpenTelemetry spans; start the programs with `opentelemetry-instrument` to send them.")
+    ] = False
     use_json: Annotated[bool, said("Log each line as one JSON object.")] = False
 
     database: Database = field(default_factory=Database)

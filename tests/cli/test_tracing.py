@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""With `tracing` on, requests, runs and driver calls are spans; without it OpenTelemetry is not even loaded."""
+
+import contextlib
+
+import pytest
+from opentelemetry import trace
+
+from abaca.api import front
+from abaca.tracing import Tracing
+
+
+class Span(trace.NonRecordingSpan):
+    """Keeps what it is told."""
+
+    def __init__(self, name, context, attributes):
+        super().__init__(trace.INVALID_SPAN_CONTEXT)
+        self.name = name
+        self.parent = trace.get_current_span(context).get_span_context()
+        self.attributes = dict(attributes or {})
+
+    def set_attribute(self, key, value):
+        self.attributes[key] = value
+
+    def update_name(self, name):
+        self.name = name
+
+
+class Provider(trace.TracerProvider, trace.Tracer):
+    """Keeps the spans that were made."""
+
+    def __init__(self):
+        self.spans = []
+
+    def get_tracer(self, *_args, **_options):
+        return self
+
+    def start_span(self, *_args, **_options):
+        raise NotImplementedError
+
+    @contextlib.contextmanager
+    def start_as_current_span(self, name, context=None, kind=None, attributes=None, **_options):
+        self.spans.append(Span(name, context, attributes))
+        yield self.spans[-1]
+
+
+@pytest.fixture
+def provider():
+    return Provider()
+
+
+def application(environ, start_response):
+    environ[front.ROUTE] = "/v2/shares/{share_id}"
+    start_response("200 OK", [("x-openstack-request-id", "req-1")])
+    return [b""]
+
+
+def test_a_request_is_a_span_named_by_its_route_below_that_of_the_client(provider):
+    traced = Tracing(provider).requests(application, front.ROUTE)
+    parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    traced({"REQUEST_METHOD": "GET", "HTTP_TRACEPARENT": parent}, lambda *_: None)
+    (span,) = provider.spans
+    assert span.name == "GET /v2/shares/{share_id}"
+    assert span.attributes == {
+        "http.request.method": "GET",
+        "http.response.status_code": 200,
+        "http.route": "/v2/shares/{share_id}",
+        "abaca.request_id": "req-1",
+    }
+    assert f"{span.parent.trace_id:032x}" == parent.split("-")[1]
+
+
+def test_a_request_without_a_route_or_a_parent_is_a_span_too(provider):
+    traced = Tracing(provider).requests(lambda _environ, start: start("404 Not Found", []) or [b""], front.ROUTE)
+    traced({"REQUEST_METHOD": "GET"}, lambda *_: None)
+    (span,) = provider.spans
+    assert (span.name, span.attributes["http.response.status_code"]) == ("GET", 404)
+
+
+def test_a_run_and_a_driver_call_are_spans(provider):
+    tracing = Tracing(provider)
+    with tracing.span("share-create", {"abaca.operation": "o1"}):
+        assert tracing.driver_calls("alpha")("create", lambda: "made") == "made"
+    outer, inner = provider.spans
+    assert (outer.name, outer.attributes) == ("share-create", {"abaca.operation": "o1"})
+    assert (inner.name, inner.attributes) == ("driver create", {"abaca.backend": "alpha"})
