@@ -48,6 +48,11 @@ def write_clouds(file, clouds):
     file.write_text(yaml.safe_dump({"clouds": clouds}))
 
 
+def read_clouds(file):
+    """What `write_clouds` wrote."""
+    return yaml.safe_load(file.read_text())["clouds"]
+
+
 def basic(url, username, password):
     """A user of `http_basic`: no Keystone, and the address of the service instead of a catalog."""
     return {
