@@ -118,7 +118,7 @@ def api(settings: Settings, *, process: str = "api") -> WsgiApplication:
     from abaca.api import doors, front, pipeline, routes
 
     db = ready_database(settings)
-    metrics = open_metrics(settings, process) if settings.api.metrics else None
+    metrics = open_metrics(settings, f"{process}-{settings.osapi_share_listen_port}") if settings.api.metrics else None
     if metrics is not None:
         metrics.also(front.Queues(db))
     application = pipeline.make_app(settings, db, routes.RESOURCES, further=[doors.own(routes.OWN)])
