@@ -59,6 +59,14 @@ def test_both_address_families_lead_to_the_share(local, machine, share):
     assert local.read(share) == "text\n"
 
 
+def test_an_ordinary_user_has_files_of_his_own(local, machine, share):
+    machine.check(["sh", "-c", "echo user:x:1234:1234::/:/bin/sh >> /etc/passwd"])
+    machine.check(["su", "-s", "/bin/sh", "user", "-c", "mkdir /mnt/share/own && echo mine > /mnt/share/own/file"])
+    assert (local.mounted(share) / "own" / "file").stat().st_uid == 1234
+    machine.check(["chmod", "700", "/mnt/share/own"])
+    assert machine.check(["su", "-s", "/bin/sh", "user", "-c", "cat /mnt/share/own/file"]) == "mine\n"
+
+
 def test_changes_of_access_reach_a_mounted_client_at_once(local, machine, share):
     assert write(machine).code == 0
     local.driver.set_access(share, rules(f"{machine.ipv4} ro"))

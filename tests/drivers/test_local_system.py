@@ -326,6 +326,14 @@ def test_an_empty_device_becomes_the_pool_and_is_known_again(fresh):
     fresh.driver = None
 
 
+def test_other_users_of_the_host_do_not_see_into_shares(local, share):
+    local.write(share, "text")
+    inside = local.directory / "pool" / "shares" / share.id
+    for path in (local.mounted(share), inside, local.directory / "ganesha" / "exports"):
+        with pytest.raises(processes.LabError, match="Permission denied"):
+            processes.command(["setpriv", "--reuid=65534", "--clear-groups", "ls", str(path)])
+
+
 # Room
 
 

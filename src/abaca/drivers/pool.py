@@ -66,7 +66,8 @@ class Pool:
 
     def start(self) -> None:
         """Mount the pool, made now when there is none. Raises `contract.Refused` when what is there is not ours."""
-        self.root.mkdir(exist_ok=True)
+        for private in (self.root, self.directory / "shares", self.directory / "snapshots"):
+            _make_private(private)
         self._device = self._make_device()
         if not self.root.is_mount():
             mounts.mount(self._device, self.root, "btrfs", _FLAGS, "subvolid=5,discard=async")
@@ -74,9 +75,7 @@ class Pool:
         if not self._device_option and devices.grow_image(self._image, self._device, self._size_gib):
             btrfs.grow(self.root)
         for kind in ("shares", "snapshots", "work"):
-            (self.root / kind).mkdir(exist_ok=True)
-        for kind in ("shares", "snapshots"):
-            (self.directory / kind).mkdir(exist_ok=True)
+            _make_private(self.root / kind)
         for left in (self.root / "work").iterdir():
             if btrfs.is_subvolume(left):
                 btrfs.delete(left)
@@ -278,3 +277,9 @@ class Pool:
     def usages(self) -> dict[int, tuple[int, int]]:
         """What each subvolume refers to and its limit, in bytes, as of the last commit."""
         return btrfs.usages(self.root)
+
+
+def _make_private(directory: Path) -> None:
+    """Users of this host do not pass: what lies below has the permissions that the clients gave it."""
+    directory.mkdir(exist_ok=True)
+    directory.chmod(0o700)

@@ -67,7 +67,7 @@ class Bus:
         try:
             self._call(_EXPORTS, "RemoveExport", "q", export_id)
         except contract.Refused:
-            if export_id in self.paths():
+            if self.show(export_id) is not None:
                 raise
 
     def paths(self) -> dict[int, str]:

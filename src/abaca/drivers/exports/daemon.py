@@ -110,6 +110,7 @@ class Daemon:
         """Replace whatever runs by a new pair; its pid once it answers. Raises `contract.Unreachable`."""
         self.stop()
         self.directory.mkdir(parents=True, exist_ok=True)
+        self.directory.chmod(0o700)
         (self.directory / "recovery").mkdir(exist_ok=True)
         self._bus_configuration.write_text(_BUS_CONFIGURATION.format(directory=self.directory))
         self._configuration.write_text(self._wanted_configuration())
