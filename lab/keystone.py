@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import datetime
 import hashlib
 import http.client
 import json
@@ -121,6 +122,23 @@ class Keystone:
         """Return a new token of one of `USERS`, scoped to its first project or to `project`."""
         return self._issue(user, project or USERS[user].projects[0])
 
+    def brief_token(self, user: str, lives_s: float) -> str:
+        """Return a token of one of `USERS` that ends so soon: one of an application credential that ends then."""
+        ends = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=lives_s)
+        wanted = {"name": f"until {ends}", "expires_at": ends.strftime("%Y-%m-%dT%H:%M:%S.%f"), "secret": "brief"}
+        path = f"/users/{self.user_id(user)}/application_credentials"
+        status, made = self.call("POST", path, self.token(user), {"application_credential": wanted})
+        if status != 201:
+            raise processes.LabError(f"no application credential for {user}: {status} {made}")
+        credential = {"id": made["application_credential"]["id"], "secret": wanted["secret"]}
+        return self._token({"methods": ["application_credential"], "application_credential": credential})
+
+    def revoke(self, token: str) -> None:
+        """Make a token worth nothing."""
+        status, _, answer = self._request("DELETE", "/auth/tokens", _both(token), None)
+        if status != 204:
+            raise processes.LabError(f"the token was not revoked: {status} {answer}")
+
     def user_id(self, user: str) -> str:
         """Return the id of one of `USERS`."""
         return self._ids["users"][user]
@@ -164,10 +182,12 @@ class Keystone:
         domain = {"name": "Default"}
         who = {"name": user, "password": USERS[user].password, "domain": domain}
         identity = {"methods": ["password"], "password": {"user": who}}
-        body = {"auth": {"identity": identity, "scope": {"project": {"name": project, "domain": domain}}}}
-        status, headers, answer = self._request("POST", "/auth/tokens", {}, body)
+        return self._token(identity, scope={"project": {"name": project, "domain": domain}})
+
+    def _token(self, identity: dict[str, object], **scope: object) -> str:
+        status, headers, answer = self._request("POST", "/auth/tokens", {}, {"auth": {"identity": identity, **scope}})
         if status != 201:
-            raise processes.LabError(f"no token for {user} in {project}: {status} {answer}")
+            raise processes.LabError(f"no token: {status} {answer}")
         return str(headers["X-Subject-Token"])
 
     def _request(self, method: str, path: str, headers: dict[str, str], body: object) -> tuple[int, Any, Any]:
@@ -255,6 +275,10 @@ def make_environment() -> None:
     """Make the Python environment with Keystone in it if it is not there; takes a minute, raises `LabError`."""
     if not (_ENVIRONMENT / ".installed").exists():
         processes.command(["make", "-C", str(_ROOT), "keystone"], timeout_s=900.0)
+
+
+def _both(token: str) -> dict[str, str]:
+    return {"X-Auth-Token": token, "X-Subject-Token": token}
 
 
 def _python() -> pathlib.Path:
