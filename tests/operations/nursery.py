@@ -6,6 +6,7 @@ input ends, so do all its children.
 """
 
 import contextlib
+import faulthandler
 import importlib
 import json
 import os
@@ -33,6 +34,12 @@ class Child:
         with contextlib.suppress(ProcessLookupError):
             if self._descriptor >= 0:
                 signal.pidfd_send_signal(self._descriptor, number)
+
+    def explain(self):
+        """What all children wrote, and where this one is now."""
+        self.send(signal.SIGUSR1)
+        self.ends_within(0.5)
+        return self.log.read_text()
 
     def kill(self):
         self.send(signal.SIGKILL)
@@ -67,11 +74,18 @@ class Nursery:
 
     def start(self, job, **arguments):
         """A child that calls `job`, a "module:function", with these arguments."""
-        self._server.stdin.write(json.dumps({"job": job, "arguments": arguments}) + "\n")
-        self._server.stdin.flush()
-        child = Child(int(self._server.stdout.readline()), self.log)
+        child = Child(int(self._order("child", job, arguments)), self.log)
         self._children = [one for one in self._children if not one.ends_within(0)] + [child]
         return child
+
+    def do(self, job, **arguments):
+        """Have it done once in the server itself, so that children need not."""
+        assert self._order("here", job, arguments) == "0"
+
+    def _order(self, where, job, arguments):
+        self._server.stdin.write(json.dumps({"where": where, "job": job, "arguments": arguments}) + "\n")
+        self._server.stdin.flush()
+        return self._server.stdout.readline().strip()
 
     def close(self):
         for child in self._children:
@@ -89,6 +103,10 @@ def serve(log, preload):
     children = []
     for line in sys.stdin:
         order = json.loads(line)
+        if order["where"] == "here":
+            call(order)
+            print(0, flush=True)  # noqa: T201 - the protocol
+            continue
         pid = os.fork()
         if pid == 0:
             live(log, order)
@@ -99,6 +117,11 @@ def serve(log, preload):
             os.kill(pid, signal.SIGKILL)
 
 
+def call(order):
+    module, _, function = order["job"].partition(":")
+    getattr(importlib.import_module(module), function)(**order["arguments"])
+
+
 def live(log, order):
     """The child's life: it never returns."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -106,10 +129,10 @@ def live(log, order):
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(output, 1)
     os.dup2(output, 2)
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
     code = 1
     try:
-        module, _, function = order["job"].partition(":")
-        getattr(importlib.import_module(module), function)(**order["arguments"])
+        call(order)
         code = 0
     except BaseException:  # noqa: BLE001 - whatever it was, it belongs in the log
         import traceback

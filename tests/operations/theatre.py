@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from abaca import app, settings
 from abaca.db import operations as rows
 from abaca.db import quotas
+from abaca.db.engine import Database
 from abaca.db.tables import access_rules, messages, pools, share_instances, shares
 from abaca.domain.access_rules import PENDING
 from abaca.domain.shares import SHARE_INSTANCE
@@ -71,14 +72,54 @@ def die():
 ACTIONS = {"final": final, "passing": passing, "die": die}
 
 
+class Stage(msgspec.Struct):
+    """What the workers of one installation share: settings and database, known to a process before its children are."""
+
+    settings: settings.Settings
+    db: Database
+    here: Place
+
+
+STAGES = {}
+
+
+def known_stage(config):
+    if config not in STAGES:
+        loaded = settings.read([Path(config)], environ={}).settings
+        db = app.open_database(loaded)
+        place = Place(loaded.database_url, loaded.state_path, None if loaded.uses_sqlite else "elsewhere")
+        place._opened.append(db)
+        STAGES[config] = Stage(loaded, db, place)
+    return STAGES[config]
+
+
+def make_worker(known, name, timing):
+    """A worker as the composition root makes one, without chores."""
+    served = Served(app.driver(known.settings, known.settings.backends[0]), 4)
+    worker = Worker(name, known.db, [served], OPERATIONS, timing=timing, listener=known.here.listener(name))
+    worker.on_started = Backends(known.db, [served]).announce
+    return worker
+
+
+def rehearse(config):
+    """Done once by whoever has the children: what they need is compiled, and no connection is left to them."""
+    known = known_stage(config)
+    worker = make_worker(known, "rehearsal", TIMING)
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    wait_until(lambda: all(one.is_started for one in worker.served.values()), every_s=0.002)
+    worker.stop()
+    thread.join()
+    wait_until(lambda: threading.active_count() == 1)  # a fork copies no threads, but the locks that they hold
+    for engine in (known.db._reader, known.db._writer):
+        engine.dispose()
+
+
 def play_victim(config, name, arms, timing):
     """The life of a worker process that does not survive the point at which it is armed to die."""
-    made = app.worker(settings.read([Path(config)], environ={}).settings)
-    made.name, made.owner = name, f"{name}#{os.getpid()}"
-    made.chores = []
-    made.timing = msgspec.convert(timing, Timing)
-    made.faults = Arms({point: ACTIONS[action] for point, action in arms.items()})
-    made.run()
+    worker = make_worker(known_stage(config), name, msgspec.convert(timing, Timing))
+    worker.faults = Arms({point: ACTIONS[action] for point, action in arms.items()})
+    worker.run()
 
 
 class Theatre:
@@ -92,15 +133,16 @@ class Theatre:
         self.world = stack.enter_context(world(directory, worker=False, more=MORE + connection))
         self.config = directory / "abaca.conf"
         self.db = self.world.db
-        self.here = Place(place.url, directory, place.server)
-        self.here._opened.append(self.db)
-        self.settings = self.world.settings
-        self.driver = app.driver(self.settings, self.settings.backends[0])
+        here = Place(place.url, directory, place.server)
+        here._opened.append(self.db)
+        self.stage = Stage(self.world.settings, self.db, here)
+        self.driver = app.driver(self.stage.settings, self.stage.settings.backends[0])
         self.driver.start()
         self.acting = None
         self.thread = None
         self.told = set()
         stack.callback(self.leave)
+        nursery.do("tests.operations.theatre:rehearse", config=str(self.config))
         stack.callback(self.driver.stop)
         self.ask("POST", "/types", {"share_type": {"name": "default", "extra_specs": {DHSS: "False"}}}, who="admin")
 
@@ -119,14 +161,12 @@ class Theatre:
     def enter(self, name=NAME, *, timing=TIMING, arms=None):
         """A worker in this process; the one before leaves."""
         self.leave()
-        served = Served(app.driver(self.settings, self.settings.backends[0]), 4)
-        worker = Worker(name, self.db, [served], OPERATIONS, timing=timing, listener=self.here.listener(name))
-        worker.on_started = Backends(self.db, [served]).announce
+        worker = make_worker(self.stage, name, timing)
         worker.faults = arms or Arms({})
         self.thread = threading.Thread(target=worker.run, name=f"worker {name}")
         self.acting = worker
         self.thread.start()
-        wait_until(lambda: served.is_started, every_s=0.002)
+        wait_until(lambda: all(one.is_started for one in worker.served.values()), every_s=0.002)
         return worker
 
     def leave(self):
