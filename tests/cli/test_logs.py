@@ -17,6 +17,7 @@ def line(tmp_path):
         file = tmp_path / "abaca.log"
         file.unlink(missing_ok=True)
         logs.set_up(file=str(file), **options)
+        logs.begin()
         call(logging.getLogger("abaca.test"))
         return file.read_text() if file.exists() else ""
 
