@@ -160,7 +160,12 @@ def _give_chores(made: Worker, settings: Settings, db: Database) -> None:
     from abaca.reconcile.expiry import Expiry
 
     backends = Backends(db, made.served.values())
-    expiry = Expiry(db, made.served, keep_operations_s=settings.worker.keep_operations_s)
+    expiry = Expiry(
+        db,
+        made.served,
+        keep_messages_s=settings.message_ttl,
+        keep_operations_s=settings.worker.keep_operations_s,
+    )
     made.on_started = backends.announce
     made.on_stopped = backends.leave
     made.chores = [

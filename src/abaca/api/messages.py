@@ -24,6 +24,11 @@ def _text(_: Call, action_id: str, detail_id: str, reason: str | None) -> str:
     return messages.text(action_id, detail_id, reason)
 
 
+def _expiry(call: Call, created_at: datetime.datetime) -> str:
+    expires_at = created_at + datetime.timedelta(seconds=call.settings.message_ttl)
+    return expires_at.isoformat("T", "microseconds")
+
+
 class MessageView(View):
     """What was being done to which resource, and what happened."""
 
@@ -37,7 +42,7 @@ class MessageView(View):
     user_message: Annotated[str, Computed(_text, needs=("action_id", "detail_id", "reason"))]
     message_level: str
     created_at: datetime.datetime
-    expires_at: datetime.datetime
+    expires_at: Annotated[datetime.datetime, Computed(_expiry, needs=("created_at",))]
     links: Annotated[list[Link], Computed(lambda call, id_: call.links("messages", id_), needs=("id",))]
 
 

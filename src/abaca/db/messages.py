@@ -13,13 +13,12 @@ from abaca.db.lists import Listing, before, equal, since
 from abaca.db.tables import messages as t
 from abaca.domain.messages import ERROR, About, Action, Detail
 
-__all__ = ["MESSAGES", "About", "delete", "expire", "record"]
-
-DAY_S = 86400
-DEFAULT_TTL_S = 30 * DAY_S
+__all__ = ["MESSAGES", "About", "Action", "Detail", "delete", "expire", "record"]
 
 MESSAGES = Listing(
     t,
+    # how long they stay is a setting, the same for all
+    columns={"expires_at": t.c.created_at},
     filters={
         "project_id": equal(t.c.project_id),
         "request_id": equal(t.c.request_id),
@@ -48,9 +47,7 @@ MESSAGES = Listing(
 _ADD = sa.insert(t).inline()
 
 
-def record(
-    tx: Tx, about: About, action: Action, detail: Detail, *, reason: str | None = None, ttl_s: int = DEFAULT_TTL_S
-) -> str | None:
+def record(tx: Tx, about: About, action: Action, detail: Detail, *, reason: str | None = None) -> str | None:
     """Tell a project's users what went wrong; the message's id. `reason` says what was special about this case."""
     if about.project_id is None:
         return None
@@ -66,14 +63,13 @@ def record(
         "message_level": ERROR,
         "reason": reason,
         "created_at": tx.now,
-        "expires_at": tx.now + datetime.timedelta(seconds=ttl_s),
     }
     tx.execute(_ADD, row)
     return message_id
 
 
 _DELETE = sa.delete(t).where(t.c.id == sa.bindparam("message"))
-_OLD = sa.select(t.c.id).where(t.c.expires_at <= sa.bindparam("now")).limit(sa.bindparam("most"))
+_OLD = sa.select(t.c.id).where(t.c.created_at <= sa.bindparam("until")).limit(sa.bindparam("most"))
 _EXPIRE = sa.delete(t).where(t.c.id.in_(_OLD.scalar_subquery()))
 
 
@@ -82,6 +78,7 @@ def delete(tx: Tx, message_id: str) -> bool:
     return tx.execute(_DELETE, {"message": message_id}).rowcount > 0
 
 
-def expire(tx: Tx, most: int = 1000) -> int:
-    """Remove messages whose time is over, at most so many; how many it were."""
-    return int(tx.execute(_EXPIRE, {"now": tx.now, "most": most}).rowcount)
+def expire(tx: Tx, keep_s: float, most: int = 1000) -> int:
+    """Remove messages that are older than `keep_s`, at most so many; how many it were."""
+    until = tx.now - datetime.timedelta(seconds=keep_s)
+    return int(tx.execute(_EXPIRE, {"until": until, "most": most}).rowcount)

@@ -225,10 +225,9 @@ messages = sa.Table(
     # what happened in this case, beyond the fixed text of the detail
     sa.Column("reason", sa.Text),
     sa.Column("created_at", TIME, nullable=False),
-    sa.Column("expires_at", TIME, nullable=False),
     sa.Index("ix_messages_project_id_created_at_id", "project_id", "created_at", "id"),
     sa.Index("ix_messages_resource_id", "resource_id"),
-    sa.Index("ix_messages_expires_at", "expires_at"),
+    sa.Index("ix_messages_created_at_id", "created_at", "id"),
 )
 
 # The journal (operations/journal.py). `running_key` and `coalesce_key` are unique where set: one running operation

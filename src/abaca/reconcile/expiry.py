@@ -25,9 +25,10 @@ BATCH = 500
 class Expiry:
     """Removes what is over, for the back ends `hosts` (host@backend) of one worker."""
 
-    def __init__(self, db: Database, hosts: Iterable[str], *, keep_operations_s: float) -> None:
+    def __init__(self, db: Database, hosts: Iterable[str], *, keep_messages_s: float, keep_operations_s: float) -> None:
         self.db = db
         self.hosts = tuple(hosts)
+        self.keep_messages_s = keep_messages_s
         self.keep_operations_s = keep_operations_s
 
     def messages(self) -> None:
@@ -37,7 +38,7 @@ class Expiry:
 
     def _expire_messages(self) -> int:
         with self.db.write() as tx:
-            return messages.expire(tx, BATCH)
+            return messages.expire(tx, self.keep_messages_s, BATCH)
 
     def operations(self) -> None:
         """Operations that ended long ago."""

@@ -19,6 +19,8 @@ from msgspec import Meta, Struct, field
 
 Port = Annotated[int, Meta(ge=1, le=65535)]
 AnyPort = Annotated[int, Meta(ge=0, le=65535)]
+# A hundred years: further, times leave the calendar.
+LONG_S = 36500 * 86400
 Threads = Annotated[int, Meta(ge=1, le=1024)]
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@:-]{0,254}$")]
 Url = Annotated[str, Meta(pattern=r"^https?://\S+$")]
@@ -136,7 +138,9 @@ class Worker(Section, frozen=True):
         float, said("Seconds between looks at the journal when nothing announces work; wake-ups come at once.", ge=0.05)
     ] = 5
     stop_s: Annotated[float, said("Seconds that running steps are given to end when the worker is stopped.", ge=0)] = 10
-    keep_operations_s: Annotated[float, said("Seconds that the history of ended operations is kept.", ge=60)] = 604800
+    keep_operations_s: Annotated[
+        float, said("Seconds that the history of ended operations is kept.", ge=60, le=LONG_S)
+    ] = 604800
     metrics_listen: Annotated[str, said("Address of the worker's own `/metrics`.")] = "127.0.0.1"
     metrics_port: Annotated[AnyPort | None, said("Port of the worker's own `/metrics`. Unset: none is served.")] = None
 
@@ -216,9 +220,11 @@ class Settings(Section, frozen=True):
 
     report_interval: Annotated[int, said("Seconds between the heartbeats of a worker.", ge=1)] = 10
     service_down_time: Annotated[int, said("Seconds without a heartbeat after which a service is down.", ge=1)] = 60
-    message_ttl: Annotated[int, said("Seconds that user messages are kept.", ge=1)] = 2592000
+    message_ttl: Annotated[int, said("Seconds that user messages are kept.", ge=1, le=LONG_S)] = 2592000
     update_shares_status_on_ensure: Annotated[bool, said("Show `ensuring` on shares while they are ensured.")] = True
-    soft_deleted_share_retention_time: Annotated[int, said("Seconds a share stays in the recycle bin.", ge=1)] = 604800
+    soft_deleted_share_retention_time: Annotated[
+        int, said("Seconds a share stays in the recycle bin.", ge=1, le=LONG_S)
+    ] = 604800
     transfer_retention_time: Annotated[int, said("Seconds that a share transfer waits to be accepted.", ge=1)] = 300
     admin_only_metadata: Annotated[Names, said("Keys of share metadata that only administrators see and change.")] = (
         "__affinity_same_host",

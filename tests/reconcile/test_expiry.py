@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What has had its time goes, when the settings say so."""
+
+import datetime
+import time
+
+import pytest
+
+from abaca.db import messages
+from abaca.db.engine import Database
+from abaca.reconcile import expiry
+from tests.api.world import world
+
+KEPT_S = 3600
+
+
+@pytest.fixture
+def told(tmp_path):
+    """A world in which a member has been told that no pool could take their share."""
+    with world(tmp_path, worker=False, more=f"message_ttl = {KEPT_S}") as made:
+        kind = {"name": "default", "extra_specs": {"driver_handles_share_servers": "False"}}
+        assert made.ask("admin", "POST", "/types", {"share_type": kind}).status == 200
+        assert made.ask("member", "POST", "/shares", {"share": {"share_proto": "NFS", "size": 1}}).status == 200
+        yield made
+
+
+def shown(world):
+    newest = {"x-openstack-manila-api-version": "2.99"}
+    return world.ask("member", "GET", "/messages", **newest).body["messages"]
+
+
+def test_a_message_says_until_when_it_is_kept(told):
+    (message,) = shown(told)
+    created, expires = (datetime.datetime.fromisoformat(message[name]) for name in ("created_at", "expires_at"))
+    assert expires - created == datetime.timedelta(seconds=KEPT_S)
+
+
+@pytest.mark.parametrize(("after_s", "left"), [(KEPT_S - 60, 1), (KEPT_S + 60, 0)], ids=["before", "after"])
+def test_a_message_goes_when_its_time_is_over(told, after_s, left):
+    later = Database(told.settings.database_url, clock=lambda: time.time() + after_s)
+    expiry.Expiry(later, (), keep_messages_s=told.settings.message_ttl, keep_operations_s=1).messages()
+    later.close()
+    assert len(shown(told)) == left
+
+
+def test_more_messages_go_than_fit_into_one_transaction(told):
+    with told.db.write() as tx:
+        for _ in range(expiry.BATCH + 1):
+            about = messages.About("p", None, "SHARE", None)
+            messages.record(tx, about, messages.Action.CREATE, messages.Detail.UNKNOWN_ERROR)
+    later = Database(told.settings.database_url, clock=lambda: time.time() + KEPT_S + 60)
+    expiry.Expiry(later, (), keep_messages_s=KEPT_S, keep_operations_s=1).messages()
+    later.close()
+    assert told.number("SELECT count(*) FROM messages") == 0
