@@ -26,4 +26,4 @@ if ! [ -x .venv/bin/uv ]; then
     .venv/bin/python -m pip install -q --require-hashes -r requirements/uv.txt
 fi
 echo "Installing the packages of $lock into $folder"
-.venv/bin/uv pip install -q --python "$folder/bin/python" --require-hashes -r "$lock"
+.venv/bin/uv pip install -q --compile-bytecode --python "$folder/bin/python" --require-hashes -r "$lock"
