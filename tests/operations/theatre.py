@@ -142,7 +142,8 @@ class Theatre:
         self.thread = None
         self.told = set()
         stack.callback(self.leave)
-        nursery.do("tests.operations.theatre:rehearse", config=str(self.config))
+        if nursery is not None:
+            nursery.do("tests.operations.theatre:rehearse", config=str(self.config))
         stack.callback(self.driver.stop)
         self.ask("POST", "/types", {"share_type": {"name": "default", "extra_specs": {DHSS: "False"}}}, who="admin")
 

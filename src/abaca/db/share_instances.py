@@ -12,8 +12,10 @@ import sqlalchemy as sa
 from abaca import errors
 from abaca.db import lists
 from abaca.db.engine import Tx
-from abaca.db.tables import access_rules, export_locations, operations, share_instances, share_types, shares
+from abaca.db.operations import LIVE
+from abaca.db.tables import access_rules, export_locations, operations, share_types, shares
 from abaca.db.tables import share_instances as t
+from abaca.domain.access_rules import PENDING
 from abaca.domain.shares import RESETTABLE, SHARE_INSTANCE, status_rank
 
 
@@ -140,31 +142,34 @@ def whole(tx: Tx, instance_id: str) -> sa.Row[Any] | None:
     return tx.row(_WHOLE.where(t.c.id == instance_id))
 
 
+_has_no_operation = ~sa.exists().where(operations.c.key == t.c.share_id, operations.c.state.in_(LIVE))
+
+
 def busy_without_operation(tx: Tx, service_host: str, most: int = 500) -> Sequence[sa.Row[Any]]:
-    """Instances of a back end in a busy status that no live operation explains."""
-    live = sa.exists().where(
-        operations.c.key == share_instances.c.share_id, operations.c.state.in_(("queued", "running"))
-    )
+    """Instances of a back end (id, share_id, project_id, status) in a busy status that no live operation explains."""
     statement = (
-        sa.select(t.c.id, t.c.share_id, t.c.status)
+        sa.select(t.c.id, t.c.share_id, t.c.status, shares.c.project_id)
+        .join(shares, shares.c.id == t.c.share_id)
         .where(
-            t.c.status.in_(sorted(SHARE_INSTANCE.busy)), t.c.host.startswith(service_host + "#", autoescape=True), ~live
+            t.c.status.in_(sorted(SHARE_INSTANCE.busy)),
+            t.c.host.startswith(service_host + "#", autoescape=True),
+            _has_no_operation,
         )
         .limit(most)
     )
     return tx.rows(statement)
 
 
-def rules_without_operation(
-    tx: Tx, service_host: str, pending: Sequence[str], most: int = 500
-) -> Sequence[sa.Row[Any]]:
-    """Instances of a back end whose share has rules on their way that no live operation carries."""
-    live = sa.exists().where(operations.c.key == t.c.share_id, operations.c.state.in_(("queued", "running")))
+def rules_without_operation(tx: Tx, service_host: str, most: int = 500) -> Sequence[sa.Row[Any]]:
+    """Instances of a back end (id, share_id, host) with rules on their way that no live operation carries."""
+    is_pending = sa.exists().where(access_rules.c.share_id == t.c.share_id, access_rules.c.state.in_(PENDING))
     statement = (
-        sa.select(t.c.id, t.c.share_id)
-        .distinct()
-        .join(access_rules, access_rules.c.share_id == t.c.share_id)
-        .where(access_rules.c.state.in_(pending), t.c.host.startswith(service_host + "#", autoescape=True), ~live)
+        sa.select(t.c.id, t.c.share_id, t.c.host)
+        .where(
+            sa.or_(t.c.access_rules_status == "syncing", is_pending),
+            t.c.host.startswith(service_host + "#", autoescape=True),
+            _has_no_operation,
+        )
         .limit(most)
     )
     return tx.rows(statement)

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nothing stays busy without an operation that will end it.
+
+The journal writes both in one transaction, so what is found here was set by hand, came with an import, or is a bug. It
+takes no input and may run at any time: what an operation explains is left alone, also when that one comes in between.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from abaca.db import messages, operations, share_instances
+from abaca.domain.messages import About, Action, Detail
+from abaca.operations import access_rules_sync
+
+if TYPE_CHECKING:
+    from abaca.db.engine import Database, Tx
+
+log = logging.getLogger(__name__)
+
+# How much is looked at together.
+BATCH = 500
+_ACTIONS = {
+    "creating": Action.CREATE,
+    "deleting": Action.DELETE,
+    "extending": Action.EXTEND,
+    "shrinking": Action.SHRINK,
+}
+
+
+class _Explained(Exception):
+    """An operation came in between."""
+
+
+class StuckStates:
+    """Heals the back ends `hosts` (host@backend) of one worker."""
+
+    def __init__(self, db: Database, hosts: Iterable[str]) -> None:
+        self.db = db
+        self.hosts = tuple(hosts)
+
+    def heal(self) -> int:
+        """Busy instances fail, rules on their way get a new operation; how many of both."""
+        return sum(
+            self._heal(host, find, mend)
+            for host in self.hosts
+            for find, mend in (
+                (share_instances.busy_without_operation, _fail),
+                (share_instances.rules_without_operation, _sync),
+            )
+        )
+
+    def _heal(self, host: str, find: Callable[[Tx, str, int], Any], mend: Callable[[Tx, Any], None]) -> int:
+        healed = 0
+        while True:
+            with self.db.read() as tx:
+                found = find(tx, host, BATCH)
+            mended = sum(self._mended(row, mend) for row in found)
+            healed += mended
+            if len(found) < BATCH or not mended:
+                return healed
+
+    def _mended(self, row: Any, mend: Callable[[Tx, Any], None]) -> bool:
+        try:
+            with self.db.write() as tx:
+                mend(tx, row)
+        except _Explained:
+            return False
+        return True
+
+
+def _fail(tx: Tx, row: Any) -> None:
+    # moving locks the row: whoever begins an operation on it has committed before, or waits until we have
+    if not share_instances.try_move(tx, row.id, "failed") or _is_explained(tx, row):
+        raise _Explained
+    log.warning("share=%s instance=%s was %s without an operation", row.share_id, row.id, row.status)
+    messages.record(
+        tx,
+        About(row.project_id, None, "SHARE", row.share_id),
+        _ACTIONS.get(row.status, Action.UPDATE),
+        Detail.UNKNOWN_ERROR,
+        reason=f"The share was {row.status}, and nothing was going to end that.",
+    )
+
+
+def _sync(tx: Tx, row: Any) -> None:
+    log.warning("share=%s instance=%s had rules on their way without an operation", row.share_id, row.id)
+    access_rules_sync.start(tx, row, None)
+
+
+def _is_explained(tx: Tx, row: Any) -> bool:
+    return bool(operations.find(tx, live=True, key=row.share_id, limit=1))

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What says that it is busy, with nothing going to end that, is healed; what an operation explains is left alone."""
+
+import contextlib
+
+import pytest
+import sqlalchemy as sa
+
+from abaca.db import operations as rows
+from abaca.db import share_instances
+from abaca.db.tables import access_rules
+from abaca.db.tables import share_instances as t
+from abaca.domain.shares import SHARE_INSTANCE
+from abaca.reconcile import stuck_states
+from abaca.reconcile.stuck_states import StuckStates
+from tests.databases import database, postgres  # noqa: F401 (fixtures)
+from tests.operations import cases
+from tests.operations.theatre import Theatre
+
+HOST = "testhost@alpha"
+
+
+@pytest.fixture
+def theatre(database, tmp_path):  # noqa: F811
+    with contextlib.ExitStack() as stack:
+        yield Theatre(database, tmp_path, None, stack)
+
+
+@pytest.fixture
+def share_id(theatre):
+    theatre.enter()
+    made = cases.a_share(theatre)
+    theatre.settle()
+    theatre.leave()
+    return made
+
+
+def heal(theatre, *hosts):
+    return StuckStates(theatre.db, hosts or (HOST,)).heal()
+
+
+def set_by_hand(theatre, table, **values):
+    with theatre.db.write() as tx:
+        tx.execute(sa.update(table).values(**values))
+
+
+def states(theatre):
+    with theatre.db.read() as tx:
+        return [row.status for row in tx.rows(sa.select(t.c.status))]
+
+
+@pytest.mark.parametrize("status", sorted(SHARE_INSTANCE.busy))
+def test_a_busy_share_that_nothing_will_end_fails_with_a_message(theatre, share_id, status):
+    set_by_hand(theatre, t, status=status)
+    assert heal(theatre) == 1
+    assert theatre.status(share_id) == SHARE_INSTANCE.after(status, "failed")
+    (message,) = theatre.ask("GET", "/messages")["messages"]
+    assert message["resource_id"] == share_id
+    assert f"The share was {status}" in message["user_message"]
+    assert heal(theatre) == 0
+
+
+def test_what_is_not_busy_is_left_alone(theatre, share_id):
+    for status in sorted(SHARE_INSTANCE.states - SHARE_INSTANCE.busy):
+        set_by_hand(theatre, t, status=status)
+        assert heal(theatre) == 0
+        assert states(theatre) == [status]
+
+
+def test_other_back_ends_are_left_to_their_own_workers(theatre, share_id):
+    set_by_hand(theatre, t, status="extending")
+    assert heal(theatre, "testhost@alph", "testhost@beta", "testhost") == 0
+    assert states(theatre) == ["extending"]
+
+
+@pytest.mark.parametrize("state", rows.LIVE)
+def test_what_an_operation_will_end_is_left_alone(theatre, share_id, state):
+    cases.allow(theatre, share_id, "10.0.0.1")
+    cases.extend(theatre, share_id)
+    set_by_hand(theatre, rows.t, state=state)
+    assert heal(theatre) == 0
+    assert states(theatre) == ["extending"]
+
+
+def test_an_operation_that_comes_in_between_is_left_alone(theatre, share_id):
+    set_by_hand(theatre, t, status="extending")
+    with theatre.db.read() as tx:
+        (found,) = share_instances.busy_without_operation(tx, HOST)
+    set_by_hand(theatre, t, status="available")
+    cases.extend(theatre, share_id)
+    assert not StuckStates(theatre.db, [HOST])._mended(found, stuck_states._fail)
+    assert states(theatre) == ["extending"]
+    theatre.enter()
+    theatre.settle()
+    assert states(theatre) == ["available"]
+
+
+@pytest.mark.parametrize("state", ["queued_to_apply", "applying", "queued_to_update", "updating"])
+def test_rules_on_their_way_that_nobody_carries_come_into_force(theatre, share_id, state):
+    cases.allow(theatre, share_id, "10.0.0.1")
+    with theatre.db.write() as tx:
+        tx.execute(sa.delete(rows.t))
+    set_by_hand(theatre, access_rules, state=state)
+    assert heal(theatre) == 1
+    assert heal(theatre) == 0
+    theatre.enter()
+    theatre.settle()
+    with theatre.db.read() as tx:
+        assert [row.state for row in tx.rows(sa.select(access_rules.c.state))] == ["active"]
+        assert theatre.differences(tx) == []
+    assert theatre.ask("GET", f"/shares/{share_id}")["share"]["access_rules_status"] == "active"
+
+
+@pytest.mark.parametrize("state", ["queued_to_deny", "denying"])
+def test_rules_on_their_way_out_that_nobody_carries_go(theatre, share_id, state):
+    theatre.enter()
+    cases.allow(theatre, share_id, "10.0.0.1")
+    theatre.settle()
+    theatre.leave()
+    set_by_hand(theatre, access_rules, state=state)
+    assert heal(theatre) == 1
+    theatre.enter()
+    theatre.settle()
+    with theatre.db.read() as tx:
+        assert tx.rows(sa.select(access_rules)) == []
+        assert theatre.differences(tx) == []
+
+
+def test_rules_that_only_seem_to_be_on_their_way_are_looked_at_again(theatre, share_id):
+    set_by_hand(theatre, t, access_rules_status="syncing")
+    assert heal(theatre) == 1
+    theatre.enter()
+    theatre.settle()
+    assert theatre.ask("GET", f"/shares/{share_id}")["share"]["access_rules_status"] == "active"
+
+
+def test_any_number_is_healed(theatre, share_id):
+    with theatre.db.write() as tx:
+        (row,) = tx.rows(sa.select(t))
+        more = [{**row._mapping, "id": f"more-{number}", "status": "creating"} for number in range(520)]
+        tx.execute(sa.insert(t), more)
+    assert heal(theatre) == 520
+    assert states(theatre).count("error") == 520
