@@ -8,7 +8,7 @@ import pathlib
 import secrets
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Self
 
 import bcrypt
@@ -52,22 +52,30 @@ class Service:
             raise processes.LabError("abaca is not running")
         return self._process
 
-    def start(self, timeout_s: float = 60.0) -> Self:
-        """Return when the API is healthy; raises `LabError` with the end of the log when it does not come up."""
+    def start(self, timeout_s: float = 60.0, before: Sequence[str] = ()) -> Self:
+        """Return when the API is healthy; raises `LabError` with the end of the log when it does not come up.
+
+        `before` are programs that start it in their way: `["env", "PATH=/nowhere"]`.
+        """
         begun = time.monotonic()
-        self._write_configuration()
-        argv = [sys.executable, "-m", "abaca", "run", "--config-file", str(self.configuration)]
-        launch = processes.Launch(env=_KEEP_BYTECODE)
-        self._process = self._run.spawn(argv, log=f"{self.directory.name}.log", launch=launch)
-        processes.wait_until(self._is_healthy, timeout_s, "abaca", self._process)
+        self._process = self.spawn("run", before=before)
+        processes.wait_until(self.is_healthy, timeout_s, "abaca", self._process)
         self.started_in_s = time.monotonic() - begun
         return self
 
+    def spawn(self, program: str, before: Sequence[str] = ()) -> processes.Process:
+        """Start one of the programs that keep running (`run`, `api`, `worker`) and do not wait for it."""
+        argv = [*before, *self._argv(program)]
+        name = self.directory.name if program == "run" else f"{self.directory.name}-{program}"
+        return self._run.spawn(argv, log=f"{name}.log", launch=processes.Launch(env=_KEEP_BYTECODE))
+
+    def command(self, *words: str) -> str:
+        """Run a command such as `operation list --json` and return its output; raises `LabError` when it fails."""
+        return processes.command(self._argv(*words), timeout_s=120.0)
+
     def upgrade_database(self) -> None:
         """Make the tables in a database that is not SQLite, which needs it before the first start."""
-        self._write_configuration()
-        command = [sys.executable, "-m", "abaca", "db", "upgrade", "--config-file", str(self.configuration)]
-        processes.command(command, timeout_s=120.0)
+        self.command("db", "upgrade")
 
     def stop(self, timeout_s: float = 30.0) -> None:
         """Let what runs end, as TERM does. What users have mounted stays served."""
@@ -82,7 +90,8 @@ class Service:
         processes.wait_until(lambda: not any(map(processes.alive, children)), 10.0, "the end of abaca")
         self._process = None
 
-    def _is_healthy(self) -> bool:
+    def is_healthy(self) -> bool:
+        """Say whether the API answers and reaches its database."""
         connection = http.client.HTTPConnection(_HOST, self.port, timeout=5.0)
         try:
             connection.request("GET", "/healthcheck")
@@ -91,6 +100,10 @@ class Service:
             return False
         finally:
             connection.close()
+
+    def _argv(self, *words: str) -> list[str]:
+        self._write_configuration()
+        return [sys.executable, "-m", "abaca", *words, "--config-file", str(self.configuration)]
 
     def _write_configuration(self) -> None:
         sections: dict[str, dict[str, object]] = {
@@ -107,7 +120,8 @@ class Service:
             lines = [f"{option} = {str(value).replace('$', '$$')}\n" for option, value in options.items()]
             text += f"[{section}]\n{''.join(lines)}\n"
         self.configuration.touch(mode=0o600)
-        self.configuration.write_text(text)
+        if self.configuration.read_text() != text:
+            self.configuration.write_text(text)
 
 
 def write_users(file: pathlib.Path, users: Mapping[str, tuple[str, str]]) -> dict[str, str]:
