@@ -18,6 +18,8 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy import event, exc
 
+from abaca.db import statements
+
 Clock = Callable[[], float]
 
 
@@ -47,11 +49,12 @@ class NoWakeup:
 class Tx:
     """One transaction. `now` is its time, naive UTC, the same for every row that it writes."""
 
-    __slots__ = ("_queues", "connection", "now")
+    __slots__ = ("_queues", "_statements", "connection", "now")
 
-    def __init__(self, connection: sa.Connection, now: datetime.datetime) -> None:
+    def __init__(self, connection: sa.Connection, now: datetime.datetime, known: statements.Statements) -> None:
         self.connection = connection
         self.now = now
+        self._statements = known
         self._queues: dict[str, None] = {}
 
     @property
@@ -59,22 +62,35 @@ class Tx:
         """`sqlite` or `postgresql`."""
         return self.connection.dialect.name
 
-    @property
-    def execute(self) -> Callable[..., sa.CursorResult[Any]]:
-        """Run a statement with its parameters."""
-        return self.connection.execute
+    def execute(
+        self, statement: sa.Executable, parameters: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None
+    ) -> statements.Done | sa.CursorResult[Any]:
+        """Run a statement with its parameters, or once for each of a sequence of them, for its `rowcount`."""
+        if parameters is None or isinstance(parameters, Mapping):
+            ready = self._ready(statement, parameters)
+            if ready is not None:
+                return statements.do(ready, self.connection, parameters or statements.NONE)
+        return self.connection.execute(statement, parameters)
 
     def row(self, statement: sa.Executable, parameters: Mapping[str, Any] | None = None) -> sa.Row[Any] | None:
         """The first row, or None."""
-        return self.connection.execute(statement, parameters).first()
+        rows = self.rows(statement, parameters)
+        return rows[0] if rows else None
 
     def rows(self, statement: sa.Executable, parameters: Mapping[str, Any] | None = None) -> Sequence[sa.Row[Any]]:
         """All rows."""
-        return self.connection.execute(statement, parameters).all()
+        ready = self._ready(statement, parameters)
+        if ready is None:
+            return self.connection.execute(statement, parameters).all()
+        return statements.fetch(ready, self.connection, parameters or statements.NONE)
 
     def scalar(self, statement: sa.Executable, parameters: Mapping[str, Any] | None = None) -> Any:
         """The first column of the first row, or None."""
-        return self.connection.execute(statement, parameters).scalar()
+        row = self.row(statement, parameters)
+        return None if row is None else row[0]
+
+    def _ready(self, statement: sa.Executable, parameters: Mapping[str, Any] | None) -> statements.Ready | None:
+        return self._statements.ready(self.connection.dialect, statement, parameters or statements.NONE)
 
     def wake(self, queue: str) -> None:
         """Announce work on `queue` when this transaction commits."""
@@ -105,6 +121,7 @@ class Database:
         self.wakeup: Wakeup = wakeup or NoWakeup()
         # a clock, and how many seconds the database's is ahead of it
         self._time: tuple[Clock, float] = (clock, 0.0)
+        self._statements = statements.Statements()
         self._writer = _engine(self.url, pool_size, autocommit=False)
         self._reader = _engine(self.url, pool_size, autocommit=True)
 
@@ -138,13 +155,13 @@ class Database:
     def read(self) -> Iterator[Tx]:
         """A connection for looking. Each statement sees what was committed before it."""
         with self._reader.connect() as connection:
-            yield Tx(connection, self.now())
+            yield Tx(connection, self.now(), self._statements)
 
     @contextlib.contextmanager
     def write(self) -> Iterator[Tx]:
         """A transaction: commits at the end of the block, rolls back when it raises."""
         with self._writer.connect() as connection, connection.begin():
-            tx = Tx(connection, self.now())
+            tx = Tx(connection, self.now(), self._statements)
             yield tx
             queues = tx.queues
             if queues:

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A statement that goes straight to the driver says what SQLAlchemy would say."""
+
+import datetime
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy import exc
+
+from abaca.db import lists
+from abaca.db.tables import share_types
+
+NOW = datetime.datetime(2026, 1, 2, 3, 4, 5, 678901)  # noqa: DTZ001
+ADD = sa.insert(share_types).inline()
+ROW = {"name": "gold", "description": None, "is_public": True, "extra_specs": {"a": "b", "ü": '"'}, "created_at": NOW}
+SHOW = sa.select(share_types).where(share_types.c.id == sa.bindparam("which"))
+SOME = sa.select(share_types.c.id).where(share_types.c.name.in_(sa.bindparam("names", expanding=True)))
+RAISE = (
+    sa.update(share_types)
+    .where(share_types.c.id == sa.bindparam("which"), share_types.c.is_public.in_([True, False]))
+    .values(description=share_types.c.name + "!", updated_at=sa.bindparam("at"))
+    .returning(share_types.c.description, share_types.c.updated_at)
+)
+NAMES = sa.text("SELECT name AS called, 1 AS one FROM share_types WHERE id = :which")
+TIMES = 8
+
+
+@pytest.fixture
+def db(database):
+    return database.open()
+
+
+def add(db, *numbers):
+    with db.write() as tx:
+        for number in numbers:
+            tx.execute(ADD, {**ROW, "id": f"t{number}", "name": f"gold{number}"})
+
+
+def test_rows_are_what_sqlalchemy_gives(db):
+    add(db, *range(TIMES))
+    with db.read() as tx:
+        theirs = tx.connection.execute(SHOW, {"which": "t3"}).one()
+        for _ in range(TIMES):
+            ours = tx.row(SHOW, {"which": "t3"})
+            assert (tuple(ours), ours._mapping, ours.created_at) == (tuple(theirs), theirs._mapping, NOW)
+            assert ours.is_public is True
+
+
+def test_text_has_the_names_that_it_gives(db):
+    add(db, 1)
+    with db.read() as tx:
+        for _ in range(TIMES):
+            assert tx.row(NAMES, {"which": "t1"})._asdict() == {"called": "gold1", "one": 1}
+            assert tx.row(NAMES, {"which": "none"}) is None
+
+
+def test_lists_may_have_any_length(db):
+    add(db, *range(TIMES))
+    with db.read() as tx:
+        for length in (*range(TIMES), *range(TIMES)):
+            names = [f"gold{number}" for number in range(length)]
+            assert len(tx.rows(SOME, {"names": names})) == length
+
+
+def test_what_returns_rows_may_be_run_for_its_effect(db):
+    add(db, 1)
+    for number in range(TIMES):
+        at = NOW + datetime.timedelta(seconds=number)
+        with db.write() as tx:
+            tx.execute(RAISE, {"which": "t1", "at": at})
+            tx.execute(RAISE, {"which": "none", "at": at})
+        with db.write() as tx:
+            assert tx.row(SHOW, {"which": "t1"}).updated_at == at
+            assert tuple(tx.row(RAISE, {"which": "t1", "at": NOW})) == ("gold1!", NOW)
+
+
+def test_a_statement_takes_other_columns_another_time(db):
+    add(db, 1, 2, 3)
+    with db.write() as tx:
+        for number in range(4, 4 + TIMES):
+            tx.execute(ADD, {**ROW, "id": f"t{number}", "name": f"n{number}", "updated_at": NOW})
+    with db.read() as tx:
+        assert [tx.row(SHOW, {"which": which}).updated_at for which in ("t3", "t9")] == [None, NOW]
+
+
+def test_an_error_is_sqlalchemys_and_the_transaction_is_gone(db):
+    add(db, 1, 2)
+    for _ in range(TIMES):
+        with pytest.raises(exc.IntegrityError), db.write() as tx:
+            tx.execute(ADD, {**ROW, "id": "t8", "name": "gold8"})
+            tx.execute(ADD, {**ROW, "id": "t1", "name": "gold1"})
+    with db.read() as tx:
+        assert tx.row(SHOW, {"which": "t8"}) is None
+
+
+def test_a_count_sees_what_changes(db):
+    kinds = lists.Listing(share_types, filters={"name_like": lists.contains(share_types.c.name)})
+    for number in range(TIMES):
+        add(db, number)
+        with db.read() as tx:
+            assert kinds.count(tx, {"name_like": "gold"}) == number + 1
