@@ -6,6 +6,7 @@ holds with what the database says.
 """
 
 import contextlib
+import itertools
 import json
 import os
 import signal
@@ -233,7 +234,7 @@ class LocalPlace:
 
 
 class Writer:
-    """A program on a machine that appends a numbered line, has it on the server's disk, and notes the time, for ever."""
+    """A program on a machine: it appends a numbered line, has it on the server's disk, notes the time, and again."""
 
     _WRITE = """
         rm -f {notes}.*
@@ -280,4 +281,4 @@ class Writer:
         assert failed == [], self.machine.script(f"grep -v records {self.notes}.said").stdout
         written = self.machine.check(["cat", self.file]).split()
         assert written == [str(number) for number in range(1, self.count() + 1)]
-        return max(later - earlier for earlier, later in zip(times, times[1:], strict=False))
+        return max(later - earlier for earlier, later in itertools.pairwise(times))
