@@ -173,7 +173,7 @@ def _give_chores(made: Worker, settings: Settings, db: Database) -> None:
         Chore("pool report", 3 * settings.report_interval, backends.report),
         Chore("message expiry", 3600, expiry.messages),
         Chore("operation expiry", 3600, expiry.operations),
-        Chore("recycle bin", 60, expiry.recycle_bin),
+        Chore("recycle bin", settings.check_for_expired_shares_in_recycle_bin_interval, expiry.recycle_bin),
     ]
 
 

@@ -53,6 +53,7 @@ metrics = false
 driver = dummy
 export_ips = 10.0.0.10, 10.0.0.20
 admin_export_ips = 11.0.0.11
+{backend}
 """
 
 
@@ -137,12 +138,12 @@ def call(
 
 
 @contextlib.contextmanager
-def world(directory: Path, *, worker: bool, more: str = "") -> Iterator[World]:
+def world(directory: Path, *, worker: bool, more: str = "", backend: str = "") -> Iterator[World]:
     """A world in an empty directory; with `worker`, one that carries operations out."""
     hashed = bcrypt.hashpw(PASSWORD.encode(), bcrypt.gensalt(4)).decode()
     lines = [f"{name}:{hashed}:{project}:{roles}" for name, (project, roles) in PEOPLE.items()]
     (directory / "users").write_text("\n".join(lines))
-    (directory / "abaca.conf").write_text(CONFIG.format(directory=directory, more=more))
+    (directory / "abaca.conf").write_text(CONFIG.format(directory=directory, more=more, backend=backend))
     loaded = settings.read([directory / "abaca.conf"], environ={}).settings
     db = app.ready_database(loaded)
     application = pipeline.make_app(loaded, db, routes.RESOURCES, further=[doors.own(routes.OWN)])

@@ -160,6 +160,8 @@ def expired(tx: Tx, host: str, most: int) -> Sequence[sa.Row[Any]]:
         .where(
             shares.c.is_soft_deleted.is_(True),
             shares.c.scheduled_to_be_deleted_at <= tx.now,
+            # one that could not be deleted waits for somebody who has read why
+            share_instances.c.status.not_in(("deleting", "error_deleting")),
             share_instances.c.host.startswith(host + "#", autoescape=True),
         )
         .limit(most)

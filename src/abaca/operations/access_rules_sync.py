@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from abaca import errors
-from abaca.db import access_rules, messages, operations, share_instances
+from abaca.db import access_rules, messages, operations, share_instances, shares
 from abaca.domain.access_rules import PENDING
 from abaca.domain.messages import Action, Detail
 from abaca.drivers import contract
@@ -121,13 +121,10 @@ def _settle(op: Op, tx: Tx) -> None:
 
 
 def _tell(op: Op, tx: Tx, detail: Detail, reason: str | None) -> None:
-    messages.record(
-        tx,
-        messages.About(op.project_id, op.request_id, "SHARE", op.args.share_id),
-        Action.UPDATE_ACCESS_RULES,
-        detail,
-        reason=reason,
-    )
+    share = shares.show(tx, op.args.share_id, ("project_id",))
+    if share is not None:
+        about = messages.About(share.project_id, op.request_id, "SHARE", op.args.share_id)
+        messages.record(tx, about, Action.UPDATE_ACCESS_RULES, detail, reason=reason)
 
 
 OPERATION = journal.operation(

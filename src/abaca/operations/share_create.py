@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from abaca import errors
-from abaca.db import export_locations, messages, share_instances
+from abaca.db import export_locations, share_instances
 from abaca.domain.messages import Action, Detail
 from abaca.drivers import contract
 from abaca.operations import journal
-from abaca.operations.share_instances import service_host
+from abaca.operations.share_instances import service_host, tell
 
 if TYPE_CHECKING:
     from abaca.db.engine import Tx
@@ -56,13 +56,7 @@ def succeed(op: Op, tx: Tx) -> None:
 def fail(op: Op, tx: Tx, error: errors.AbacaError) -> None:
     """It stays visible, broken, with the reason."""
     share_instances.try_move(tx, op.args.instance.id, "failed")
-    messages.record(
-        tx,
-        messages.About(op.project_id, op.request_id, "SHARE", op.args.instance.share_id),
-        Action.CREATE,
-        Detail.UNKNOWN_ERROR,
-        reason=error.message,
-    )
+    tell(op, tx, op.args.instance, (Action.CREATE, Detail.UNKNOWN_ERROR), error.message)
 
 
 OPERATION = journal.operation(

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from abaca import errors
-from abaca.db import messages, pools, quotas, share_instances, shares
+from abaca.db import pools, quotas, share_instances, shares
 from abaca.domain.messages import Action, Detail
 from abaca.drivers import contract
 from abaca.operations import journal
-from abaca.operations.share_instances import service_host, told
+from abaca.operations.share_instances import service_host, tell, told
 
 if TYPE_CHECKING:
     from abaca.db.engine import Tx
@@ -70,13 +70,7 @@ def _forget(tx: Tx, row: Any) -> None:
 def fail(op: Op, tx: Tx, error: errors.AbacaError) -> None:
     """It stays, in error, for another try."""
     share_instances.try_move(tx, op.args.instance.id, "failed")
-    messages.record(
-        tx,
-        messages.About(op.project_id, op.request_id, "SHARE", op.args.instance.share_id),
-        Action.DELETE,
-        Detail.UNKNOWN_ERROR,
-        reason=error.message,
-    )
+    tell(op, tx, op.args.instance, (Action.DELETE, Detail.UNKNOWN_ERROR), error.message)
 
 
 OPERATION = journal.operation(

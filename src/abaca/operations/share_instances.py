@@ -3,9 +3,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from abaca.db import messages
 from abaca.drivers import contract
+
+if TYPE_CHECKING:
+    from abaca.db.engine import Tx
+    from abaca.domain.messages import Action, Detail
+    from abaca.operations.journal import Op
 
 
 def service_host(host: str) -> str:
@@ -31,3 +37,10 @@ def told(row: Any) -> contract.ShareInstance:
         share_metadata=row.metadata or {},
         extra_specs=row.extra_specs or {},
     )
+
+
+def tell(op: Op, tx: Tx, instance: contract.ShareInstance, cause: tuple[Action, Detail], reason: str | None) -> None:
+    """Tell the share's project what went wrong, whoever had asked for it."""
+    action, detail = cause
+    about = messages.About(instance.project_id, op.request_id, "SHARE", instance.share_id)
+    messages.record(tx, about, action, detail, reason=reason)

@@ -225,6 +225,9 @@ class Settings(Section, frozen=True):
     soft_deleted_share_retention_time: Annotated[
         int, said("Seconds a share stays in the recycle bin.", ge=1, le=LONG_S)
     ] = 604800
+    check_for_expired_shares_in_recycle_bin_interval: Annotated[
+        int, said("Seconds between looks for shares whose time there is over.", ge=1)
+    ] = 60
     transfer_retention_time: Annotated[int, said("Seconds that a share transfer waits to be accepted.", ge=1)] = 300
     admin_only_metadata: Annotated[Names, said("Keys of share metadata that only administrators see and change.")] = (
         "__affinity_same_host",

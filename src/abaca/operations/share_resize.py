@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What extending and shrinking a share have in common."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from abaca import errors
+from abaca.db import share_instances
+from abaca.drivers import contract
+from abaca.operations import journal
+from abaca.operations.share_instances import service_host, told
+
+if TYPE_CHECKING:
+    from abaca.db.engine import Tx
+    from abaca.operations.journal import Op, Operation, Requester
+
+
+class Args(msgspec.Struct, frozen=True):
+    """What the driver is told, and the size it shall have, in GiB."""
+
+    instance: contract.ShareInstance
+    new_size_gib: int
+    user_id: str | None
+    share_type_id: str | None
+    host: str
+
+    @property
+    def difference_gib(self) -> int:
+        """By how much it changes, whichever way."""
+        return abs(self.new_size_gib - self.instance.size_gib)
+
+
+def start(tx: Tx, what: Operation, event: str, share: Any, new_size_gib: int, by: Requester | None) -> str:
+    """Move a share (a row with id and instance_id) and queue `what`; the operation's id. Raises `Conflict`."""
+    share_instances.move(tx, share.instance_id, event)
+    row = share_instances.whole(tx, share.instance_id)
+    if row is None:
+        raise errors.NotFound(resource="Share", id=share.id)
+    args = Args(told(row), new_size_gib, row.user_id, row.share_type_id, row.host)
+    target = journal.Target(queue=service_host(row.host), key=row.share_id, resource_id=row.share_id)
+    return journal.enqueue(tx, what, args, target, by)
+
+
+def resizing(op: Op) -> contract.Resizes:
+    """The driver, as one that resizes. Raises `BackendError` when it does not."""
+    if not isinstance(op.driver, contract.Resizes):
+        raise errors.BackendError(reason="it cannot change the size of a share")
+    return op.driver
+
+
+def back_on_backend(op: Op) -> None:
+    """Undo: the size that it had, whether or not it ever became another one."""
+    if isinstance(op.driver, contract.Resizes):
+        was = op.args.instance.size_gib
+        (op.driver.shrink if op.args.new_size_gib > was else op.driver.extend)(op.args.instance, was)
