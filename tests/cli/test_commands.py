@@ -4,11 +4,12 @@
 import json
 
 import pytest
+import sqlalchemy as sa
 
 from abaca import __version__
 from abaca.cli import exits
 from abaca.cli.main import COMMANDS
-from abaca.db import migrations, operations
+from abaca.db import migrations, operations, quotas, tables
 from abaca.db.engine import Database
 
 
@@ -89,6 +90,36 @@ def test_a_database_that_is_away_is_named_without_its_password(abaca, config):
         assert said.status == exits.EX_FAILED
         assert "does not answer" in said.err
         assert "hush" not in said.err
+
+
+@pytest.fixture
+def miscounted(abaca, config, tmp_path):
+    """A configuration whose database counts a share too many in a project, and none in a pool that has one."""
+    file = config()
+    abaca("db", "upgrade", "--config-file", file)
+    db = Database(f"sqlite:///{tmp_path / 'state' / 'abaca.sqlite'}")
+    with db.write() as tx:
+        quotas.take(tx, "p", None, None, {"shares": 2, "gigabytes": 5}, {"shares": -1, "gigabytes": -1})
+        times = {"created_at": tx.now, "service_host": "here@dummy", "name": "pool1", "capabilities": {}}
+        tx.execute(sa.insert(tables.pools), {"host": "here@dummy#pool1", **times})
+        row = {"id": "s1", "project_id": "p", "size": 5, "share_proto": "NFS", "metadata": {}}
+        tx.execute(sa.insert(tables.shares), {**row, "created_at": tx.now})
+        row = {"id": "i1", "share_id": "s1", "status": "available", "status_rank": 4, "host": "here@dummy#pool1"}
+        tx.execute(sa.insert(tables.share_instances), {**row, "created_at": tx.now})
+    db.close()
+    return file
+
+
+def test_counts_are_shown_and_mended(abaca, miscounted):
+    quota = {"project_id": "p", "scope": "project", "pool": None, "resource": "shares", "counted": 2, "real": 1}
+    pool = {"project_id": None, "scope": None, "pool": "here@dummy#pool1", "resource": "gigabytes"}
+    wrong = [quota, {**pool, "counted": 0, "real": 5}]
+    recount = ("db", "recount", "--config-file", miscounted)
+    assert json.loads(abaca(*recount, "--dry-run", "--json").out) == wrong
+    assert "here@dummy#pool1" in abaca(*recount, "--dry-run").out
+    assert json.loads(abaca(*recount, "--json").out) == wrong
+    assert json.loads(abaca(*recount, "--json").out) == []
+    assert abaca(*recount).out == "All counts are right.\n"
 
 
 @pytest.fixture

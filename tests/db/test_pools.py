@@ -228,6 +228,15 @@ def test_a_forced_claim_is_counted_without_room(db):
 def test_a_recount_says_which_pools_it_mended(db):
     with db.write() as tx:
         share(tx, 10)
-        assert pools.recount(tx) == [POOL]
+        assert pools.differences(tx) == [(POOL, 0, 10)]
+        assert pools.recount(tx) == [(POOL, 0, 10)]
         assert pools.recount(tx) == []
     assert figures(db)[2] == 10
+
+
+def test_a_recount_leaves_a_pool_in_which_a_share_is_being_extended(db):
+    with db.write() as tx:
+        share(tx, 10, status="extending")
+        pools.claim_anyway(tx, POOL, 15)
+        assert pools.recount(tx) == []
+    assert figures(db)[2] == 15

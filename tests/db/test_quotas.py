@@ -3,6 +3,7 @@
 
 import itertools
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import sqlalchemy as sa
@@ -220,6 +221,24 @@ def test_a_recount_leaves_the_sizes_of_a_project_that_extends_a_share(db):
         type_id = share(tx, "p", "u", 5, status="extending")
         quotas.take(tx, "p", "u", type_id, {"shares": 1, "gigabytes": 9}, UNLIMITED)
         assert quotas.recount(tx) == []
+
+
+def test_a_recount_waits_for_what_is_not_committed_yet(db):
+    """A share that is being accepted is in none of the sums that the recount sees, but its counts are locked."""
+    with ThreadPoolExecutor(1) as pool:
+        with db.write() as tx:
+            type_id = share(tx, "p", "u", 5)
+            quotas.take(tx, "p", "u", type_id, SHARE, UNLIMITED)
+            found = pool.submit(recounted, db)
+            with pytest.raises(TimeoutError):
+                found.result(0.5)
+        assert found.result(30) == []
+    assert used(db) == SHARE
+
+
+def recounted(db):
+    with db.write() as tx:
+        return quotas.recount(tx)
 
 
 def test_taking_giving_back_and_claiming_are_one_statement_each(db):

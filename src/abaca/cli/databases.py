@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`abaca db`: bring the database to the revision that this release needs."""
+"""`abaca db`: bring the database to the revision that this release needs, and its counts to what is there."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import contextlib
 import click
 
 from abaca import app
+from abaca.cli import shown
 from abaca.cli.options import Given, configured
 from abaca.cli.state_directory import StateDirectory
 
 
 @click.group()
 def db() -> None:
-    """Upgrade the database, and see where it is."""
+    """Upgrade the database, see where it is, and mend its counts."""
 
 
 @db.command()
@@ -50,3 +51,29 @@ def version(given: Given) -> None:
     with contextlib.closing(database):
         found = schema.revision(database)
     click.echo(f"The database is at revision {found or 'none'}; this release needs {migrations.HEAD}.")
+
+
+@db.command()
+@configured
+@click.option("--dry-run", "is_dry", is_flag=True, help="Only show what is wrong.")
+@shown.as_json
+def recount(given: Given, *, is_dry: bool, is_json: bool) -> None:
+    """Make what quotas and pools count as used what is there; show what was wrong.
+
+    They are kept exact by every change; this is for after a change by hand. It may run at any time, and leaves out what
+    is being extended meanwhile.
+    """
+    from abaca.db import pools, quotas, schema
+
+    database = app.open_database(given.load().settings)
+    with contextlib.closing(database):
+        schema.check(database)
+        with database.write() as tx:
+            of_quotas = quotas.differences(tx) if is_dry else quotas.recount(tx)
+            of_pools = pools.differences(tx) if is_dry else pools.recount(tx)
+    rows = [one._asdict() for one in of_quotas]
+    rows += [{"pool": one.host, "resource": "gigabytes", "counted": one.counted, "real": one.real} for one in of_pools]
+    if rows or is_json:
+        shown.table(("project_id", "scope", "pool", "resource", "counted", "real"), rows, is_json=is_json)
+    else:
+        click.echo("All counts are right.")

@@ -11,7 +11,7 @@ import datetime
 import functools
 import types
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 import sqlalchemy as sa
@@ -247,17 +247,38 @@ def _upsert(dialect: str) -> Any:
     )
 
 
-_RECOUNT = (
-    sa.update(pools)
-    .where(pools.c.provisioned_gib != _SUM.scalar_subquery())
-    .values(provisioned_gib=_SUM.scalar_subquery())
-    .returning(pools.c.host)
+class Difference(NamedTuple):
+    """A pool whose `provisioned_gib` is not what lives in it."""
+
+    host: str
+    counted: int
+    real: int
+
+
+_LOCK_ALL = sa.select(pools.c.host).order_by(pools.c.host).with_for_update()
+_REAL = _SUM.scalar_subquery()
+# What an extension has claimed is not in any size yet.
+_GROWING = sa.exists().where(share_instances.c.host == pools.c.host, share_instances.c.status == "extending")
+_DIFFERENCES = (
+    sa.select(pools.c.host, pools.c.provisioned_gib, _REAL)
+    .where(pools.c.provisioned_gib != _REAL, ~_GROWING.correlate(pools))
+    .order_by(pools.c.host)
 )
+_MEND = sa.update(pools).where(pools.c.host == sa.bindparam("pool")).values(provisioned_gib=sa.bindparam("real"))
 
 
-def recount(tx: Tx) -> list[str]:
-    """Make `provisioned_gib` the sum of the sizes that live in each pool; the hosts where it was something else.
+def differences(tx: Tx) -> list[Difference]:
+    """Where `provisioned_gib` is not the sum of the sizes; pools in which a share is being extended are left out."""
+    return [Difference._make(row) for row in tx.rows(_DIFFERENCES)]
 
-    For operators, when nothing is being extended: what an extension has claimed is not in any size yet.
+
+def recount(tx: Tx) -> list[Difference]:
+    """Make `provisioned_gib` the sum of the sizes that live in each pool; what was changed. For operators.
+
+    May run at any time: claims that are not committed yet come before it or after it.
     """
-    return list(tx.connection.execute(_RECOUNT).scalars())
+    tx.rows(_LOCK_ALL)
+    found = differences(tx)
+    for one in found:
+        tx.execute(_MEND, {"pool": one.host, "real": one.real})
+    return found

@@ -227,7 +227,12 @@ def differences(tx: Tx) -> list[Difference]:
 
 
 def recount(tx: Tx) -> list[Difference]:
-    """Make the counts what the rows say; what was changed. For operators, after a restore or a change by hand."""
+    """Make the counts what the rows say; what was changed. For operators, after a restore or a change by hand.
+
+    May run at any time: what is not committed yet comes before it or after it. Call it before `pools.recount`.
+    """
+    if tx.dialect == "postgresql":
+        tx.execute(sa.text("LOCK TABLE quota_usages IN SHARE ROW EXCLUSIVE MODE"))
     found = differences(tx)
     for project_id, scope, name, counted, real in found:
         tx.execute(_count((name,), 1, ()), {"project": project_id, "scope_0": scope, name: real - counted})
