@@ -13,6 +13,7 @@ from abaca.api.bodies import UNSET, Body, Filters, Flag, Name, Object, Pairs, Te
 from abaca.api.pipeline import Call
 from abaca.api.routing import Resource
 from abaca.api.wire import Computed, Feature, Many, Named, One, Plain, Renamed, Since, View
+from abaca.db import quotas
 from abaca.db import share_types as db
 from abaca.db.engine import Tx
 from abaca.domain import extra_specs
@@ -191,6 +192,7 @@ def delete(call: Call, type_id: str) -> None:
     with call.db.write() as tx:
         if not db.delete(tx, type_id):
             raise errors.NotFound(resource="Share type", id=type_id)
+        quotas.remove_type(tx, type_id)
 
 
 @RESOURCE.get("/{type_id}/os-share-type-access", policy=LIST_ACCESS, view=Many("share_type_access", AccessView))
