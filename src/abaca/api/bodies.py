@@ -59,9 +59,12 @@ def _flag(value: Any) -> bool:
 
 
 def _whole(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | str) or len(str(value)) > 18:
+    # text too, but not all that Python takes for a number: digits of other scripts, 1_0, blanks
+    if isinstance(value, str) and _WHOLE.fullmatch(value):
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) >= 10**18:
         raise ValueError
-    return int(value)
+    return value
 
 
 def _gib(value: Any) -> int:
@@ -108,6 +111,7 @@ def _pairs(value: Any) -> dict[str, str]:
     return {str(key): str(item) for key, item in pairs.items()}
 
 
+_WHOLE = re.compile(r"[+-]?[0-9]{1,20}")
 _UUID = re.compile(r"[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}")
 
 Flag = Annotated[bool, Scalar(_flag, "a boolean", {"type": "boolean"})]

@@ -32,6 +32,8 @@ NAMES = {
     503: "serviceUnavailable",
 }
 RETRY_AFTER_S = 5
+# What a caller sent may be part of a message; all of it need not come back.
+LONGEST_MESSAGE = 1000
 
 
 class Fault(NamedTuple):
@@ -74,10 +76,13 @@ def unauthorized(message: str, challenge: str) -> Fault:
 
 
 def _named(error: errors.AbacaError) -> Fault:
-    said: dict[str, Any] = {"code": error.status, "message": error.message}
+    message = error.message
+    if len(message) > LONGEST_MESSAGE:
+        message = f"{message[: LONGEST_MESSAGE // 2]} ... {message[-LONGEST_MESSAGE // 4 :]}"
+    said: dict[str, Any] = {"code": error.status, "message": message}
     headers: dict[str, str] = {}
     if error.status == 413:
-        said |= {"message": f"{error.code}: {error.message}", "retryAfter": "0"}
+        said |= {"message": f"{error.code}: {message}", "retryAfter": "0"}
         headers["retry-after"] = "0"
     elif error.status == 503:
         headers["retry-after"] = str(RETRY_AFTER_S)

@@ -173,7 +173,7 @@ def find_door(call: Call) -> bool:
 def refuse_control_characters(call: Call) -> None:
     """No handler and no database ever sees them."""
     request = call.request
-    if not call.path.isprintable() and reading.CONTROL.search(call.path):
+    if not call.path.isprintable() and reading.CONTROL_OR_BREAK.search(call.path):
         raise errors.Invalid("The address must not hold control characters.")
     if request.query_string:
         call.query = {key: value[-1] if isinstance(value, list) else value for key, value in request.params.items()}

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 JSON = "application/json"
 # Tab, line feed and carriage return are text; what a database or a terminal could stumble over is not.
 CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
+# In an address they are none.
+CONTROL_OR_BREAK = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 # JSON has no raw control characters, so only these can bring one in.
 _SUSPICIOUS = re.compile(rb"\\u00[01]|\\[bf]|\\u007[fF]|\x7f")
 

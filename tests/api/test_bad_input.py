@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever is sent instead of what is asked for: the answer says what is wrong, and the database is as it was before.
+
+Each route is tried with things of its caller's own, so that nothing but the input is at fault.
+"""
+
+import hashlib
+import itertools
+import json
+
+import pytest
+import sqlalchemy as sa
+
+from abaca.api import bodies, openapi
+from abaca.db import tables
+from tests.api import seeds
+from tests.api.test_surface import ALL, NOTHING, asked, body, newest, start
+from tests.api.world import call, world
+from tests.databases import on_postgres, on_sqlite, place, postgres  # noqa: F401 (a fixture)
+
+NESTED = 200_000
+HUGE = 10**30
+# Not one of these is JSON of the right kind.
+MALFORMED = {
+    "nothing": b"",
+    "blank": b" ",
+    "cut off": b'{"a": ',
+    "unquoted": b"{a: 1}",
+    "two": b'{"a": 1}{"b": 2}',
+    "a trailing comma": b'{"a": 1,}',
+    "a comment": b"{} // why",
+    "a bare word": b"nul",
+    "NaN": b'{"a": NaN}',
+    "not UTF-8": b'{"a": "\xff\xfe"}',
+    "half a character": b'{"a": "\xe2\x82"}',
+    "a surrogate in UTF-8": b'{"a": "\xed\xa0\x80"}',
+    "a lone surrogate": rb'{"a": "\ud800"}',
+    "UTF-16": '{"a": 1}'.encode("utf-16"),
+    "deep lists": b"[" * NESTED,
+    "deep and closed": b"[" * NESTED + b"]" * NESTED,
+    "deep objects": b'{"a":' * NESTED,
+    "null": b"null",
+    "a number": b"1",
+    "a huge number": b"1" * 5000,
+    "text": b'"text"',
+    "true": b"true",
+    "a list": b"[]",
+    "a list of objects": b"[{}]",
+    "an empty object": b"{}",
+    "an empty key": b'{"": {}}',
+    "XML": b"<share/>",
+}
+# By the type that a field has: what it cannot be.
+WRONG = {
+    "integer": (
+        1.5,
+        True,
+        [],
+        {},
+        "",
+        "many",
+        "1e3",
+        "0x10",
+        "1_0",
+        "\u0663",
+        "1.0",
+        HUGE,
+        -HUGE,
+        str(HUGE),
+        2**63,
+        -(2**63),
+    ),
+    "boolean": (2, 1.5, [], {}, "", "maybe", "null", HUGE),
+    "string": (0, 1.5, True, [], {}, ["text"], "a\u0000b", "\u001b[2J", "\x7f"),
+    "object": (0, "text", True, [], [["k", "v"]]),
+}
+CONTENT_TYPES = (
+    "text/plain",
+    "application/x-www-form-urlencoded",
+    "multipart/form-data",
+    "application/xml",
+    "*/*",
+    "json",
+    "\xff",
+)
+# In a path, percent-encoded, in place of an id.
+IDS = {
+    "dots": "..",
+    "an encoded slash": "%2F",
+    "an encoded dot": "%2e%2e%2f",
+    "a quote": "%27%20OR%20%271%27=%271",
+    "a shell": "$(reboot)",
+    "a format": "%7B0.__class__%7D%25s",
+    "not UTF-8": "%ff%fe",
+    "a surrogate": "%ed%a0%80",
+    "emoji": "%F0%9F%98%80",
+    "right to left": "%D7%A9%D7%9C%D7%95%D7%9D",
+    "combining": "Z%CC%A3%CC%87" * 50,
+    "a space": "%20",
+    "a percent sign": "%",
+    "long": "x" * 20_000,
+    "half a UUID": "0" * 8 + "-0000",
+    "a number": "1",
+    "another's": NOTHING,
+}
+CONTROL = {
+    "NUL": "%00",
+    "escape": "%1b",
+    "delete": "%7f",
+    "line feed": "a%0Ab",
+    "carriage return": "%0D%0Aset-cookie:x",
+}
+QUERIES = (
+    "limit=-1", "limit=1.5", "limit=1e3", "limit=x", f"limit={HUGE}", "limit=%2B1", "limit=1&limit=x", "limit=%D9%A3",
+    "offset=-1", f"offset={HUGE}", "offset=x", "offset=1&offset=-1",
+    "sort_key=;DROP", "sort_key=id)--", "sort_dir=up", "sort_key=%00", "limit=%ff", "a%00=b", "a=%1b", "=%7f",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=[on_sqlite, on_postgres])
+def here(request, tmp_path_factory):
+    """A world with something of everything, whose worker has gone home: nothing changes by itself."""
+    directory = tmp_path_factory.mktemp("bad-input")
+    more = ""
+    if request.param == "postgresql":
+        more = f"[database]\nconnection = {place('postgresql', directory, request).url}"
+    with world(directory, worker=True, more=more) as busy:
+        things = {**seeds.plant(busy), **of_everybody(busy)}
+    with world(directory, worker=False, more=more) as made:
+        made.things = things
+        yield made
+
+
+def of_everybody(busy):
+    """What stands in the paths that belong to no project."""
+    kinds = busy.ask("admin", "GET", "/types").body["share_types"]
+    kind = next(kind["id"] for kind in kinds if kind["name"] == "default")
+    return {
+        "/types/{type_id}": kind,
+        "/types/{type_id}/extra_specs/{key}": "snapshot_support",
+        "/quota-class-sets/{class_name}": "default",
+        "/openapi/{number}": "2.99",
+    }
+
+
+@pytest.fixture
+def unchanged(here):
+    """The whole database, the same before and after."""
+    before = checksum(here.db)
+    yield
+    assert checksum(here.db) == before
+
+
+def checksum(db):
+    digest = hashlib.sha256()
+    with db.read() as tx:
+        for table in tables.metadata.sorted_tables:
+            for row in tx.rows(sa.select(table).order_by(*table.primary_key.columns)):
+                digest.update(repr(tuple(row)).encode())
+    return digest.hexdigest()
+
+
+def send(here, route, path=None, raw=b"", who="admin", query="", **headers):
+    """One request to a route, by default as the administrator of the project whose things stand in the path."""
+    path = path if path is not None else seeds.filled(route.path, here.things)
+    headers = {"content-type": "application/json", "authorization": here.passwords[who], **asked(route), **headers}
+    return call(here.application, route.method, f"{start(route)[1:] or '/v2'}{path}{query}", raw, headers)
+
+
+def refused(answer, *statuses):
+    """The answer is a fault with a sentence, in the form that clients know."""
+    assert 400 <= answer.status < 500, answer
+    assert not statuses or answer.status in statuses, answer
+    assert answer.headers["content-type"] == "application/json"
+    said = answer.body if "title" in answer.body else next(iter(answer.body.values()))
+    assert int(str(said["code"])[:3]) == answer.status
+    assert said["message"].strip(".").count(" ") > 1, said
+    assert len(said["message"]) < 1000, said
+    return said["message"]
+
+
+def routes(predicate):
+    """The routes of the newest version, each once, as parameters."""
+    chosen = [route for route in ALL if newest(route) == 99 and predicate(route)]
+    return pytest.mark.parametrize("route", chosen, ids=lambda route: route.name.replace("/", ":"))
+
+
+@routes(lambda route: route.body or route.action)
+def test_what_is_no_body_is_refused(here, unchanged, route):
+    for name, raw in MALFORMED.items():
+        answer = send(here, route, raw=raw)
+        assert refused(answer), name
+
+
+@routes(lambda route: route.body or route.action)
+def test_a_body_of_another_kind_is_no_body(here, unchanged, route):
+    for content_type in CONTENT_TYPES:
+        refused(send(here, route, raw=json.dumps(body(route)).encode(), **{"content-type": content_type}))
+
+
+@routes(lambda route: route.body or route.action)
+def test_a_body_that_is_too_large_is_refused_unread(here, unchanged, route):
+    refused(send(here, route, raw=b" " * (here.settings.oslo_middleware.max_request_body_size + 1)), 413)
+
+
+@routes(lambda route: route.body and route.body is not bodies.Anything)
+def test_a_field_of_the_wrong_kind_is_refused(here, unchanged, route):
+    for field, wrong in wrong_fields(route):
+        whole = body(route)
+        key = route.action or (route.body.KEYS[0] if route.body.KEYS else None)
+        (whole[key] if key else whole)[field] = wrong
+        message = refused(send(here, route, raw=json.dumps(whole).encode()))
+        assert repr(field) in message or "control characters" in message or "valid JSON" in message, (
+            field,
+            wrong,
+            message,
+        )
+
+
+def wrong_fields(route):
+    for field, schema in openapi.body_schema(route.body, newest(route)).get("properties", {}).items():
+        kinds = {kind.get("type") for kind in schema.get("anyOf", [schema])}
+        if None not in kinds:
+            wrong = [value for kind in sorted(kinds - {"null"}) for value in WRONG.get(kind, ())]
+            yield from itertools.product([field], wrong if "null" in kinds else [None, *wrong])
+
+
+@routes(lambda route: "{" in route.path)
+@pytest.mark.parametrize("who", ["admin", "member"])
+def test_an_id_of_no_thing_is_not_found(here, unchanged, route, who):
+    raw = json.dumps(body(route)).encode()
+    for kind, wrong in {**IDS, **CONTROL}.items():
+        for at in seeds.places(route.path):
+            if at.endswith(("{project_id}", "{class_name}", "{number}")) and kind not in CONTROL:
+                continue  # any text names a project, or a class
+            path = seeds.filled(route.path, {**here.things, at: wrong})
+            refused(send(here, route, path=path, raw=raw, who=who), 400, 403, 404)
+
+
+@routes(lambda route: route.method == "GET")
+def test_a_query_is_answered_or_refused(here, unchanged, route):
+    for query in QUERIES:
+        answer = send(here, route, query=f"?{query}")
+        assert answer.status < 500, answer
+        if "%00" in query or "%1b" in query or "%7f" in query:
+            refused(answer, 400)
