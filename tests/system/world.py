@@ -233,6 +233,15 @@ class LocalPlace:
         return self.directory / "shares" / instance_id
 
 
+def fill(file: Path):
+    """Let a new file take all the space that is left."""
+    with file.open("xb", buffering=0) as handle:
+        for size in (1 << 24, 1 << 20, 1 << 12):
+            with contextlib.suppress(OSError):
+                while True:
+                    handle.write(b"x" * size)
+
+
 class Writer:
     """A program on a machine: it appends a numbered line, has it on the server's disk, notes the time, and again."""
 

@@ -166,11 +166,21 @@ class Pool:
         btrfs.sync(self.root)
 
     def check_room(self, size_gib: int) -> None:
-        """Raises `contract.Full` when a share of this size could never be filled, or nothing fits any more."""
+        """Raises `contract.Full` when a share of this size could never be filled, or nothing fits any more.
+
+        Raises `contract.Busy` while the space of deleted shares is still being won back.
+        """
         total_bytes, free_bytes = self.space()
         if size_gib * GIB > total_bytes:
             raise contract.Full(reason=f"the pool has {total_bytes / GIB:.1f} GiB in all")
-        if free_bytes < _LEAST_FREE_BYTES:
+        if free_bytes >= _LEAST_FREE_BYTES:
+            return
+        if self._own_space()[1] < _LEAST_FREE_BYTES:
+            is_deleting = btrfs.is_deleting(self.root)
+            btrfs.sync(self.root)  # What was deleted counts as free only once that is on disk.
+            if is_deleting and self._own_space()[1] < _LEAST_FREE_BYTES:
+                raise contract.Busy(reason="the pool is full until what was deleted has been taken away")
+        if self.space()[1] < _LEAST_FREE_BYTES:
             raise contract.Full(reason="the pool is full")
 
     def limit(self, id: str, size_gib: int) -> None:
@@ -267,12 +277,15 @@ class Pool:
 
     def space(self) -> tuple[int, int]:
         """Total and free bytes; an image cannot grow into more than its own disk has left."""
-        seen = os.statvfs(self.root)
-        total_bytes, free_bytes = seen.f_blocks * seen.f_frsize, seen.f_bavail * seen.f_frsize
+        total_bytes, free_bytes = self._own_space()
         if not self._device_option:
             below = os.statvfs(self._image.parent)
             free_bytes = min(free_bytes, below.f_bavail * below.f_frsize)
         return total_bytes, free_bytes
+
+    def _own_space(self) -> tuple[int, int]:
+        seen = os.statvfs(self.root)
+        return seen.f_blocks * seen.f_frsize, seen.f_bavail * seen.f_frsize
 
     def usages(self) -> dict[int, tuple[int, int]]:
         """What each subvolume refers to and its limit, in bytes, as of the last commit."""

@@ -23,6 +23,7 @@ _FIRST_FREE = 256
 _QUOTA_TREE, _ROOT_TREE = 8, 1
 _ROOT_ITEM, _QGROUP_INFO, _QGROUP_LIMIT = 132, 242, 244
 _LEVEL_ONE = 2**48
+_ORPHANS, _ORPHAN_ITEM = 2**64 - 5, 48
 
 Key = tuple[int, int, int]
 Item = tuple[int, int, int, bytes]
@@ -112,6 +113,12 @@ def trees(path: Path) -> set[int]:
     """The numbers of all subvolumes, those still being deleted included."""
     items = _search(path, _ROOT_TREE, (_FIRST_FREE, _ROOT_ITEM, 0), (_LEVEL_ONE, _ROOT_ITEM, 0))
     return {tree for kind, tree, _, _ in items if kind == _ROOT_ITEM}
+
+
+def is_deleting(path: Path) -> bool:
+    """Whether the space of a deleted subvolume is still to come back."""
+    first, last = (_ORPHANS, _ORPHAN_ITEM, 0), (_ORPHANS, _ORPHAN_ITEM, _LEVEL_ONE)
+    return any(kind == _ORPHAN_ITEM for kind, _, _, _ in _search(path, _ROOT_TREE, first, last))
 
 
 def forget(path: Path, tree: int) -> None:
