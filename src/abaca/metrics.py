@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 REQUEST_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
 WORK_S = (0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 1800)
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+# The kinds of metrics below, each kept in a file; there is room for some thousand series.
+KINDS, RESERVED_BYTES = ("counter", "histogram"), 1 << 20
 
 
 class Collector(Protocol):
@@ -33,9 +35,10 @@ class Metrics:
     """One process's part. `name` tells it from the others of the host and stays the same when it restarts."""
 
     def __init__(self, directory: Path, name: str) -> None:
-        """Raises `OSError` when the directory cannot be written."""
+        """Raises `OSError` when the directory cannot be written or has no room."""
         directory.mkdir(parents=True, exist_ok=True)
-        (directory / f".{name}").touch()
+        for kind in KINDS:
+            _reserve(directory / f"{kind}_{name}.db")
         # the library looks here for the directory, in all of its parts
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(directory)
         import prometheus_client
@@ -117,3 +120,9 @@ class Metrics:
 
         server = simple_server.make_server(address, port, answer, handler_class=Quiet)
         threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
+
+
+def _reserve(file: Path) -> None:
+    """Take the file's room now. It is mapped: a page that the disk has no room for later would kill the process."""
+    with file.open("ab") as opened:
+        os.posix_fallocate(opened.fileno(), 0, RESERVED_BYTES)
