@@ -5,17 +5,19 @@ A test that takes the fixture `database` runs on both; the PostgreSQL half is ma
 of its own, made from a template that has the schema.
 """
 
+import contextlib
 import itertools
 from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg import sql
 
-from abaca.db import schema
+from abaca.db import schema, tables
 from abaca.db.engine import Database
 from abaca.operations import wakeup
 from lab import postgres as lab_postgres
-from lab import runs
+from lab import processes, runs
 
 
 class Server(lab_postgres.Postgres):
@@ -24,6 +26,7 @@ class Server(lab_postgres.Postgres):
     def __init__(self, run):
         super().__init__(run)
         self._names = itertools.count()
+        self._free = []
 
     def prepare(self):
         self.start()
@@ -40,13 +43,46 @@ class Server(lab_postgres.Postgres):
 
     def new_database(self):
         """The URL of a database with the schema and nothing in it."""
+        if self._free:
+            return self.url(self._free.pop())
         return self.create_database(f"test_{next(self._names)}", template="template_abaca")
+
+    def give_back(self, url):
+        """The test is over: the next may have the database, without what is in it."""
+        name = url.rpartition("/")[2]
+        end = sql.SQL("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = {}")
+        address = self.url(name, driver="postgresql")
+        with contextlib.suppress(psycopg.OperationalError):  # a test may leave the server stopped
+            self.execute(end.format(sql.Literal(name)))
+            with psycopg.connect(address, autocommit=True, connect_timeout=10) as connection:
+                found = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
+                if {row[0] for row in found} != {*tables.metadata.tables, "alembic_version"}:
+                    return
+                for table in reversed(tables.metadata.sorted_tables):
+                    connection.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(table.name)))
+            self._free.append(name)
+
+
+class _Shared:
+    """The server of this test run: whichever modules ask for the fixture, there is one."""
+
+    server = None
+    run = None
+    users = 0
 
 
 @pytest.fixture(scope="session")
 def postgres():
-    with runs.Run() as run:
-        yield Server(run).prepare()
+    if _Shared.users == 0:
+        _Shared.run = runs.Run()
+        _Shared.server = Server(_Shared.run).prepare()
+    _Shared.users += 1
+    yield _Shared.server
+    _Shared.users -= 1
+    if _Shared.users == 0:
+        with contextlib.suppress(processes.LabError):
+            _Shared.server.stop("immediate")
+        _Shared.run.close()
 
 
 on_sqlite = pytest.param("sqlite", id="sqlite")
@@ -81,6 +117,8 @@ class Place:
     def close(self):
         for db in self._opened:
             db.close()
+        if self.server is not None and not isinstance(self.server, str):
+            self.server.give_back(self.url)
 
 
 def place(kind, directory, request):

@@ -125,6 +125,7 @@ class Worker:
         self.on_ended: Callable[[str, str, float], None] = lambda _kind, _outcome, _seconds: None
         self.chores: list[Chore] = []
         self._crew = Crew()
+        self._threads: list[threading.Thread] = []
         self._held: dict[str, Op] = {}
         # held while work is taken and noted down, lest what was just taken looks like left behind
         self._taking = threading.Lock()
@@ -143,14 +144,14 @@ class Worker:
 
     def run(self) -> None:
         """Serve until told to stop; then let running steps end, hand the rest back, and return."""
-        _thread("stop", self._await_stop)
+        self._thread("stop", self._await_stop)
         self._until_it_works(self.db.agree_on_time, "the database")
         self.listener.start(self.wake)
-        _thread("leases", self._keep_leases)
+        self._thread("leases", self._keep_leases)
         for chore in self.chores:
-            _thread(chore.name, self._do, chore)
+            self._thread(chore.name, self._do, chore)
         for one in self.served.values():
-            _thread(f"start {one.backend.name}", self._start, one)
+            self._thread(f"start {one.backend.name}", self._start, one)
         while not self._stopping.is_set():
             self._dispatch()
         self._wind_down()
@@ -178,6 +179,11 @@ class Worker:
     def held(self) -> list[str]:
         """The ids of the operations under way."""
         return list(self._held)
+
+    def _thread(self, name: str, target: Callable[..., None], *args: Any) -> None:
+        thread = threading.Thread(target=target, args=args, name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
 
     def _until_it_works(self, attempt: Callable[[], None], what: str) -> None:
         tries = 0
@@ -227,11 +233,17 @@ class Worker:
         self.listener.stop()
         try:
             self.on_stopped()
-        except exc.DBAPIError as error:
+        except exc.SQLAlchemyError as error:
             log.warning("the database was not told of the end: %s", str(error).split("\n")[0])
+        except Exception:
+            log.exception("the database was not told of the end")
         for one in self.served.values():
             if one.is_started:
                 one.driver.stop()
+        # who is in the middle of a statement gets a moment to end it; nobody is waited for in earnest
+        until_s = time.monotonic() + 1.0
+        for thread in self._threads:
+            thread.join(max(0.0, until_s - time.monotonic()))
 
     # ---------------------------------------------------------------- claiming
 
@@ -409,10 +421,6 @@ class Worker:
                 log.exception("%s failed", chore.name)
             if self._stopping.wait(chore.every_s):
                 return
-
-
-def _thread(name: str, target: Callable[..., None], *args: Any) -> None:
-    threading.Thread(target=target, args=args, name=name, daemon=True).start()
 
 
 def _close(*descriptors: int) -> None:
