@@ -158,6 +158,7 @@ def _give_chores(made: Worker, settings: Settings, db: Database) -> None:
     from abaca.operations.worker import Chore
     from abaca.reconcile.backends import Backends
     from abaca.reconcile.expiry import Expiry
+    from abaca.reconcile.stuck_states import StuckStates
 
     backends = Backends(db, made.served.values())
     expiry = Expiry(
@@ -166,11 +167,13 @@ def _give_chores(made: Worker, settings: Settings, db: Database) -> None:
         keep_messages_s=settings.message_ttl,
         keep_operations_s=settings.worker.keep_operations_s,
     )
+    stuck = StuckStates(db, made.served)
     made.on_started = backends.announce
     made.on_stopped = backends.leave
     made.chores = [
         Chore("heartbeat", settings.report_interval, backends.beat),
         Chore("pool report", 3 * settings.report_interval, backends.report),
+        Chore("stuck states", 60, stuck.heal),
         Chore("message expiry", 3600, expiry.messages),
         Chore("operation expiry", 3600, expiry.operations),
         Chore("recycle bin", settings.check_for_expired_shares_in_recycle_bin_interval, expiry.recycle_bin),
