@@ -52,7 +52,7 @@ class Chore(msgspec.Struct, frozen=True):
 
     name: str
     every_s: float
-    do: Callable[[], None]
+    do: Callable[[], object]
 
 
 class Served:
@@ -119,6 +119,8 @@ class Worker:
         self.faults: Faults = no_faults
         self.on_started: Callable[[Served], None] = lambda _served: None
         self.on_stopped: Callable[[], None] = lambda: None
+        # told why a back end could not be started; it is tried again
+        self.on_problem: Callable[[Served, str], None] = lambda _served, _problem: None
         # entered around every run
         self.around: Callable[[Op], contextlib.AbstractContextManager[object]] = lambda _op: contextlib.nullcontext()
         # told of every run: the operation's kind, how the run ended, and its seconds
@@ -208,9 +210,11 @@ class Worker:
                 self.on_started(one)
             except errors.AbacaError as error:
                 one.problem = error.message
+                self.on_problem(one, one.problem)
                 raise
             except OSError as error:
                 one.problem = str(error)
+                self.on_problem(one, one.problem)
                 raise contract.Unreachable(reason=str(error)) from error
 
         self._until_it_works(attempt, f"back end {one.backend.name}")
