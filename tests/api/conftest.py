@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.api.planted import planted, unchanged  # noqa: F401 (fixtures)
 from tests.api.requests import Session
 from tests.api.world import world
+from tests.databases import postgres  # noqa: F401 (a fixture)
 
 
 def pytest_collect_file(file_path, parent):

@@ -4,19 +4,15 @@
 Each route is tried with things of its caller's own, so that nothing but the input is at fault.
 """
 
-import hashlib
 import itertools
 import json
 
 import pytest
-import sqlalchemy as sa
 
 from abaca.api import bodies, openapi
-from abaca.db import tables
 from tests.api import seeds
-from tests.api.test_surface import ALL, NOTHING, asked, body, newest, start
-from tests.api.world import call, world
-from tests.databases import on_postgres, on_sqlite, place, postgres  # noqa: F401 (a fixture)
+from tests.api.planted import refused, routes, send
+from tests.api.test_surface import NOTHING, body, newest
 
 NESTED = 200_000
 HUGE = 10**30
@@ -117,99 +113,31 @@ QUERIES = (
 )  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=[on_sqlite, on_postgres])
-def here(request, tmp_path_factory):
-    """A world with something of everything, whose worker has gone home: nothing changes by itself."""
-    directory = tmp_path_factory.mktemp("bad-input")
-    more = ""
-    if request.param == "postgresql":
-        more = f"[database]\nconnection = {place('postgresql', directory, request).url}"
-    with world(directory, worker=True, more=more) as busy:
-        things = {**seeds.plant(busy), **of_everybody(busy)}
-    with world(directory, worker=False, more=more) as made:
-        made.things = things
-        yield made
-
-
-def of_everybody(busy):
-    """What stands in the paths that belong to no project."""
-    kinds = busy.ask("admin", "GET", "/types").body["share_types"]
-    kind = next(kind["id"] for kind in kinds if kind["name"] == "default")
-    return {
-        "/types/{type_id}": kind,
-        "/types/{type_id}/extra_specs/{key}": "snapshot_support",
-        "/quota-class-sets/{class_name}": "default",
-        "/openapi/{number}": "2.99",
-    }
-
-
-@pytest.fixture
-def unchanged(here):
-    """The whole database, the same before and after."""
-    before = checksum(here.db)
-    yield
-    assert checksum(here.db) == before
-
-
-def checksum(db):
-    digest = hashlib.sha256()
-    with db.read() as tx:
-        for table in tables.metadata.sorted_tables:
-            for row in tx.rows(sa.select(table).order_by(*table.primary_key.columns)):
-                digest.update(repr(tuple(row)).encode())
-    return digest.hexdigest()
-
-
-def send(here, route, path=None, raw=b"", who="admin", query="", **headers):
-    """One request to a route, by default as the administrator of the project whose things stand in the path."""
-    path = path if path is not None else seeds.filled(route.path, here.things)
-    headers = {"content-type": "application/json", "authorization": here.passwords[who], **asked(route), **headers}
-    return call(here.application, route.method, f"{start(route)[1:] or '/v2'}{path}{query}", raw, headers)
-
-
-def refused(answer, *statuses):
-    """The answer is a fault with a sentence, in the form that clients know."""
-    assert 400 <= answer.status < 500, answer
-    assert not statuses or answer.status in statuses, answer
-    assert answer.headers["content-type"] == "application/json"
-    said = answer.body if "title" in answer.body else next(iter(answer.body.values()))
-    assert int(str(said["code"])[:3]) == answer.status
-    assert said["message"].strip(".").count(" ") > 1, said
-    assert len(said["message"]) < 1000, said
-    return said["message"]
-
-
-def routes(predicate):
-    """The routes of the newest version, each once, as parameters."""
-    chosen = [route for route in ALL if newest(route) == 99 and predicate(route)]
-    return pytest.mark.parametrize("route", chosen, ids=lambda route: route.name.replace("/", ":"))
-
-
 @routes(lambda route: route.body or route.action)
-def test_what_is_no_body_is_refused(here, unchanged, route):
+def test_what_is_no_body_is_refused(planted, unchanged, route):
     for name, raw in MALFORMED.items():
-        answer = send(here, route, raw=raw)
+        answer = send(planted, route, raw=raw)
         assert refused(answer), name
 
 
 @routes(lambda route: route.body or route.action)
-def test_a_body_of_another_kind_is_no_body(here, unchanged, route):
+def test_a_body_of_another_kind_is_no_body(planted, unchanged, route):
     for content_type in CONTENT_TYPES:
-        refused(send(here, route, raw=json.dumps(body(route)).encode(), **{"content-type": content_type}))
+        refused(send(planted, route, raw=json.dumps(body(route)).encode(), **{"content-type": content_type}))
 
 
 @routes(lambda route: route.body or route.action)
-def test_a_body_that_is_too_large_is_refused_unread(here, unchanged, route):
-    refused(send(here, route, raw=b" " * (here.settings.oslo_middleware.max_request_body_size + 1)), 413)
+def test_a_body_that_is_too_large_is_refused_unread(planted, unchanged, route):
+    refused(send(planted, route, raw=b" " * (planted.settings.oslo_middleware.max_request_body_size + 1)), 413)
 
 
 @routes(lambda route: route.body and route.body is not bodies.Anything)
-def test_a_field_of_the_wrong_kind_is_refused(here, unchanged, route):
+def test_a_field_of_the_wrong_kind_is_refused(planted, unchanged, route):
     for field, wrong in wrong_fields(route):
         whole = body(route)
         key = route.action or (route.body.KEYS[0] if route.body.KEYS else None)
         (whole[key] if key else whole)[field] = wrong
-        message = refused(send(here, route, raw=json.dumps(whole).encode()))
+        message = refused(send(planted, route, raw=json.dumps(whole).encode()))
         assert repr(field) in message or "control characters" in message or "valid JSON" in message, (
             field,
             wrong,
@@ -227,20 +155,20 @@ def wrong_fields(route):
 
 @routes(lambda route: "{" in route.path)
 @pytest.mark.parametrize("who", ["admin", "member"])
-def test_an_id_of_no_thing_is_not_found(here, unchanged, route, who):
+def test_an_id_of_no_thing_is_not_found(planted, unchanged, route, who):
     raw = json.dumps(body(route)).encode()
     for kind, wrong in {**IDS, **CONTROL}.items():
         for at in seeds.places(route.path):
             if at.endswith(("{project_id}", "{class_name}", "{number}")) and kind not in CONTROL:
                 continue  # any text names a project, or a class
-            path = seeds.filled(route.path, {**here.things, at: wrong})
-            refused(send(here, route, path=path, raw=raw, who=who), 400, 403, 404)
+            path = seeds.filled(route.path, {**planted.things, at: wrong})
+            refused(send(planted, route, path=path, raw=raw, who=who), 400, 403, 404)
 
 
 @routes(lambda route: route.method == "GET")
-def test_a_query_is_answered_or_refused(here, unchanged, route):
+def test_a_query_is_answered_or_refused(planted, unchanged, route):
     for query in QUERIES:
-        answer = send(here, route, query=f"?{query}")
+        answer = send(planted, route, query=f"?{query}")
         assert answer.status < 500, answer
         if "%00" in query or "%1b" in query or "%7f" in query:
             refused(answer, 400)

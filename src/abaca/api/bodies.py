@@ -28,6 +28,11 @@ from abaca import errors
 from abaca.api import wire
 from abaca.domain import metadata
 
+# Tab, line feed and carriage return are text; what a database or a terminal could stumble over is not.
+CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
+# As many as one may ask a list for at once; each is a condition of the query.
+MOST_PAIRS = 50
+
 UNSET = msgspec.UNSET
 UnsetType = msgspec.UnsetType
 
@@ -108,7 +113,11 @@ def _pairs(value: Any) -> dict[str, str]:
         raise ValueError from reason
     if not isinstance(pairs, dict):
         raise ValueError  # noqa: TRY004
-    return {str(key): str(item) for key, item in pairs.items()}
+    found = {str(key): str(item) for key, item in pairs.items()}
+    # the literals have escapes of their own
+    if len(found) > MOST_PAIRS or any(CONTROL.search(text) for pair in found.items() for text in pair):
+        raise ValueError
+    return found
 
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,20}")

@@ -48,7 +48,10 @@ class MessageView(View):
 
 def _time(value: Any) -> datetime.datetime:
     time = datetime.datetime.fromisoformat(value)
-    return time.astimezone(datetime.UTC).replace(tzinfo=None) if time.tzinfo else time
+    try:
+        return time.astimezone(datetime.UTC).replace(tzinfo=None) if time.tzinfo else time
+    except OverflowError as beyond:
+        raise ValueError from beyond
 
 
 Time = Annotated[

@@ -101,5 +101,5 @@ def index(call: Call, filters: dict[str, Any]) -> Any:
 def _pattern(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise errors.Invalid(f"{text!r} is no regular expression: {error}.") from None

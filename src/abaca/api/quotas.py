@@ -163,6 +163,7 @@ def update(call: Call, project_id: str, body: SetQuotas, filters: dict[str, str]
     changed = body.sent()
     with call.db.write() as tx:
         scope = _scope(tx, filters)
+        rules.check_whose(project_id, scope)
         _refuse_foreign(changed, scope)
         limits, in_use = db.standing(tx, project_id, scope, call.settings.quota.limits)
         bounds = {} if scope == rules.PROJECT else db.limits(tx, project_id, rules.PROJECT, call.settings.quota.limits)
@@ -189,9 +190,11 @@ def show_class(call: Call, class_name: str) -> Any:
 def update_class(call: Call, class_name: str, body: SetClass) -> Any:
     """Set some limits of a quota class."""
     changed = body.sent()
+    scope = rules.class_scope(class_name)
+    rules.check_whose("", scope)
     rules.check_limits(changed, {}, {}, force=True)
     with call.db.write() as tx:
-        db.put(tx, "", rules.class_scope(class_name), changed)
+        db.put(tx, "", scope, changed)
         return _row(call, {"id": UNSET, **db.class_limits(tx, class_name, call.settings.quota.limits)})
 
 

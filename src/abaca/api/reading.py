@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from abaca.api.pipeline import Call
 
 JSON = "application/json"
-# Tab, line feed and carriage return are text; what a database or a terminal could stumble over is not.
-CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
+CONTROL = bodies.CONTROL
 # In an address they are none.
 CONTROL_OR_BREAK = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 # JSON has no raw control characters, so only these can bring one in.

@@ -105,7 +105,7 @@ class ExtraSpecs(Body):
 class Project(Body):
     """A project, by its id."""
 
-    project: Text
+    project: Name
 
 
 class TypeFilters(Filters):

@@ -20,6 +20,7 @@ DEFAULT_CLASS = "class:default"
 
 # What a database column holds.
 LARGEST = 2**31 - 1
+LONGEST_NAME = 255
 
 # Limits that bound one thing; they are compared, not counted.
 PER_SHARE = "per_share_gigabytes"
@@ -73,6 +74,12 @@ def type_scope(share_type_id: str) -> str:
 def class_scope(name: str) -> str:
     """A quota class; classes belong to no project."""
     return f"class:{name}"
+
+
+def check_whose(project_id: str, scope: str) -> None:
+    """Raises `Invalid` for names of projects, users and classes that nothing is called."""
+    if max(len(project_id), len(scope)) > LONGEST_NAME:
+        raise errors.Invalid("Names of projects, users and quota classes are shorter than that.")
 
 
 def checked(deltas: Counts) -> dict[str, int]:

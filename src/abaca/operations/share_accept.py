@@ -117,6 +117,8 @@ class Acceptance:
                 uuid.UUID(one)
             except (ValueError, AttributeError, TypeError):
                 raise errors.Invalid(f"Scheduler hint {hint}: {one!r} is not the id of a share.") from None
+        if len(",".join(ids)) > metadata.MAX_VALUE:
+            raise errors.Invalid(f"Scheduler hint {hint} names too many shares: {len(ids)}.")
         return list(ids)
 
     # ---------------------------------------------------------------- inside the transaction
