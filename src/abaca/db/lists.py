@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql import visitors
 from sqlalchemy.sql.functions import FunctionElement
 
 from abaca import errors
@@ -37,6 +38,16 @@ class Page(NamedTuple):
     marker: str | None = None
     sort_key: str = "created_at"
     descending: bool = True
+
+
+class _Order(NamedTuple):
+    """What of a page stands in the SQL."""
+
+    name: str
+    descending: bool
+    limit: int
+    is_after: bool
+    is_offset: bool
 
 
 class Filter(NamedTuple):
@@ -141,13 +152,18 @@ class Listing:
         filters: Mapping[str, Filter] | None = None,
         sorts: Sequence[str] = ("created_at",),
         key: str = "id",
+        unless: tuple[frozenset[str], sa.ColumnElement[bool]] | None = None,
     ) -> None:
-        """`columns` are added to those of `source`; each name in `sorts` is one of them; `key` is unique."""
+        """`columns` are added to those of `source`; each name in `sorts` is one of them; `key` is unique.
+
+        `unless` is a condition that is added where none of some filters is asked for.
+        """
         self._source = source
         self._columns: dict[str, sa.ColumnElement[Any]] = {**{c.name: c for c in source.columns}, **(columns or {})}
         self._filters = {key: equal(self._columns[key]), **(filters or {})}
         self._sorts = frozenset(sorts)
         self._key = key
+        self._unless = unless
         self._statement = functools.lru_cache(REMEMBERED)(self._write)
         self._counting = functools.lru_cache(REMEMBERED)(self._write_count)
 
@@ -160,11 +176,12 @@ class Listing:
             return tx.rows(self._statement(columns, shape, None), parameters)
         if page.sort_key not in self._sorts:
             raise errors.Invalid(f"'sort_key' must be one of: {', '.join(sorted(self._sorts))}.")
-        parameters |= {"page_limit": page.limit, "page_offset": page.offset}
         after = self._after(tx, page)
         if after is not None:
-            parameters |= {"page_offset": 0, "page_after": after[0], "page_after_key": after[1]}
-        order = (page.sort_key, page.descending, after is not None)
+            parameters |= {"page_after": after[0], "page_after_key": after[1]}
+        elif page.offset:
+            parameters["page_offset"] = page.offset
+        order = _Order(page.sort_key, page.descending, page.limit, after is not None, "page_offset" in parameters)
         return tx.rows(self._statement(columns, shape, order), parameters)
 
     def one(self, tx: Tx, columns: tuple[str, ...], asked: Mapping[str, Any]) -> sa.Row[Any] | None:
@@ -175,7 +192,8 @@ class Listing:
     def count(self, tx: Tx, asked: Mapping[str, Any]) -> int:
         """How many rows meet all conditions."""
         shape, parameters = self._shape(asked)
-        return int(tx.scalar(self._counting(shape), parameters))
+        with tx.planned_for_values():
+            return int(tx.scalar(self._counting(shape), parameters))
 
     def _after(self, tx: Tx, page: Page) -> Sequence[Any] | None:
         """Where the page before ended, or None: then the offset counts. A marker that is gone is no marker."""
@@ -194,30 +212,56 @@ class Listing:
         return tuple(shape), parameters
 
     def _conditions(self, shape: tuple[tuple[str, Hashable], ...]) -> list[sa.ColumnElement[bool]]:
-        return [self._filters[name].clause(name, form) for name, form in shape]
+        found = [self._filters[name].clause(name, form) for name, form in shape]
+        if self._unless is not None and self._unless[0].isdisjoint(name for name, _ in shape):
+            found.append(self._unless[1])
+        return found
 
     def _write(
-        self, columns: tuple[str, ...], shape: tuple[tuple[str, Hashable], ...], order: tuple[str, bool, bool] | None
+        self, columns: tuple[str, ...], shape: tuple[tuple[str, Hashable], ...], order: _Order | None
     ) -> sa.Select[Any]:
-        statement = (
-            sa.select(*(self._columns[name].label(name) for name in columns))
-            .select_from(self._source)
-            .where(*self._conditions(shape))
-        )
+        statement = sa.select(*(self._columns[name].label(name) for name in columns)).select_from(self._source)
+        conditions = self._conditions(shape)
         if order is None:
-            return statement
-        name, descending, after = order
+            return statement.where(*conditions)
         # The key breaks ties, so that pages never overlap.
-        by = [self._columns[name], self._columns[self._key]]
-        if after:
+        by = [self._columns[order.name], self._columns[self._key]]
+        if order.is_after:
             ends = (sa.bindparam("page_after", type_=by[0].type), sa.bindparam("page_after_key", type_=by[1].type))
             place, end = sa.tuple_(*by), sa.tuple_(*ends)
-            statement = statement.where(place < end if descending else place > end)
-        return (
-            statement.order_by(*(column.desc() if descending else column.asc() for column in by))
-            .limit(sa.bindparam("page_limit", type_=sa.BigInteger()))
-            .offset(sa.bindparam("page_offset", type_=sa.BigInteger()))
-        )
+            conditions.append(place < end if order.descending else place > end)
+        if order.is_offset and self._is_of_key_table([*conditions, *by]):
+            # what is skipped is not joined
+            page = _cut(sa.select(by[1]).where(*conditions), by, order).subquery()
+            return _ordered(statement.where(by[1].in_(sa.select(page))), by, order)
+        return _cut(statement.where(*conditions), by, order)
 
     def _write_count(self, shape: tuple[tuple[str, Hashable], ...]) -> sa.Select[Any]:
-        return sa.select(sa.func.count()).select_from(self._source).where(*self._conditions(shape))
+        conditions = self._conditions(shape)
+        # what is joined takes nothing away
+        source = self._key_table if self._is_of_key_table(conditions) else self._source
+        return sa.select(sa.func.count()).select_from(source).where(*conditions)
+
+    @property
+    def _key_table(self) -> Any:
+        return self._columns[self._key].table
+
+    def _is_of_key_table(self, clauses: Sequence[sa.ColumnElement[Any]]) -> bool:
+        parts = (part for clause in clauses for part in visitors.iterate(clause))
+        return all(part.table is self._key_table for part in parts if isinstance(part, sa.Column))
+
+
+def _ordered(statement: sa.Select[Any], by: Sequence[sa.ColumnElement[Any]], order: _Order) -> sa.Select[Any]:
+    return statement.order_by(*(column.desc() if order.descending else column.asc() for column in by))
+
+
+def _cut(statement: sa.Select[Any], by: Sequence[sa.ColumnElement[Any]], order: _Order) -> sa.Select[Any]:
+    """One page of it.
+
+    Limit and offset stand in the text, because PostgreSQL plans for a tenth of the table when it does not know them.
+    Limits are few; a text for each offset would push out the others, so that is put in every time.
+    """
+    cut = _ordered(statement, by, order).limit(sa.literal_column(str(int(order.limit)), sa.BigInteger()))
+    if not order.is_offset:
+        return cut
+    return cut.offset(sa.bindparam("page_offset", type_=sa.BigInteger(), literal_execute=True))

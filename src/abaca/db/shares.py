@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from abaca.db import lists
 from abaca.db.engine import Tx
-from abaca.db.tables import export_locations, share_instances, share_types, shares
+from abaca.db.tables import OF_ANY_PROJECT, export_locations, share_instances, share_types, shares
 
 _better = share_instances.alias("better")
 _sibling = share_instances.alias("sibling")
@@ -62,8 +62,14 @@ COLUMNS: dict[str, sa.ColumnElement[Any]] = {
     },
     "share_type_name": share_types.c.name,
     "extra_specs": share_types.c.extra_specs,
-    "has_replicas": sa.exists().where(
-        _sibling.c.share_id == shares.c.id, _sibling.c.id != share_instances.c.id, _sibling.c.replica_state.is_not(None)
+    # most shares cannot have replicas, and are not looked at further
+    "has_replicas": sa.case(
+        (shares.c.replication_type.is_(None), sa.false()),
+        else_=sa.exists().where(
+            _sibling.c.share_id == shares.c.id,
+            _sibling.c.id != share_instances.c.id,
+            _sibling.c.replica_state.is_not(None),
+        ),
     ),
 }
 # What a share takes from its type when it is made, and keeps.
@@ -119,6 +125,8 @@ SHARES = lists.Listing(
         "export_location_path": _with_export("path"),
     },
     sorts=_SORTS,
+    # opens the index over all projects (db/tables.py)
+    unless=(frozenset({"id", "project_id", "is_public"}), OF_ANY_PROJECT),
 )
 
 

@@ -55,9 +55,6 @@ class Ready:
         self._given = tuple((name, bind.key) for bind, name in binds.items() if bind.key in keys)
         self._own = {name: bind.effective_value for bind, name in binds.items() if bind.key not in keys}
         self._lists = tuple(name for bind, name in binds.items() if bind in compiled.post_compile_params)
-        # psycopg would have it planned once for all values, which is wrong where the plan costs nothing beside the rows
-        each_time = compiled.execution_options.get("plan_each_time") and dialect.driver == "psycopg"
-        self.options = {"prepare": False} if each_time else {}
         self._texts: dict[tuple[int, ...], _Text] = {}
         self._converts: tuple[tuple[int, Convert], ...] = ()
         self._make: Callable[[Any], sa.Row[Any]] | None = None
@@ -128,7 +125,7 @@ def run(ready: Ready, connection: sa.Connection, parameters: Parameters) -> Any:
     if cursor is None:
         cursor = pooled.info["cursor"] = pooled.cursor()
     try:
-        cursor.execute(text.sql, bound, **ready.options)
+        cursor.execute(text.sql, bound)
     except BaseException as error:  # noqa: BLE001 - it raises, and knows a lost connection from a refused statement
         del pooled.info["cursor"]
         connection._handle_dbapi_exception(error, text.sql, bound, cursor, None)

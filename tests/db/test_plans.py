@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pages go by an index that has their order, whatever the databases believe about the sizes of projects."""
+
+import datetime
+import re
+
+import pytest
+import sqlalchemy as sa
+
+from abaca.db import shares
+from abaca.db.lists import Page
+from abaca.db.tables import share_instances
+
+START = datetime.datetime(2026, 1, 1)  # noqa: DTZ001
+ONE_PROJECT, ALL_PROJECTS = "ix_shares_project_id_created_at_id", "ix_shares_created_at_id"
+COLUMNS = ("id", "name", "status", "has_replicas", "share_type_name")
+
+
+@pytest.fixture
+def db(database):
+    """Three thousand shares of one project, younger than the three of another."""
+    opened = database.open()
+    numbers = [(n, "small" if n < 3 else "large") for n in range(3003)]
+    at = {n: START + datetime.timedelta(seconds=n) for n, _ in numbers}
+    with opened.write() as tx:
+        for n, project in numbers:
+            shares.add(
+                tx,
+                {"id": f"s{n}", "project_id": project, "size": 1, "share_proto": "NFS", "name": f"n{n}"}
+                | {"created_at": at[n]},
+            )
+        fixed = {
+            "status": "available",
+            "status_rank": 1,
+            "access_rules_status": "active",
+            "cast_rules_to_readonly": False,
+        }
+        tx.execute(
+            sa.insert(share_instances),
+            [{"id": f"i{n}", "share_id": f"s{n}", "created_at": at[n], **fixed} for n, _ in numbers],
+        )
+    with opened.read() as tx:
+        tx.connection.exec_driver_sql("ANALYZE")
+    return opened
+
+
+def plan(db, page, **asked):
+    """How the database gets that page, once it has seen the statement often."""
+    asked = {"is_soft_deleted": False, **asked}
+    with db.read() as tx:
+        driver = tx.connection.connection.dbapi_connection
+        for _ in range(10):
+            shares.SHARES.rows(tx, COLUMNS, asked, page)
+        if tx.dialect == "sqlite":
+            said = []
+            driver.set_trace_callback(said.append)
+            shares.SHARES.rows(tx, COLUMNS, asked, page)
+            driver.set_trace_callback(None)
+            found = driver.execute(f"EXPLAIN QUERY PLAN {said[-1]}")
+            return "\n".join(row[3] for row in found)
+        (name, types) = driver.execute(
+            "SELECT name, cardinality(parameter_types) FROM pg_prepared_statements WHERE statement LIKE '%ORDER BY%'"
+        ).fetchone()
+        values = ", ".join(["NULL"] * types)
+        return "\n".join(row[0] for row in driver.execute(f"EXPLAIN EXECUTE {name}({values})"))
+
+
+def used(found):
+    all_are_read = re.search(r"Sort|TEMP B-TREE|Seq Scan on shares\b", found)
+    return set(re.findall(r"\b(ix_shares_\w+)", found)), all_are_read is not None
+
+
+@pytest.mark.parametrize("project", ["small", "large"])
+@pytest.mark.parametrize("page", [Page(50), Page(300), Page(50, marker="s2")], ids=["50", "300", "after"])
+def test_a_page_of_a_project_goes_by_the_projects_index(db, project, page):
+    assert used(plan(db, page, project_id=project)) == ({ONE_PROJECT}, False)
+
+
+def test_a_page_over_all_projects_goes_by_the_index_over_all(db):
+    assert used(plan(db, Page(50))) == ({ALL_PROJECTS}, False)
+
+
+def test_a_name_is_looked_up(db):
+    assert used(plan(db, Page(1000), name="n2", project_id="small"))[0] == {"ix_shares_project_id_name"}
+
+
+def test_counting_is_planned_for_the_project(db):
+    with db.read() as tx:
+        for _ in range(10):
+            assert shares.SHARES.count(tx, {"project_id": "small", "is_soft_deleted": False}) == 3
+            assert shares.SHARES.count(tx, {"project_id": "large", "status": "available"}) == 3000
