@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from abaca.metrics import Metrics
     from abaca.operations.journal import Op
     from abaca.operations.wakeup import Listener
-    from abaca.operations.worker import Worker
+    from abaca.operations.worker import Chore, Served, Worker
     from abaca.settings import Backend, Settings
     from abaca.tracing import Tracing
 
@@ -168,11 +168,17 @@ def _give_chores(made: Worker, settings: Settings, db: Database) -> None:
         keep_operations_s=settings.worker.keep_operations_s,
     )
     stuck = StuckStates(db, made.served)
+
+    def report(one: Served) -> Chore:
+        """One for each: a back end that does not answer holds up nobody else's."""
+        return Chore(f"report of {one.backend.name}", 3 * settings.report_interval, lambda: backends.report(one))
+
     made.on_started = backends.announce
     made.on_stopped = backends.leave
+    made.on_problem = backends.tell
     made.chores = [
         Chore("heartbeat", settings.report_interval, backends.beat),
-        Chore("pool report", 3 * settings.report_interval, backends.report),
+        *(report(one) for one in made.served.values()),
         Chore("stuck states", 60, stuck.heal),
         Chore("message expiry", 3600, expiry.messages),
         Chore("operation expiry", 3600, expiry.operations),

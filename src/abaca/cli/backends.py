@@ -16,7 +16,19 @@ if TYPE_CHECKING:
     from abaca.db.engine import Tx
     from abaca.settings import Settings
 
-COLUMNS = ("host", "state", "status", "seen", "pool", "total_gib", "free_gib", "promised_gib", "waiting", "running")
+COLUMNS = (
+    "host",
+    "state",
+    "status",
+    "seen",
+    "pool",
+    "total_gib",
+    "free_gib",
+    "promised_gib",
+    "waiting",
+    "running",
+    "problem",
+)
 
 
 @click.group()
@@ -30,7 +42,8 @@ def backend() -> None:
 def list_backends(given: Given, *, is_json: bool) -> None:
     """List back ends with their pools, and how many operations wait or run there.
 
-    A back end that is configured on this host and has never been served yet is `new`.
+    A back end that is configured on this host and has never been served yet is `new`. Where one cannot be served or
+    does not answer, `problem` says why.
     """
     from abaca.db import schema
 
@@ -63,7 +76,8 @@ def _rows(tx: Tx, loaded: Settings) -> list[dict[str, Any]]:
             "host": row.host,
             "state": _state(row, down_before),
             "status": "disabled" if row.disabled else "enabled",
-            "seen": shown.age(row.heartbeat_at, tx.now),
+            "seen": shown.age(row.heartbeat_at, tx.now) if row.heartbeat_at > services.NEVER else None,
+            "problem": row.problem,
         }
     for one in loaded.backends:
         host = f"{loaded.host}@{one.name}"
@@ -77,8 +91,12 @@ def _rows(tx: Tx, loaded: Settings) -> list[dict[str, Any]]:
 
 
 def _state(row: Any, down_before: datetime.datetime) -> str:
+    from abaca.db import services
+
     if row.stopped:
         return "stopped"
+    if row.heartbeat_at == services.NEVER:
+        return "new"
     return "up" if row.heartbeat_at >= down_before else "down"
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -16,6 +16,8 @@ from abaca.db.tables import services as t
 # Clients look for this name.
 SHARE_BINARY = "manila-share"
 STATES = ("up", "down", "stopped")
+# The heartbeat of a back end that could never be served yet.
+NEVER = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - the database's times are naive UTC
 
 
 def is_up() -> sa.ColumnElement[bool]:
@@ -30,19 +32,38 @@ def down_before(tx: Tx, service_down_time_s: int) -> dict[str, Any]:
 
 def register(tx: Tx, binary: str, host: str, availability_zone: str) -> int:
     """A service begins to work: its row, made where missing, and its first heartbeat; the service's id."""
-    insert = insert_into(t, tx.dialect)
-    row = {
+    row = {**_row(tx, binary, host, availability_zone), "heartbeat_at": tx.now, "problem": None}
+    return _write(tx, row, ("availability_zone", "stopped", "heartbeat_at", "problem", "updated_at"))
+
+
+def report_problem(tx: Tx, binary: str, host: str, availability_zone: str, problem: str) -> int:
+    """Why a service does not do its work at the moment, until it is registered or `solve_problem` says otherwise."""
+    row = {**_row(tx, binary, host, availability_zone), "heartbeat_at": NEVER, "problem": problem}
+    return _write(tx, row, ("problem",))
+
+
+def solve_problem(tx: Tx, binary: str, host: str) -> None:
+    """It does its work again."""
+    statement = sa.update(t).where(t.c.binary == binary, t.c.host == host, t.c.problem.is_not(None))
+    tx.execute(statement.values(problem=None))
+
+
+def _row(tx: Tx, binary: str, host: str, availability_zone: str) -> dict[str, Any]:
+    return {
         "binary": binary,
         "host": host,
         "availability_zone": availability_zone,
         "disabled": False,
         "ensuring": False,
         "stopped": False,
-        "heartbeat_at": tx.now,
         "created_at": tx.now,
         "updated_at": tx.now,
     }
-    fresh = ("availability_zone", "stopped", "heartbeat_at", "updated_at")
+
+
+def _write(tx: Tx, row: dict[str, Any], fresh: Sequence[str]) -> int:
+    """Add the row; of one that is there already only the `fresh` columns are changed."""
+    insert = insert_into(t, tx.dialect)
     statement = insert.on_conflict_do_update(
         index_elements=["binary", "host"], set_={name: insert.excluded[name] for name in fresh}
     ).returning(t.c.id)

@@ -52,6 +52,7 @@ services = sa.Table(
     sa.Column("stopped", sa.Boolean, nullable=False, default=False),
     sa.Column("heartbeat_at", TIME, nullable=False),
     sa.Column("backend_info", sa.String(64)),
+    sa.Column("problem", sa.Text),
     *_times(),
     sa.UniqueConstraint("binary", "host"),
 )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from abaca import errors
 from abaca.db import availability_zones, pools, services
 from abaca.drivers import load
 
@@ -40,11 +41,22 @@ class Backends:
             with self.db.write() as tx:
                 services.heartbeat(tx, hosts)
 
-    def report(self) -> None:
-        """How full the pools are; a back end that cannot say keeps its last figures."""
-        for one in self.served:
-            if one.is_started:
-                self._report(one)
+    def tell(self, one: Served, problem: str) -> None:
+        """Why a back end is not served at the moment, for operators to see."""
+        with self.db.write() as tx:
+            services.report_problem(tx, services.SHARE_BINARY, one.queue, one.backend.availability_zone, problem)
+
+    def report(self, one: Served) -> None:
+        """How full its pools are; a back end that cannot say keeps its last figures, and it is seen why."""
+        if not one.is_started:
+            return
+        try:
+            self._report(one)
+        except errors.BackendError as error:
+            self.tell(one, error.message)
+            raise
+        with self.db.write() as tx:
+            services.solve_problem(tx, services.SHARE_BINARY, one.queue)
 
     def _report(self, one: Served) -> None:
         taken_at = self.db.now()
