@@ -132,7 +132,7 @@ def test_every_operation_has_a_case():
 
 @in_process
 @every_way
-@pytest.mark.parametrize("error", ["final", "passing"])
+@pytest.mark.parametrize("error", ["final", pytest.param("passing", marks=pytest.mark.system)])
 def test_an_error_is_raised(theatre, kind, way, point, error):
     subject = begin(theatre, kind)
     faults = armed(arms(kind, way, point, error))

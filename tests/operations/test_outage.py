@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """PostgreSQL goes away and comes back: workers go on by themselves, and what was done is not done again."""
 
+import random
 import threading
 
 import msgspec
@@ -8,10 +9,12 @@ import pytest
 import sqlalchemy as sa
 
 from abaca.db import operations as rows
+from abaca.db.tables import availability_zones
 from abaca.drivers import contract
 from tests.conftest import wait_until
-from tests.databases import place
-from tests.operations.bench import TIMING, Bench, Gate, shelf, step
+from tests.databases import Place, place
+from tests.operations.bench import TIMING, Bench, Gate, record, shelf, step
+from tests.operations.cable import Cable
 
 pytestmark = pytest.mark.system
 
@@ -130,3 +133,34 @@ def test_a_listener_whose_connection_is_ended_listens_again(bench):
             them = "FROM pg_stat_activity WHERE application_name = 'abaca listener'"
             tx.execute(sa.text(f"SELECT count(pg_terminate_backend(pid)) {them}"))
         assert bench.run("work", f"after {number}").state == "done"
+
+
+def test_a_cable_that_is_cut_again_and_again_loses_and_doubles_nothing(bench):
+    """Whether a commit whose answer was lost has happened nobody knows: each end is written once all the same."""
+    written = availability_zones
+
+    def succeed(op, tx):
+        tx.execute(sa.insert(written).values(id=op.id, name=op.key, created_at=tx.now))
+
+    bench.add(
+        "work",
+        step("one", lambda op: bench.diary.note(f"one {op.key}")),
+        record("two", lambda op, tx: op.learn(two=True)),
+        step("three", lambda op: bench.diary.note(f"three {op.data['two']}")),
+        succeed=succeed,
+    )
+    cable = Cable(bench.place.server.port)
+    url = bench.place.url.replace(str(bench.place.server.port), str(cable.port))
+    loose = Place(url, bench.place.directory, "elsewhere")
+    bench.worker(db=loose.open(), timing=msgspec.structs.replace(SHORT, poll_s=0.5), listens=False)
+    ids = [bench.enqueue("work", str(number)) for number in range(150)]
+    for _ in range(40):
+        cable.cut()
+        threading.Event().wait(random.uniform(0.005, 0.06))
+    for op_id in ids:
+        assert bench.until(op_id, *rows.ENDED, timeout_s=30).state == "done"
+    bench.stop()
+    cable.close()
+    loose.close()
+    with bench.db.read() as tx:
+        assert sorted(tx.connection.execute(sa.select(written.c.name)).scalars()) == sorted(map(str, range(150)))

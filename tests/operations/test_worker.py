@@ -14,7 +14,7 @@ from abaca.operations.worker import Chore, Worker
 from tests.conftest import wait_until
 from tests.operations.bench import QUEUE, TIMING, Gate, Shelf, operation, shelf, step
 
-SHORT = msgspec.structs.replace(TIMING, lease_s=0.45)
+SHORT = msgspec.structs.replace(TIMING, lease_s=0.3)
 
 
 def pause(seconds):
@@ -142,7 +142,7 @@ def test_a_step_that_outlives_the_lease_keeps_it(bench):
     op_id = bench.enqueue("work")
     gate.arrived.wait(10)
     first = bench.show(op_id)
-    bench.until(op_id, "running", and_so=lambda row: row.lease_until > first.lease_until + 4 * SHORT.lease_s)
+    bench.until(op_id, "running", and_so=lambda row: row.lease_until > first.lease_until + 3 * SHORT.lease_s)
     assert bench.show(op_id).token == 1
     assert sum(len(worker.held) for worker in workers) == 1
     gate.opened.set()
@@ -158,7 +158,7 @@ def test_another_process_of_the_same_name_takes_over_once_and_for_all(bench):
     gate.arrived.wait(10)
     bench.worker("same", timing=SHORT)
     second = bench.until(op_id, "running", and_so=lambda row: row.token == 2)
-    bench.until(op_id, "running", and_so=lambda row: row.lease_until > second.lease_until + 4 * SHORT.lease_s)
+    bench.until(op_id, "running", and_so=lambda row: row.lease_until > second.lease_until + 3 * SHORT.lease_s)
     assert bench.show(op_id).token == 2
     gate.opened.set()
     bench.until(op_id, "done")
