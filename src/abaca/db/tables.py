@@ -17,7 +17,14 @@ NAMING = {
 }
 metadata = sa.MetaData(naming_convention=NAMING)
 
-ID = sa.String(36)
+
+def _text(length: int) -> sa.String:
+    """What only programs read: compared byte by byte, which makes a page a sixth cheaper than a language's order."""
+    return sa.String(length).with_variant(sa.String(length, collation="C"), "postgresql")
+
+
+ID = _text(36)
+KEY = _text(255)
 NAME = sa.String(255)
 TIME = sa.DateTime()
 
@@ -44,7 +51,7 @@ services = sa.Table(
     metadata,
     sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
     sa.Column("binary", NAME, nullable=False),
-    sa.Column("host", NAME, nullable=False),
+    sa.Column("host", KEY, nullable=False),
     sa.Column("availability_zone", NAME, nullable=False),
     sa.Column("disabled", sa.Boolean, nullable=False, default=False),
     sa.Column("disabled_reason", NAME),
@@ -62,8 +69,8 @@ services = sa.Table(
 pools = sa.Table(
     "pools",
     metadata,
-    sa.Column("host", NAME, primary_key=True),
-    sa.Column("service_host", NAME, nullable=False, index=True),
+    sa.Column("host", KEY, primary_key=True),
+    sa.Column("service_host", KEY, nullable=False, index=True),
     sa.Column("name", NAME, nullable=False),
     sa.Column("total_gib", sa.Float),
     sa.Column("free_gib", sa.Float),
@@ -89,7 +96,7 @@ share_type_projects = sa.Table(
     "share_type_projects",
     metadata,
     sa.Column("share_type_id", ID, sa.ForeignKey("share_types.id", ondelete="CASCADE"), primary_key=True),
-    sa.Column("project_id", NAME, primary_key=True),
+    sa.Column("project_id", KEY, primary_key=True),
     sa.Column("created_at", TIME, nullable=False),
 )
 
@@ -97,8 +104,8 @@ shares = sa.Table(
     "shares",
     metadata,
     _id(),
-    sa.Column("project_id", NAME, nullable=False),
-    sa.Column("user_id", NAME),
+    sa.Column("project_id", KEY, nullable=False),
+    sa.Column("user_id", KEY),
     sa.Column("name", NAME),
     sa.Column("description", NAME),
     sa.Column("size", sa.Integer, nullable=False),
@@ -146,7 +153,7 @@ share_instances = sa.Table(
     # domain.shares.status_rank of the status: of a share's instances the one with the lowest rank speaks for it
     sa.Column("status_rank", sa.SmallInteger, nullable=False),
     sa.Column("access_rules_status", sa.String(32), nullable=False, default="active"),
-    sa.Column("host", NAME),
+    sa.Column("host", KEY),
     sa.Column("availability_zone", NAME),
     sa.Column("share_type_id", ID, sa.ForeignKey("share_types.id")),
     sa.Column("share_network_id", ID),
@@ -195,8 +202,8 @@ access_rules = sa.Table(
 quota_usages = sa.Table(
     "quota_usages",
     metadata,
-    sa.Column("project_id", NAME, primary_key=True),
-    sa.Column("scope", NAME, primary_key=True),
+    sa.Column("project_id", KEY, primary_key=True),
+    sa.Column("scope", KEY, primary_key=True),
     sa.Column("shares", sa.Integer, nullable=False, default=0),
     sa.Column("gigabytes", sa.BigInteger, nullable=False, default=0),
     sa.Column("snapshots", sa.Integer, nullable=False, default=0),
@@ -215,8 +222,8 @@ quota_usages = sa.Table(
 quotas = sa.Table(
     "quotas",
     metadata,
-    sa.Column("project_id", NAME, primary_key=True),
-    sa.Column("scope", NAME, primary_key=True),
+    sa.Column("project_id", KEY, primary_key=True),
+    sa.Column("scope", KEY, primary_key=True),
     sa.Column("resource", sa.String(64), primary_key=True),
     sa.Column("hard_limit", sa.BigInteger, nullable=False),
     sa.Column("updated_at", TIME, nullable=False),
@@ -226,7 +233,7 @@ messages = sa.Table(
     "messages",
     metadata,
     _id(),
-    sa.Column("project_id", NAME, nullable=False),
+    sa.Column("project_id", KEY, nullable=False),
     sa.Column("request_id", NAME),
     sa.Column("resource_type", sa.String(64)),
     sa.Column("resource_id", ID),
@@ -249,16 +256,16 @@ operations = sa.Table(
     sa.Column("seq", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=True),
     sa.Column("id", ID, nullable=False, unique=True),
     sa.Column("kind", sa.String(64), nullable=False),
-    sa.Column("queue", NAME, nullable=False),
-    sa.Column("key", NAME, nullable=False),
-    sa.Column("running_key", NAME, unique=True),
-    sa.Column("coalesce_key", NAME, unique=True),
+    sa.Column("queue", KEY, nullable=False),
+    sa.Column("key", KEY, nullable=False),
+    sa.Column("running_key", KEY, unique=True),
+    sa.Column("coalesce_key", KEY, unique=True),
     sa.Column("state", sa.String(16), nullable=False),
     sa.Column("step", sa.Integer, nullable=False, default=0),
     sa.Column("direction", sa.String(8), nullable=False, default="do"),
     sa.Column("attempt", sa.Integer, nullable=False, default=0),
     sa.Column("not_before", sa.Float, nullable=False, default=0),
-    sa.Column("owner", NAME),
+    sa.Column("owner", KEY),
     sa.Column("token", sa.Integer, nullable=False, default=0),
     sa.Column("lease_until", sa.Float),
     sa.Column("args", sa.JSON, nullable=False),
@@ -269,8 +276,8 @@ operations = sa.Table(
     sa.Column("error_code", sa.String(64)),
     sa.Column("error_text", sa.Text),
     sa.Column("request_id", NAME),
-    sa.Column("project_id", NAME),
-    sa.Column("user_id", NAME),
+    sa.Column("project_id", KEY),
+    sa.Column("user_id", KEY),
     sa.Column("resource_type", sa.String(64), nullable=False),
     sa.Column("resource_id", ID, nullable=False),
     sa.Column("created_at", TIME, nullable=False),
