@@ -13,7 +13,7 @@ import ipaddress
 import logging
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -106,6 +106,7 @@ class Local(
         )
         # One instance at a time, even when ensuring runs beside a request; a fixed number of locks for any number.
         self._locks = [threading.RLock() for _ in range(64)]
+        self._reviving = threading.Lock()
 
     # Life
 
@@ -118,10 +119,33 @@ class Local(
         with contextlib.ExitStack() as undo:
             self._pool.lock()
             undo.callback(self._pool.unlock)
-            names = self._ganesha.start()
-            self._pool.start()
-            self._ganesha.serve([name for name in names if self._mount_again(name)])
+            self._end_if_read_only()
+            self._begin()
             undo.pop_all()
+
+    def _begin(self) -> None:
+        """Everything that is written is mounted and served."""
+        names = self._ganesha.start()
+        self._pool.start()
+        self._ganesha.serve([name for name in names if self._mount_again(name)])
+
+    def _end_if_read_only(self) -> None:
+        """A pool that the kernel keeps from being written is mounted no more, so that it can be mounted anew."""
+        if not self._pool.is_writable():
+            self._ganesha.shut_down()
+            self._pool.unmount_all()
+
+    def _revive(self) -> None:
+        """The pool can be written and the NFS server runs. Raises `Unreachable`, `Busy`."""
+        with self._reviving, contextlib.ExitStack() as stack:
+            if not self._pool.is_writable():
+                self._pool.check_disk()
+                log.warning("the pool of %s is read-only and is mounted anew; its clients wait", self.backend.name)
+                for lock in self._locks:
+                    stack.enter_context(lock)
+                self._end_if_read_only()
+                self._begin()
+            self._ganesha.revive()
 
     def _mount_again(self, name: str) -> bool:
         """Mount what an export serves; whether it was not. What cannot be mounted is kept from being exported empty."""
@@ -157,7 +181,7 @@ class Local(
         }
 
     def pools(self) -> list[contract.PoolStats]:
-        self._ganesha.revive()
+        self._revive()
         total_bytes, free_bytes = self._pool.space()
         limited = (most for _, most in self._pool.usages().values() if most < 2**63)
         return [
@@ -228,7 +252,7 @@ class Local(
     # Ensuring
 
     def ensure(self, instances: Sequence[contract.ShareInstance]) -> dict[str, contract.EnsureOutcome]:
-        self._ganesha.revive()
+        self._revive()
         outcomes = {}
         for instance in instances:
             with self._one(instance.id):
@@ -313,5 +337,9 @@ class Local(
             for number, address in enumerate(self.options.export_ips)
         ]
 
-    def _one(self, id: str) -> threading.RLock:
-        return self._locks[hash(id) % len(self._locks)]
+    @contextlib.contextmanager
+    def _one(self, id: str) -> Iterator[None]:
+        """Nobody else works on it meanwhile. Raises `Unreachable` while the pool is not mounted."""
+        with self._locks[hash(id) % len(self._locks)]:
+            self._pool.check_mounted()
+            yield

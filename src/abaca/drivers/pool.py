@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 GIB = 1 << 30
 _FLAGS = mounts.NOATIME | mounts.NODEV | mounts.NOSUID
 _LEAST_FREE_BYTES = 1 << 20
+_LEAST_DISK_BYTES = 1 << 26  # What a pool may need to write when it is mounted after a failed write.
 
 
 class Pool:
@@ -113,10 +114,36 @@ class Pool:
         for tree in btrfs.usages(self.root).keys() - btrfs.trees(self.root):
             btrfs.forget(self.root, tree)
 
-    def shut_down(self) -> None:
-        """Nothing is mounted and no loop device is held any more; all data stays."""
+    def check_mounted(self) -> None:
+        """Raises `contract.Unreachable` while it is not, lest an empty directory be taken for a pool without shares."""
+        if not self.root.is_mount():
+            raise contract.Unreachable(reason=f"the pool is not mounted at {self.root}")
+
+    def is_writable(self) -> bool:
+        """Whether it is mounted and takes writes; after one that failed it takes none until it is mounted anew."""
+        return self.root.is_mount() and not os.statvfs(self.root).f_flag & os.ST_RDONLY
+
+    def check_disk(self) -> None:
+        """Raises `contract.Unreachable` when mounting anew would fail as before."""
+        if self._device_option:
+            raise contract.Unreachable(
+                reason=f"a write to {self._device_option} failed, and since then the pool is read-only: "
+                "see the kernel's log, mend the device, and start the worker again"
+            )
+        below = os.statvfs(self._image.parent)
+        if below.f_bavail * below.f_frsize < _LEAST_DISK_BYTES:
+            raise contract.Unreachable(
+                reason=f"the disk of {self._image} is full, and since then the pool is read-only: make room on it"
+            )
+
+    def unmount_all(self) -> None:
+        """Nothing is mounted any more. Raises `contract.Busy`."""
         for point in mounts.below(self.directory):
             mounts.unmount(point, patience_s=10)
+
+    def shut_down(self) -> None:
+        """Nothing is mounted and no loop device is held any more; all data stays."""
+        self.unmount_all()
         if not self._device_option and self._image.exists():
             devices.detach_loop(self._image)
 
