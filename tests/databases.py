@@ -7,6 +7,8 @@ of its own, made from a template that has the schema.
 
 import contextlib
 import itertools
+import shutil
+import tempfile
 from pathlib import Path
 
 import psycopg
@@ -135,8 +137,23 @@ def place(kind, directory, request):
     return Place(server.new_database(), directory, server)
 
 
+# What is tested is processes that die, not disks.
+_FAST = Path("/dev/shm")
+
+
+@contextlib.contextmanager
+def fast_directory():
+    """An empty directory, in memory where there is such a place."""
+    made = tempfile.mkdtemp(prefix="abaca-test-", dir=_FAST if _FAST.is_dir() else None)
+    try:
+        yield Path(made)
+    finally:
+        shutil.rmtree(made)
+
+
 @pytest.fixture(params=[on_sqlite, on_postgres])
-def database(request, tmp_path):
-    made = place(request.param, tmp_path, request)
-    yield made
-    made.close()
+def database(request):
+    with fast_directory() as directory:
+        made = place(request.param, directory, request)
+        yield made
+        made.close()

@@ -3,6 +3,7 @@
 
 import os
 import signal
+import threading
 from pathlib import Path
 
 from abaca.operations.journal import msgspec
@@ -70,13 +71,20 @@ def work(place, directory, name, who, timing):
     url, place_directory, is_sqlite = place
     here = Place(url, place_directory, None if is_sqlite else "elsewhere")
     db = here.open()
+    paper = Paper(directory)
     worker = Worker(
         name,
         db,
         [bench.shelf()],
-        known(Paper(directory), who),
+        known(paper, who),
         timing=msgspec.convert(timing, Timing),
         listener=here.listener(who),
     )
     signal.signal(signal.SIGTERM, lambda *_: worker.stop())
+
+    def tell():
+        worker._stopping.wait()
+        paper.note(f"{who} stops")
+
+    threading.Thread(target=tell, daemon=True).start()
     worker.run()

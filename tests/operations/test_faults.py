@@ -6,22 +6,17 @@ recorded yet) or after it, on the way forward, on the way back, and at the end o
 """
 
 import contextlib
-import shutil
-import tempfile
 import threading
-from pathlib import Path
 
 import pytest
 
 from abaca.operations.journal import Operation
 from abaca.operations.registry import OPERATIONS
-from tests.databases import on_postgres, place
+from tests.databases import fast_directory, on_postgres, place
 from tests.operations import theatre as stage
 from tests.operations.cases import CASES
 from tests.operations.nursery import Nursery
 
-# what is tested is processes that die, not disks
-FAST = Path("/dev/shm")
 MOMENTS = ("before", "inside", "after")
 
 
@@ -72,10 +67,9 @@ def nursery(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def theatre(request, nursery):
-    directory = Path(tempfile.mkdtemp(prefix="abaca-theatre-", dir=FAST if FAST.is_dir() else None))
-    database = place(request.param, directory, request)
     with contextlib.ExitStack() as stack:
-        stack.callback(shutil.rmtree, directory)
+        directory = stack.enter_context(fast_directory())
+        database = place(request.param, directory, request)
         stack.callback(database.close)
         yield stage.Theatre(database, directory, nursery, stack)
 
