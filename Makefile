@@ -26,7 +26,7 @@ test: environment keystone packages ## Run all tests, those with real components
 
 .PHONY: quick
 quick: environment ## Run the tests that need no real components, in less than a minute
-	@$(BIN)/python -m pytest -m "not system" $(ARGS)
+	@$(BIN)/python -m pytest -m "not system" --numprocesses auto --dist loadfile $(ARGS)
 
 .PHONY: check
 check: environment ## Check format, lint, types, layers and house rules
