@@ -136,13 +136,15 @@ shares = sa.Table(
 # An index in one order over all projects is a trap for PostgreSQL: it walks that for a page of one project, whose
 # shares may be at its far end. So this one can be used only where a statement says that it means all projects.
 OF_ANY_PROJECT = shares.c.project_id > sa.literal_column("''")
-sa.Index(
-    "ix_shares_created_at_id",
-    shares.c.created_at,
-    shares.c.id,
-    postgresql_where=OF_ANY_PROJECT,
-    sqlite_where=OF_ANY_PROJECT,
-)
+_of_any_project = sa.Index("ix_shares_created_at_id", shares.c.created_at, shares.c.id, sqlite_where=OF_ANY_PROJECT)
+
+
+@sa.event.listens_for(shares, "before_create")
+def _limit_it_there_too(_table: sa.Table, connection: sa.Connection, **_: object) -> None:
+    """Said here, because to say it above would load PostgreSQL's dialect in processes that run on SQLite."""
+    if connection.dialect.name == "postgresql":
+        _of_any_project.dialect_options["postgresql"]["where"] = OF_ANY_PROJECT
+
 
 share_instances = sa.Table(
     "share_instances",
