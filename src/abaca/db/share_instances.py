@@ -46,9 +46,15 @@ def _move(event: str) -> Any:
     )
 
 
-def try_move(tx: Tx, instance_id: str, event: str) -> bool:
-    """Let `event` happen to an instance; False, with nothing changed, where its status does not allow it."""
-    return tx.row(_move(event), {"instance": instance_id, "at": tx.now}) is not None
+def try_move(tx: Tx, instance_id: str, event: str, status: str | None = None) -> bool:
+    """Let `event` happen to an instance; False, with nothing changed, where its status does not allow it.
+
+    With `status` it happens only there: when the end of an operation is written, another one may have been announced.
+    """
+    statement = _move(event)
+    if status is not None:
+        statement = statement.where(t.c.status == status)
+    return tx.row(statement, {"instance": instance_id, "at": tx.now}) is not None
 
 
 def finish_create(tx: Tx, instance_id: str) -> None:

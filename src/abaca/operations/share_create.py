@@ -55,7 +55,7 @@ def succeed(op: Op, tx: Tx) -> None:
 
 def fail(op: Op, tx: Tx, error: errors.AbacaError) -> None:
     """It stays visible, broken, with the reason."""
-    share_instances.try_move(tx, op.args.instance.id, "failed")
+    share_instances.try_move(tx, op.args.instance.id, "failed", "creating")
     tell(op, tx, op.args.instance, (Action.CREATE, Detail.UNKNOWN_ERROR), error.message)
 
 

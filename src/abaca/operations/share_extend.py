@@ -44,7 +44,7 @@ def succeed(op: Op, tx: Tx) -> None:
 def fail(op: Op, tx: Tx, error: errors.AbacaError) -> None:
     """The old size stays, and what was taken comes back."""
     args, instance = op.args, op.args.instance
-    share_instances.try_move(tx, instance.id, "failed")
+    share_instances.try_move(tx, instance.id, "failed", "extending")
     tell(op, tx, instance, (Action.EXTEND, Detail.DRIVER_FAILED_EXTEND), error.message)
     taken = {"gigabytes": args.difference_gib}
     quotas.give_back(tx, instance.project_id, args.user_id, args.share_type_id, taken)

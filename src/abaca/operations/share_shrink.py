@@ -45,7 +45,7 @@ def succeed(op: Op, tx: Tx) -> None:
 def fail(op: Op, tx: Tx, error: errors.AbacaError) -> None:
     """The old size stays."""
     is_kept = error.code == contract.Refused.code
-    share_instances.try_move(tx, op.args.instance.id, "kept" if is_kept else "failed")
+    share_instances.try_move(tx, op.args.instance.id, "kept" if is_kept else "failed", "shrinking")
     detail = Detail.SHRINK_REFUSED if is_kept else Detail.DRIVER_FAILED_SHRINK
     tell(op, tx, op.args.instance, (Action.SHRINK, detail), error.message)
 
