@@ -19,7 +19,6 @@ from tests.conftest import wait_until
 GRACE_S = 10
 """Grace period of the NFS server: how long its clients wait at most once it was started again."""
 PROJECT = "00000000000000000000000000000000"
-SHARES_TYPE = {"driver_handles_share_servers": False}
 
 
 class World:
@@ -51,6 +50,8 @@ class World:
         }
         for section, options in (sections or {}).items():
             merged.setdefault(section, {}).update(options)
+        if "local" not in merged["DEFAULT"]["enabled_share_backends"]:
+            del merged["local"]
         self.abaca = service.Service(run, merged, directory=directory)
         self.user = caller.Caller(self.abaca.url, {})
         self.local = LocalPlace(self.abaca.directory / "state" / "backends" / "local")

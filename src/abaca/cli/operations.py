@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +16,9 @@ from abaca.cli import shown
 from abaca.cli.options import Given, configured
 
 if TYPE_CHECKING:
-    from abaca.db.engine import Database
+    from abaca.db.engine import Database, Tx
 
-COLUMNS = ("id", "kind", "resource_id", "queue", "state", "step", "attempt", "age", "problem")
+COLUMNS = ("id", "kind", "resource_id", "queue", "state", "step", "attempt", "next_try", "age", "problem")
 
 
 @click.group()
@@ -46,14 +48,14 @@ def list_operations(given: Given, *, with_ended: bool, limit: int, is_json: bool
 @click.argument("operation_id")
 @shown.as_json
 def show_operation(given: Given, operation_id: str, *, is_json: bool) -> None:
-    """Show everything about one operation."""
+    """Show everything about one operation, and what it waits for."""
     from abaca.db import operations as rows
 
     with _database(given) as db, db.read() as tx:
         row = rows.show(tx, operation_id)
         if row is None:
             raise errors.NotFound(resource="Operation", id=operation_id)
-        fields = {**row._mapping, "step": _step(row), "age": shown.age(row.created_at, tx.now)}
+        fields = {**row._mapping, **_times(row, tx), "step": _step(row), "waits": _waits(row, tx)}
         shown.one({name: value for name, value in fields.items() if value is not None}, is_json=is_json)
 
 
@@ -104,13 +106,33 @@ def _refusal(row: Any, operation_id: str, why: str) -> errors.AbacaError:
     return errors.Conflict(f"Operation {operation_id} is {row.state}: {why}.")
 
 
-def _brief(row: Any, tx: Any) -> dict[str, Any]:
+def _brief(row: Any, tx: Tx) -> dict[str, Any]:
     return {
         **{column: row._mapping.get(column) for column in COLUMNS},
+        **_times(row, tx),
         "step": _step(row),
-        "age": shown.age(row.created_at, tx.now),
         "problem": row.error_text,
     }
+
+
+def _times(row: Any, tx: Tx) -> dict[str, Any]:
+    """How long ago it was asked for, and when it is tried again if it waits for that."""
+    wait_s = row.not_before - tx.now.replace(tzinfo=datetime.UTC).timestamp() if row.state == "queued" else 0.0
+    next_try = f"in {math.ceil(wait_s)} s" if wait_s > 0 else None
+    return {"age": shown.age(row.created_at, tx.now), "next_try": next_try}
+
+
+def _waits(row: Any, tx: Tx) -> str | None:
+    """What a queued operation waits for."""
+    from abaca.db import operations as rows
+
+    if row.state != "queued":
+        return None
+    earlier = rows.find(tx, live=True, key=row.key, before=row.seq, limit=1)
+    if earlier:
+        return f"for the end of {earlier[0].id} ({earlier[0].kind})"
+    next_try = _times(row, tx)["next_try"]
+    return f"for its next try {next_try}" if next_try else f"for a worker that serves {row.queue}"
 
 
 def _step(row: Any) -> str:
