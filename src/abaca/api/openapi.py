@@ -97,7 +97,7 @@ def _view(route: routing.Route) -> type[wire.View] | None:
 
 
 def _components(views: Iterable[type[wire.View]], version: int) -> dict[str, Schema]:
-    """The schema of each view, and of what stands in it, as administrators see it; what users lack is not required."""
+    """The schema of each view, and of what stands in it, as administrators see it; what may lack is not required."""
     ordered = sorted(views, key=lambda view: (view.__module__, view.__name__))
     structs = [wire.shape(view, version, is_admin=True).struct for view in ordered]
     found: tuple[Any, dict[str, Schema]] = msgspec.json.schema_components(
@@ -105,12 +105,16 @@ def _components(views: Iterable[type[wire.View]], version: int) -> dict[str, Sch
     )
     for view, reference in zip(ordered, found[0], strict=True):
         schema = found[1][reference["$ref"].rpartition("/")[2]]
-        hidden = {field.name(version) for field in wire.fields_of(view) if field.first(wire.AdminOnly)}
+        hidden = {field.name(version) for field in wire.fields_of(view) if _may_lack(field)}
         schema["required"] = [name for name in schema.get("required", ()) if name not in hidden]
         schema["description"] = inspect.getdoc(view) or ""
     for schema in found[1].values():
         schema["additionalProperties"] = False
     return dict(sorted(found[1].items()))
+
+
+def _may_lack(field: wire.Field) -> bool:
+    return field.first(wire.AdminOnly) is not None or bodies.UnsetType in typing.get_args(field.type)
 
 
 def _operation(route: routing.Route, version: int) -> Schema:
@@ -130,13 +134,23 @@ def _operation(route: routing.Route, version: int) -> Schema:
 
 
 def _add_action(operation: Schema, route: routing.Route, version: int) -> None:
-    """Another action of the same path: its body is one more choice, its answer one more status."""
+    """Another action of the same path: its body is one more choice, and so is its answer."""
     content = operation["requestBody"]["content"]["application/json"]
     choices = content["schema"].get("oneOf", [content["schema"]])
     content["schema"] = {"oneOf": [*choices, _request(route, version)]}
     operation["summary"] = "Do one of several things to it."
     for status, answer in _responses(route, version).items():
-        operation["responses"].setdefault(status, answer)
+        known = operation["responses"].setdefault(status, answer)
+        if known is not answer and "content" in answer:
+            _add_choice(known.setdefault("content", answer["content"]), answer["content"])
+
+
+def _add_choice(content: Schema, other: Schema) -> None:
+    """The body may also be the other one."""
+    schema, also = content["application/json"]["schema"], other["application/json"]["schema"]
+    choices = schema.get("anyOf", [schema])
+    if also not in choices:
+        content["application/json"] = {"schema": {"anyOf": [*choices, also]}}
 
 
 def _path_parameters(path: str) -> Iterator[Schema]:
