@@ -183,8 +183,10 @@ class LocalPlace:
         return int((self.directory / "ganesha" / f"{daemon}.pid").read_text())
 
     def signal_ganesha(self, number):
-        """Send it, wait for the end of that process, and return its pid."""
+        """Send it, wait for the end of that process, and return its pid; an OSError when there is none."""
         pid = self.pid()
+        if str(self.directory) not in Path(f"/proc/{pid}/cmdline").read_text():
+            raise ProcessLookupError(pid)
         os.kill(pid, number)
         wait_until(lambda: not processes.alive(pid), 20)
         return pid
