@@ -82,11 +82,10 @@ def extend(call: Call, id: str, body: Extend) -> None:
         row = _usable(call, tx, id, "extended")
         if body.force:
             call.require(FORCE_EXTEND, project_id=row.project_id)
-        rules.check_new_size(row.size, body.new_size, grow=True)
+        rules.check_size(body.new_size)
         rules.check_type_limits(body.new_size, row.extra_specs or {}, extending=not call.caller.is_admin)
-        more = body.new_size - row.size
         with refused_as(errors.Invalid):
-            share_extend.start(tx, row, body.new_size, call.caller)
+            more = share_extend.start(tx, row, body.new_size, call.caller)
         request = ShareRequest(
             size_gib=more,
             share_proto=row.share_proto,
@@ -118,7 +117,7 @@ def shrink(call: Call, id: str, body: Shrink) -> None:
     """Make a share smaller; refused, with a message, when more is in use."""
     with call.db.write() as tx:
         row = _usable(call, tx, id, "shrunk")
-        rules.check_new_size(row.size, body.new_size, grow=False)
+        rules.check_size(body.new_size)
         rules.check_type_limits(body.new_size, row.extra_specs or {})
         with refused_as(errors.Invalid):
             share_shrink.start(tx, row, body.new_size, call.caller)

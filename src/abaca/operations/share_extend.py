@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from abaca.operations.journal import Op, Requester
 
 
-def start(tx: Tx, share: Any, new_size_gib: int, by: Requester | None) -> str:
-    """Accept it for a row with id and instance_id; the operation's id.
+def start(tx: Tx, share: Any, new_size_gib: int, by: Requester | None) -> int:
+    """Accept it for a row with id and instance_id; by how many GiB it grows.
 
-    The caller takes the quota and the room in the pool in this transaction. Raises `Conflict`.
+    The caller takes the quota and the room in the pool for them in this transaction. Raises `Conflict`, `Invalid`.
     """
     return share_resize.start(tx, OPERATION, "extend", share, new_size_gib, by)
 

@@ -9,6 +9,7 @@ import msgspec
 
 from abaca import errors
 from abaca.db import share_instances
+from abaca.domain import shares as rules
 from abaca.drivers import contract
 from abaca.operations import journal
 from abaca.operations.share_instances import service_host, told
@@ -33,15 +34,21 @@ class Args(msgspec.Struct, frozen=True):
         return abs(self.new_size_gib - self.instance.size_gib)
 
 
-def start(tx: Tx, what: Operation, event: str, share: Any, new_size_gib: int, by: Requester | None) -> str:
-    """Move a share (a row with id and instance_id) and queue `what`; the operation's id. Raises `Conflict`."""
+def start(tx: Tx, what: Operation, event: str, share: Any, new_size_gib: int, by: Requester | None) -> int:
+    """Move a share (a row with id and instance_id) and queue `what`; by how many GiB its size will change.
+
+    The size that counts is the one after the move: from then on nobody else changes it. Raises `Conflict`, and
+    `Invalid` for a size that is no larger, or no smaller, than that.
+    """
     share_instances.move(tx, share.instance_id, event)
     row = share_instances.whole(tx, share.instance_id)
     if row is None:
         raise errors.NotFound(resource="Share", id=share.id)
+    rules.check_new_size(row.size, new_size_gib, grow=event == "extend")
     args = Args(told(row), new_size_gib, row.user_id, row.share_type_id, row.host)
     target = journal.Target(queue=service_host(row.host), key=row.share_id, resource_id=row.share_id)
-    return journal.enqueue(tx, what, args, target, by)
+    journal.enqueue(tx, what, args, target, by)
+    return args.difference_gib
 
 
 def resizing(op: Op) -> contract.Resizes:

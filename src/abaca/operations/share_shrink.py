@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from abaca.operations.journal import Op, Requester
 
 
-def start(tx: Tx, share: Any, new_size_gib: int, by: Requester | None) -> str:
-    """Accept it for a row with id and instance_id; the operation's id. Raises `Conflict`."""
+def start(tx: Tx, share: Any, new_size_gib: int, by: Requester | None) -> int:
+    """Accept it for a row with id and instance_id; by how many GiB it shrinks. Raises `Conflict`, `Invalid`."""
     return share_resize.start(tx, OPERATION, "shrink", share, new_size_gib, by)
 
 
