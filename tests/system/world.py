@@ -12,6 +12,7 @@ import os
 import signal
 from pathlib import Path
 
+from abaca.drivers.clients import mounts
 from abaca.drivers.exports.bus import Bus, Dead
 from lab import caller, processes, runs, service
 from tests.conftest import wait_until
@@ -182,9 +183,9 @@ class LocalPlace:
         """The process of `ganesha` or of its `bus`."""
         return int((self.directory / "ganesha" / f"{daemon}.pid").read_text())
 
-    def signal_ganesha(self, number):
+    def signal(self, daemon, number):
         """Send it, wait for the end of that process, and return its pid; an OSError when there is none."""
-        pid = self.pid()
+        pid = self.pid(daemon)
         if str(self.directory) not in Path(f"/proc/{pid}/cmdline").read_text():
             raise ProcessLookupError(pid)
         os.kill(pid, number)
@@ -192,7 +193,14 @@ class LocalPlace:
         return pid
 
     def kill_ganesha(self):
-        return self.signal_ganesha(signal.SIGKILL)
+        return self.signal("ganesha", signal.SIGKILL)
+
+    def take_down(self):
+        """Unmount everything and free the loop device, behind the back of everybody."""
+        for place in mounts.below(self.directory):
+            processes.command(["umount", str(place)])
+        for device in self.loops():
+            processes.command(["losetup", "--detach", device])
 
     def held(self):
         """Those that have a subvolume."""
@@ -221,8 +229,15 @@ class LocalPlace:
             return {Path(path).name for path in bus.paths().values() if path.startswith(str(self.directory))}
         return None
 
+    def clients(self):
+        """Whom the NFS server lets in, by instance: sets of network and level."""
+        with contextlib.closing(Bus(self.directory / "ganesha" / "bus.sock")) as bus:
+            shown = [bus.show(export_id) for export_id, path in bus.paths().items() if path.startswith("/")]
+        return {Path(one.path).name: set(one.clients) for one in shown if one.path.startswith(str(self.directory))}
+
     def limits(self):
-        """How many subvolumes are accounted for."""
+        """How many subvolumes are accounted for; the kernel forgets deleted ones after a commit."""
+        processes.command(["btrfs", "filesystem", "sync", str(self.directory / "pool")])
         said = processes.command(["btrfs", "qgroup", "show", "--raw", str(self.directory / "pool")])
         return sum(line.startswith("0/") and not line.startswith("0/5 ") for line in said.splitlines())
 
