@@ -9,10 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import exc
 
 from abaca import errors
-from abaca.db.engine import Tx
+from abaca.db.engine import Tx, insert_into
 from abaca.db.tables import access_rules as t
 from abaca.domain.access_rules import ACCESS_RULE
 
@@ -23,17 +22,18 @@ def add(tx: Tx, share_id: str, values: Mapping[str, Any]) -> str:
     """A new rule, queued to be applied; its id. Raises `Invalid` when the share has one for the same client."""
     rule_id = str(uuid.uuid4())
     row = {"id": rule_id, "share_id": share_id, "access_key": None, "metadata": {}, "updated_at": None, **values}
-    try:
-        with tx.connection.begin_nested():
-            tx.execute(_ADD, {**row, "state": ACCESS_RULE.after("none", "allow"), "created_at": tx.now})
-    except exc.IntegrityError:
+    row |= {"state": ACCESS_RULE.after("none", "allow"), "created_at": tx.now}
+    if tx.row(_add(tx.dialect), row) is None:
         raise errors.Invalid(
             f"Share access {values['access_type']}:{values['access_to']} exists already; update or deny that rule."
-        ) from None
+        )
     return rule_id
 
 
-_ADD = sa.insert(t).inline()
+@functools.cache
+def _add(dialect: str) -> Any:
+    same = [t.c.share_id, t.c.access_type, t.c.access_to]
+    return insert_into(t, dialect).on_conflict_do_nothing(index_elements=same).returning(t.c.id)
 
 
 @functools.lru_cache(maxsize=64)
@@ -41,9 +41,14 @@ def _select(names: tuple[str, ...]) -> sa.Select[Any]:
     return sa.select(*[COLUMNS[name] for name in names])
 
 
+@functools.lru_cache(maxsize=64)
+def _select_one(names: tuple[str, ...]) -> sa.Select[Any]:
+    return _select(names).where(t.c.id == sa.bindparam("of_id"))
+
+
 def show(tx: Tx, rule_id: str, names: tuple[str, ...]) -> sa.Row[Any] | None:
     """The columns `names` of one rule, or None."""
-    return tx.row(_select(names).where(t.c.id == rule_id))
+    return tx.row(_select_one(names), {"of_id": rule_id})
 
 
 def of_share(
@@ -71,9 +76,14 @@ def _move(event: str) -> Any:
     return sa.update(t).where(t.c.state.in_(list(sources))).values(state=to, updated_at=sa.bindparam("at"))
 
 
+@functools.cache
+def _move_one(event: str) -> Any:
+    return _move(event).where(t.c.id == sa.bindparam("of_id"))
+
+
 def move(tx: Tx, rule_id: str, event: str) -> None:
     """Let `event` happen to one rule. Raises `Conflict` where its state does not allow it."""
-    if tx.execute(_move(event).where(t.c.id == rule_id), {"at": tx.now}).rowcount:
+    if tx.execute(_move_one(event), {"of_id": rule_id, "at": tx.now}).rowcount:
         return
     state = tx.scalar(sa.select(t.c.state).where(t.c.id == rule_id))
     if state is None:
@@ -83,8 +93,12 @@ def move(tx: Tx, rule_id: str, event: str) -> None:
 
 def take(tx: Tx, share_id: str) -> Sequence[sa.Row[Any]]:
     """Move every queued rule of a share to being worked on, and show all its rules as they are now."""
-    tx.execute(_move("take").where(t.c.share_id == share_id), {"at": tx.now})
-    return tx.rows(sa.select(t).where(t.c.share_id == share_id).order_by(t.c.created_at, t.c.id))
+    tx.execute(_TAKE, {"of_share": share_id, "at": tx.now})
+    return tx.rows(_ALL, {"of_share": share_id})
+
+
+_TAKE = _move("take").where(t.c.share_id == sa.bindparam("of_share"))
+_ALL = sa.select(t).where(t.c.share_id == sa.bindparam("of_share")).order_by(t.c.created_at, t.c.id)
 
 
 def finish(tx: Tx, rule_ids: Sequence[str], event: str) -> None:
@@ -92,25 +106,32 @@ def finish(tx: Tx, rule_ids: Sequence[str], event: str) -> None:
     if not rule_ids:
         return
     if event == "done":
-        tx.execute(sa.delete(t).where(t.c.id.in_(rule_ids), t.c.state == "denying"))
-    tx.execute(_without_gone(event).where(t.c.id.in_(rule_ids)), {"at": tx.now})
+        tx.execute(_DROP, {"ids": rule_ids})
+    tx.execute(_without_gone(event), {"ids": rule_ids, "at": tx.now})
+
+
+_AMONG = t.c.id.in_(sa.bindparam("ids", expanding=True))
+_DROP = sa.delete(t).where(_AMONG, t.c.state == "denying")
 
 
 @functools.cache
 def _without_gone(event: str) -> Any:
     sources = {at: to for at, to in ACCESS_RULE.sources(event).items() if to != "gone"}
     to = sa.case(sources, value=t.c.state)
-    return sa.update(t).where(t.c.state.in_(list(sources))).values(state=to, updated_at=sa.bindparam("at"))
+    return sa.update(t).where(_AMONG, t.c.state.in_(list(sources))).values(state=to, updated_at=sa.bindparam("at"))
 
 
 def summary(tx: Tx, share_id: str) -> set[str]:
     """The states that a share's rules are in."""
-    return {row[0] for row in tx.rows(sa.select(t.c.state).where(t.c.share_id == share_id).distinct())}
+    return {row[0] for row in tx.rows(_STATES, {"of_share": share_id})}
+
+
+_STATES = sa.select(t.c.state).where(t.c.share_id == sa.bindparam("of_share")).distinct()
 
 
 def update(tx: Tx, rule_id: str, values: Mapping[str, Any]) -> None:
     """Change anything but the state."""
-    tx.execute(sa.update(t).where(t.c.id == rule_id).values(updated_at=tx.now, **values))
+    tx.change(t, rule_id, values)
 
 
 def metadata_for_update(tx: Tx, rule_id: str) -> dict[str, str]:

@@ -73,6 +73,11 @@ class Tx:
                 return statements.do(ready, self.connection, parameters or statements.NONE)
         return self.connection.execute(statement, parameters)
 
+    def change(self, table: sa.Table, row_id: str, values: Mapping[str, Any]) -> int:
+        """Set columns of the row with that id, and when it was changed; how many rows have it."""
+        new = {f"new_{name}": value for name, value in values.items()}
+        return self.execute(statements.changing(table, tuple(values)), {"of": row_id, "at": self.now, **new}).rowcount
+
     def row(self, statement: sa.Executable, parameters: Mapping[str, Any] | None = None) -> sa.Row[Any] | None:
         """The first row, or None."""
         rows = self.rows(statement, parameters)
@@ -169,6 +174,10 @@ class Database:
         """A connection for looking. Each statement sees what was committed before it."""
         with self._reader.connect() as connection:
             yield Tx(connection, self.now(), self._statements)
+
+    def once(self) -> contextlib.AbstractContextManager[Tx]:
+        """A connection for one statement that is a transaction by itself: a round trip where `write()` takes three."""
+        return self.read()
 
     @contextlib.contextmanager
     def write(self) -> Iterator[Tx]:

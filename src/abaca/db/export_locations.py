@@ -19,8 +19,8 @@ COLUMNS: dict[str, sa.ColumnElement[Any]] = {column.name: column for column in t
 
 def add(tx: Tx, instance_id: str, exports: Sequence[Mapping[str, Any]]) -> None:
     """The locations of a new instance: `path`, `is_admin_only`, `preferred`."""
-    if exports:
-        tx.execute(_ADD, [_row(tx, instance_id, export) for export in exports])
+    for export in exports:
+        tx.execute(_ADD, _row(tx, instance_id, export))
 
 
 _ADD = sa.insert(t).inline()

@@ -10,6 +10,7 @@ left.
 
 from __future__ import annotations
 
+import functools
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -51,18 +52,20 @@ def add(tx: Tx, row: Mapping[str, Any]) -> str:
     if values.get("coalesce_key") is None:
         tx.execute(_INSERT, values)
         return str(values["id"])
-    # DO UPDATE, not DO NOTHING: it locks the queued row until this transaction ends, so that no worker takes it (they
-    # skip locked rows) before what this transaction wrote can be seen.
-    insert = insert_into(t, tx.dialect)
-    statement = (
-        insert.values(values)
-        .on_conflict_do_update(index_elements=[t.c.coalesce_key], set_={"updated_at": tx.now})
-        .returning(t.c.id)
-    )
-    return str(tx.scalar(statement))
+    return str(tx.scalar(_coalescing(tx.dialect), values))
 
 
 _INSERT = sa.insert(t).inline()
+
+
+@functools.cache
+def _coalescing(dialect: str) -> Any:
+    # DO UPDATE, not DO NOTHING: it locks the queued row until this transaction ends, so that no worker takes it (they
+    # skip locked rows) before what this transaction wrote can be seen.
+    insert = insert_into(t, dialect)
+    same = {"index_elements": [t.c.coalesce_key], "set_": {"updated_at": insert.excluded.updated_at}}
+    return insert.on_conflict_do_update(**same).returning(t.c.id)
+
 
 _other = t.alias("other")
 # Behind an unfinished one of its key, or beside a running one: a row may become visible after a younger one has been
@@ -74,35 +77,40 @@ _blocked = sa.exists().where(
         sa.and_(_other.c.state == "queued", _other.c.seq < t.c.seq),
     ),
 )
-_due = (
-    sa.select(t.c.seq)
-    .where(
-        t.c.state == "queued",
-        t.c.queue == sa.bindparam("on_queue"),
-        t.c.not_before <= sa.bindparam("due"),
-        t.c.kind.in_(sa.bindparam("kinds", expanding=True)),
-        ~_blocked,
+
+
+@functools.lru_cache(maxsize=64)
+def _claiming(most: int) -> sa.Update:
+    """The limit stands in the text: a statement of unknown limit PostgreSQL plans anew every time."""
+    due = (
+        sa.select(t.c.seq)
+        .where(
+            t.c.state == sa.literal_column("'queued'"),
+            t.c.queue == sa.bindparam("on_queue"),
+            t.c.not_before <= sa.bindparam("due"),
+            t.c.kind.in_(sa.bindparam("kinds", expanding=True)),
+            ~_blocked,
+        )
+        .order_by(t.c.seq)
+        .limit(sa.literal_column(str(int(most)), sa.Integer()))
+        .with_for_update(of=t, skip_locked=True)
+        # a CTE that locks is evaluated once; a plain subquery may be evaluated, and lock, again and again
+        .cte("due")
     )
-    .order_by(t.c.seq)
-    .limit(sa.bindparam("most"))
-    .with_for_update(of=t, skip_locked=True)
-    # a CTE that locks is evaluated once; a plain subquery may be evaluated, and lock, again and again
-    .cte("due")
-)
-_CLAIM = (
-    sa.update(t)
-    .where(t.c.seq.in_(sa.select(_due.c.seq)))
-    .values(
-        state="running",
-        running_key=t.c.key,
-        coalesce_key=None,
-        owner=sa.bindparam("worker"),
-        token=t.c.token + 1,
-        lease_until=sa.bindparam("until"),
-        updated_at=sa.bindparam("at"),
+    return (
+        sa.update(t)
+        .where(t.c.seq.in_(sa.select(due.c.seq)))
+        .values(
+            state="running",
+            running_key=t.c.key,
+            coalesce_key=None,
+            owner=sa.bindparam("worker"),
+            token=t.c.token + 1,
+            lease_until=sa.bindparam("until"),
+            updated_at=sa.bindparam("at"),
+        )
+        .returning(*t.c)
     )
-    .returning(*t.c)
-)
 
 
 class Lease(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,13 +126,12 @@ def claim(tx: Tx, queue: str, kinds: Sequence[str], most: int, lease: Lease) -> 
     parameters = {
         "on_queue": queue,
         "kinds": kinds,
-        "most": most,
         "due": lease.now_s,
         "worker": lease.owner,
         "until": lease.until_s,
         "at": tx.now,
     }
-    return sorted(tx.rows(_CLAIM, parameters), key=lambda row: int(row.seq))
+    return sorted(tx.rows(_claiming(most), parameters), key=lambda row: int(row.seq))
 
 
 _left = sa.and_(

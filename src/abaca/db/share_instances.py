@@ -46,20 +46,28 @@ def _move(event: str) -> Any:
     )
 
 
+_CREATED = _move("created").values(progress="100%")
+
+
+@functools.cache
+def _move_at(event: str) -> Any:
+    return _move(event).where(t.c.status == sa.bindparam("at_status"))
+
+
 def try_move(tx: Tx, instance_id: str, event: str, status: str | None = None) -> bool:
     """Let `event` happen to an instance; False, with nothing changed, where its status does not allow it.
 
     With `status` it happens only there: when the end of an operation is written, another one may have been announced.
     """
-    statement = _move(event)
+    values = {"instance": instance_id, "at": tx.now}
     if status is not None:
-        statement = statement.where(t.c.status == status)
-    return tx.row(statement, {"instance": instance_id, "at": tx.now}) is not None
+        return tx.row(_move_at(event), {**values, "at_status": status}) is not None
+    return tx.row(_move(event), values) is not None
 
 
 def finish_create(tx: Tx, instance_id: str) -> None:
     """`created`, with nothing left to copy; nothing where an operator has set another status meanwhile."""
-    tx.execute(_move("created").values(progress="100%"), {"instance": instance_id, "at": tx.now})
+    tx.execute(_CREATED, {"instance": instance_id, "at": tx.now})
 
 
 def move(tx: Tx, instance_id: str, event: str) -> None:
@@ -85,12 +93,15 @@ def reset(tx: Tx, instance_id: str, status: str) -> None:
 
 def update(tx: Tx, instance_id: str, values: Mapping[str, Any]) -> None:
     """Change anything but the status."""
-    tx.execute(sa.update(t).where(t.c.id == instance_id).values(updated_at=tx.now, **values))
+    tx.change(t, instance_id, values)
 
 
 def delete(tx: Tx, instance_id: str) -> None:
     """The row, its export locations with it."""
-    tx.execute(sa.delete(t).where(t.c.id == instance_id))
+    tx.execute(_DELETE, {"instance": instance_id})
+
+
+_DELETE = sa.delete(t).where(t.c.id == sa.bindparam("instance"))
 
 
 def _exports(*conditions: sa.ColumnElement[bool]) -> sa.ColumnElement[Any]:
@@ -140,12 +151,13 @@ _WHOLE = (
     )
     .join(shares, shares.c.id == t.c.share_id)
     .outerjoin(share_types, share_types.c.id == t.c.share_type_id)
+    .where(t.c.id == sa.bindparam("instance"))
 )
 
 
 def whole(tx: Tx, instance_id: str) -> sa.Row[Any] | None:
     """An instance with what its driver is told of the share."""
-    return tx.row(_WHOLE.where(t.c.id == instance_id))
+    return tx.row(_WHOLE, {"instance": instance_id})
 
 
 _has_no_operation = ~sa.exists().where(operations.c.key == t.c.share_id, operations.c.state.in_(LIVE))

@@ -24,10 +24,16 @@ def _open_to(project: str) -> sa.ColumnElement[bool]:
     return sa.or_(share_types.c.is_public, allowed)
 
 
+def _called(name_or_id: str) -> sa.ColumnElement[bool]:
+    said = sa.bindparam(name_or_id, type_=sa.String())
+    return sa.or_(share_types.c.id == said, share_types.c.name == said)
+
+
 TYPES = lists.Listing(
     share_types,
     filters={
         "name": lists.equal(share_types.c.name),
+        "name_or_id": lists.where(_called),
         "is_public": lists.equal(share_types.c.is_public),
         "extra_specs": lists.has_pairs(share_types.c.extra_specs),
         # the project that must be allowed to use it
@@ -39,7 +45,9 @@ TYPES = lists.Listing(
 
 def find(tx: Tx, name_or_id: str, columns: tuple[str, ...], **asked: Any) -> sa.Row[Any] | None:
     """The type with this id, or else with this name, that meets the conditions of `TYPES` in `asked`."""
-    return TYPES.one(tx, columns, {"id": name_or_id, **asked}) or TYPES.one(tx, columns, {"name": name_or_id, **asked})
+    wanted = columns if "id" in columns else (*columns, "id")
+    found = TYPES.rows(tx, wanted, {"name_or_id": name_or_id, **asked})
+    return next((row for row in found if row.id == name_or_id), found[0] if found else None)
 
 
 def create(tx: Tx, values: Mapping[str, Any]) -> str:

@@ -146,7 +146,7 @@ _ADD = sa.insert(shares).inline()
 
 def update(tx: Tx, share_id: str, values: Mapping[str, Any]) -> None:
     """Change what the user or an operation may change; never a status."""
-    tx.execute(sa.update(shares).where(shares.c.id == share_id).values(updated_at=tx.now, **values))
+    tx.change(shares, share_id, values)
 
 
 def metadata_for_update(tx: Tx, share_id: str) -> dict[str, str]:
@@ -157,7 +157,10 @@ def metadata_for_update(tx: Tx, share_id: str) -> dict[str, str]:
 
 def delete(tx: Tx, share_id: str) -> None:
     """The share's row, its rules with it. Its instances must be gone."""
-    tx.execute(sa.delete(shares).where(shares.c.id == share_id))
+    tx.execute(_DELETE, {"share": share_id})
+
+
+_DELETE = sa.delete(shares).where(shares.c.id == sa.bindparam("share"))
 
 
 def expired(tx: Tx, host: str, most: int) -> Sequence[sa.Row[Any]]:

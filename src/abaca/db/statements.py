@@ -9,6 +9,7 @@ What is run once, in bulk, or relies on defaults of columns goes through SQLAlch
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -25,6 +26,14 @@ NONE: Parameters = {}
 _LENGTHS = 64
 # Rows whose memory a cursor that is kept may hold on to.
 _FEW = 100
+
+
+@functools.lru_cache(256)
+def changing(table: sa.Table, names: tuple[str, ...]) -> sa.Update:
+    """An UPDATE of the row with the id `:of`, whose columns `names` become `:new_<name>` and `updated_at` `:at`."""
+    values = {name: sa.bindparam(f"new_{name}", type_=table.c[name].type) for name in names}
+    made = sa.update(table).where(table.c.id == sa.bindparam("of", type_=table.c.id.type))
+    return made.values({**values, "updated_at": sa.bindparam("at", type_=table.c.updated_at.type)})
 
 
 class Done(NamedTuple):

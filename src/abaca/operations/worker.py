@@ -300,7 +300,7 @@ class Worker:
                 return
             now_s = self.db.time()
             lease = rows.Lease(owner=self.owner, now_s=now_s, until_s=now_s + self.timing.lease_s)
-            with self.db.write() as tx:
+            with self.db.once() as tx:
                 found = rows.claim(tx, one.queue, list(self.operations), free, lease)
             taken = [op for row in found if (op := self._taken(one, row, lease.until_s))]
             with self._wake:
@@ -393,7 +393,7 @@ class Worker:
         held = dict(self._held)
         if held:
             until_s = self.db.time() + self.timing.lease_s
-            with self.db.write() as tx:
+            with self.db.once() as tx:
                 rows.renew(tx, self.owner, list(held), until_s)
             for op in held.values():
                 op.leased_until_s = until_s
