@@ -10,43 +10,12 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from abaca.db import operations
-
-KINDS = ["work"]
+from tests.db.journal_rows import add, claim, claim_in, place, queue_up
 
 
 @pytest.fixture
 def db(database):
     return database.open()
-
-
-def add(tx, key="k", queue="q", **more):
-    return operations.add(
-        tx, {"kind": "work", "queue": queue, "key": key, "args": {}, "resource_type": "t", "resource_id": key, **more}
-    )
-
-
-def queue_up(db, *keys, **more):
-    with db.write() as tx:
-        return [add(tx, key, **more) for key in keys]
-
-
-def claim(db, most=100, owner="w#1", queue="q", now_s=1000.0, lease_s=30.0):
-    with db.write() as tx:
-        return claim_in(tx, most, owner, queue, now_s, lease_s)
-
-
-def claim_in(tx, most=100, owner="w#1", queue="q", now_s=1000.0, lease_s=30.0):
-    lease = operations.Lease(owner=owner, now_s=now_s, until_s=now_s + lease_s)
-    return operations.claim(tx, queue, KINDS, most, lease)
-
-
-def show(db, op_id):
-    with db.read() as tx:
-        return operations.show(tx, op_id)
-
-
-def place(step=0, direction="do", attempt=0, data=None, error=None):
-    return operations.Place(step=step, direction=direction, attempt=attempt, data=data or {}, error=error)
 
 
 def test_the_oldest_are_taken_first_and_no_more_than_asked_for(db):
@@ -271,134 +240,6 @@ def test_a_thing_added_while_its_operation_is_taken_is_never_missed(db):
     assert failures == []
     assert len(added) == 120
     assert added == seen
-
-
-# ---------------------------------------------------------------- guarded writes
-
-
-@pytest.fixture
-def held(db):
-    """An operation that runs with token 1."""
-    queue_up(db, "a")
-    (row,) = claim(db)
-    return row.id
-
-
-def test_a_checkpoint_is_kept(db, held):
-    with db.write() as tx:
-        assert operations.checkpoint(tx, held, 1, place(2, data={"x": [1]}, error=("E", "text"))) is False
-    row = show(db, held)
-    assert (row.step, row.data, row.error_code, row.error_text, row.attempt) == (2, {"x": [1]}, "E", "text", 0)
-
-
-def test_every_write_tells_of_a_wish_to_cancel(db, held):
-    with db.write() as tx:
-        assert operations.request_cancel(tx, held)
-        assert operations.touch(tx, held, 1) is True
-        assert operations.progress(tx, held, 1, 1, 2) is True
-        assert operations.checkpoint(tx, held, 1, place(1)) is True
-
-
-@pytest.mark.parametrize("loss", ["token", "queued", "done"])
-def test_whoever_lost_the_lease_changes_nothing(db, held, loss):
-    t = operations.t
-    values = {"token": {"token": 2}, "queued": {"state": "queued"}, "done": {"state": "done"}}[loss]
-    with db.write() as tx:
-        tx.execute(t.update().where(t.c.id == held).values(**values))
-    before = show(db, held)
-    with db.write() as tx:
-        assert operations.touch(tx, held, 1) is None
-        assert operations.progress(tx, held, 1, 1, 2) is None
-        assert operations.checkpoint(tx, held, 1, place(1)) is None
-        assert operations.end(tx, held, 1, "done", place(1), "a") is None
-        assert operations.wait(tx, held, 1, place(1), 0.0) is False
-    assert show(db, held) == before
-
-
-@pytest.mark.parametrize(
-    ("recorded", "told", "kept"),
-    [
-        (place(1), place(0, attempt=1), (1, {"learnt": 1})),
-        (place(0), place(1, attempt=1), (1, {})),
-        (place(1, "undo"), place(2, "undo", attempt=1), (1, {"learnt": 1})),
-        (place(2, "undo"), place(1, "undo", attempt=1), (1, {})),
-        (place(2), place(2, "undo", attempt=1), (2, {})),
-    ],
-    ids=["do-behind", "do-ahead", "undo-behind", "undo-ahead", "turning-back"],
-)
-def test_waiting_never_takes_back_what_was_recorded(db, held, recorded, told, kept):
-    """The answer to a commit may get lost: then the row is further than its worker thinks."""
-    import msgspec
-
-    with db.write() as tx:
-        operations.checkpoint(tx, held, 1, msgspec.structs.replace(recorded, data={"learnt": 1}))
-    with db.write() as tx:
-        assert operations.wait(tx, held, 1, told, 2000.0)
-    row = show(db, held)
-    assert (row.step, row.data) == kept
-    assert (row.state, row.direction, row.attempt, row.not_before) == ("queued", told.direction, 1, 2000.0)
-    assert (row.owner, row.running_key, row.lease_until) == (None, None, None)
-
-
-def test_renewing_prolongs_only_what_is_held_and_ones_own(db):
-    queue_up(db, "a", "b")
-    queue_up(db, "c", queue="other")
-    mine, mine_too = claim(db)
-    (theirs,) = claim(db, owner="w#2", queue="other")
-    with db.write() as tx:
-        assert operations.renew(tx, "w#1", [mine.id, theirs.id], 5000.0) == 1
-        assert operations.renew(tx, "w#1", [], 5000.0) == 0
-    assert [show(db, row.id).lease_until for row in (mine, mine_too, theirs)] == [5000.0, 1030.0, 1030.0]
-
-
-# ---------------------------------------------------------------- taking over
-
-
-def reclaim(db, held=(), owner="w#1", now_s=1000.0):
-    with db.write() as tx:
-        return {row.id for row in operations.reclaim(tx, ["q"], list(held), owner=owner, now_s=now_s)}
-
-
-def inherit(db, worker, now_s=1000.0):
-    with db.write() as tx:
-        return {row.id for row in operations.inherit(tx, ["q"], [], worker=worker, now_s=now_s)}
-
-
-def test_a_lease_that_has_ended_is_taken_by_anybody_who_does_not_hold_it(db, held):
-    assert reclaim(db, owner="w#2", now_s=1030.0) == set()
-    assert reclaim(db, [held], now_s=1031.0) == set()
-    assert reclaim(db, owner="w#2", now_s=1031.0) == {held}
-    row = show(db, held)
-    assert (row.state, row.owner, row.running_key, row.not_before, row.token) == ("queued", None, None, 0.0, 1)
-    (again,) = claim(db, owner="w#2")
-    assert (again.id, again.token) == (held, 2)
-
-
-def test_ones_own_that_one_does_not_hold_is_taken_at_once(db, held):
-    assert reclaim(db, [held], owner="w#1") == set()
-    assert reclaim(db, owner="w#1") == {held}
-
-
-def test_an_earlier_life_is_known_by_the_name_and_by_all_of_it(db, held):
-    assert inherit(db, "W") == set()
-    assert inherit(db, "w%") == set()
-    assert inherit(db, "_") == set()
-    assert inherit(db, "") == set()
-    assert inherit(db, "w") == {held}
-
-
-def test_other_queues_are_left_alone(db):
-    queue_up(db, "a", queue="other")
-    claim(db, queue="other")
-    assert reclaim(db, now_s=9999.0) == set()
-    assert inherit(db, "w") == set()
-
-
-def test_what_is_taken_over_comes_before_younger_work_of_its_key(db, held):
-    (younger,) = queue_up(db, "a")
-    reclaim(db, owner="w#1")
-    assert [row.id for row in claim(db)] == [held]
-    assert show(db, younger).state == "queued"
 
 
 # ---------------------------------------------------------------- looking and forgetting

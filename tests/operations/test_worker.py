@@ -190,8 +190,8 @@ def test_the_work_of_a_worker_with_a_longer_name_is_not_ours(bench):
 def test_work_that_ends_its_worker_again_and_again_is_paused(bench):
     bench.add("work", step("do", lambda op: bench.diary.note("do")))
     op_id = bench.enqueue("work")
-    values = {"state": "running", "running_key": "thing", "owner": "worker#1", "token": 9, "attempt": 3}
-    bench.update(op_id, **values, lease_until=bench.db.time() + 1000)
+    values = {"state": "running", "running_key": "thing", "owner": "worker#1", "token": 9}
+    bench.update(op_id, **values, attempt=3, error_code=rows.WORKER_LOST, lease_until=bench.db.time() + 1000)
     bench.worker()
     row = bench.until(op_id, "queued")
     assert 20 < row.not_before - bench.db.time() < 40

@@ -139,53 +139,57 @@ _left = sa.and_(
     t.c.queue.in_(sa.bindparam("queues", expanding=True)),
     t.c.id.not_in(sa.bindparam("held", expanding=True)),
 )
-_BACK = {
+_BACK: dict[str, Any] = {
     "state": "queued",
     "running_key": None,
     "owner": None,
     "lease_until": None,
-    "attempt": t.c.attempt + 1,
-    # work that has ended its worker again and again must not do so without pause
-    "not_before": sa.case((t.c.attempt < 3, 0.0), else_=sa.bindparam("later")),
+    "not_before": 0.0,
     "updated_at": sa.bindparam("at"),
 }
-_RECLAIM = (
-    sa.update(t)
-    .where(_left, sa.or_(t.c.lease_until < sa.bindparam("due"), t.c.owner == sa.bindparam("worker")))
-    .values(_BACK)
-    .returning(t.c.id, t.c.kind, t.c.queue, t.c.step, t.c.direction)
-)
+_LEFT_BY = (t.c.id, t.c.kind, t.c.queue, t.c.step, t.c.direction)
+_REGAIN = sa.update(t).where(_left, t.c.owner == sa.bindparam("mine")).values(_BACK).returning(*_LEFT_BY)
+
+WORKER_LOST = "WorkerLost"
+_LOST_TEXT = "The worker that ran it has ended; it goes on."
+# What is undone keeps the error for which it is. What ends its workers again and again must not do so without pause.
+_is_undone = t.c.direction == "undo"
+_was_lost = sa.or_(_is_undone, t.c.error_code == WORKER_LOST)
+_LOST: dict[str, Any] = {
+    **_BACK,
+    "attempt": sa.case((_was_lost, t.c.attempt + 1), else_=1),
+    "not_before": sa.case((sa.and_(_was_lost, t.c.attempt >= 3), sa.bindparam("later")), else_=0.0),
+    "error_code": sa.case((_is_undone, t.c.error_code), else_=WORKER_LOST),
+    "error_text": sa.case((_is_undone, t.c.error_text), else_=_LOST_TEXT),
+}
+_is_over = t.c.lease_until < sa.bindparam("due")
 _of_an_earlier_life = sa.func.substr(t.c.owner, 1, sa.bindparam("length")) == sa.bindparam("earlier")
-_INHERIT = (
-    sa.update(t)
-    .where(_left, sa.or_(t.c.lease_until < sa.bindparam("due"), _of_an_earlier_life))
-    .values(_BACK)
-    .returning(t.c.id, t.c.kind, t.c.queue, t.c.step, t.c.direction)
-)
+_TAKE_OVER = sa.update(t).where(_left, _is_over).values(_LOST).returning(*_LEFT_BY)
+_INHERIT = sa.update(t).where(_left, sa.or_(_is_over, _of_an_earlier_life)).values(_LOST).returning(*_LEFT_BY)
 _PAUSE_S = 30.0
 
 
-def reclaim(tx: Tx, queues: Sequence[str], held: Sequence[str], *, owner: str, now_s: float) -> Sequence[sa.Row[Any]]:
-    """Queue again what nobody works on: what has outlived its lease, and what is `owner`'s own though it is not `held`.
+def regain(tx: Tx, queues: Sequence[str], held: Sequence[str], *, owner: str) -> Sequence[sa.Row[Any]]:
+    """Queue again what is `owner`'s though it does not hold it: it had to let go while the database was away.
 
-    The latter it had to let go of while the database was away. The rows have id, kind, queue, step and direction.
+    The rows have id, kind, queue, step and direction.
     """
-    parameters = {
-        "queues": queues,
-        "held": held,
-        "worker": owner,
-        "due": now_s,
-        "later": now_s + _PAUSE_S,
-        "at": tx.now,
-    }
-    return tx.rows(_RECLAIM, parameters)
+    return tx.rows(_REGAIN, {"queues": queues, "held": held, "mine": owner, "at": tx.now})
+
+
+def take_over(tx: Tx, queues: Sequence[str], held: Sequence[str], *, now_s: float) -> Sequence[sa.Row[Any]]:
+    """Queue again what has outlived its lease; rows as above."""
+    return tx.rows(_TAKE_OVER, _losing(tx, queues, held, now_s))
 
 
 def inherit(tx: Tx, queues: Sequence[str], held: Sequence[str], *, worker: str, now_s: float) -> Sequence[sa.Row[Any]]:
-    """As `reclaim`, with all that `worker` has left in an earlier life, whatever its lease says."""
+    """As `take_over`, with all that `worker` has left in an earlier life, whatever its lease says."""
     earlier = f"{worker}#"
-    parameters = {"queues": queues, "held": held, "due": now_s, "later": now_s + _PAUSE_S, "at": tx.now}
-    return tx.rows(_INHERIT, {**parameters, "earlier": earlier, "length": len(earlier)})
+    return tx.rows(_INHERIT, {**_losing(tx, queues, held, now_s), "earlier": earlier, "length": len(earlier)})
+
+
+def _losing(tx: Tx, queues: Sequence[str], held: Sequence[str], now_s: float) -> dict[str, Any]:
+    return {"queues": queues, "held": held, "due": now_s, "later": now_s + _PAUSE_S, "at": tx.now}
 
 
 def renew(tx: Tx, owner: str, held: Sequence[str], until_s: float) -> int:

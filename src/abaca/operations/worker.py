@@ -400,7 +400,10 @@ class Worker:
 
     def _reclaim(self, started: Sequence[str]) -> None:
         with self._taking, self.db.write() as tx:
-            found = rows.reclaim(tx, started, self.held, owner=self.owner, now_s=self.db.time())
+            found = [
+                *rows.regain(tx, started, self.held, owner=self.owner),
+                *rows.take_over(tx, started, self.held, now_s=self.db.time()),
+            ]
         self._found(found)
 
     def _inherit(self, queue: str) -> None:
