@@ -10,8 +10,9 @@ import pytest
 import sqlalchemy as sa
 
 from abaca import app
-from abaca.db import pools, quotas
-from abaca.db.tables import share_instances, shares
+from abaca.db import access_rules, pools, quotas
+from abaca.db import share_instances as db_instances
+from abaca.db.tables import share_instances, share_types, shares
 from abaca.domain import quotas as rules
 from tests.api.world import PROJECT, world
 from tests.conftest import wait_until
@@ -38,6 +39,9 @@ def site(request, tmp_path):
         limits = made.ask("admin", "PUT", f"/quota-sets/{PROJECT}", {"quota_set": LIMITS}, **NEWEST)
         assert limits.status == 200, limits.body
         yield made
+
+
+WISH = {"share_proto": "NFS", "size": 1, "metadata": {"k": "v"}}
 
 
 class User:
@@ -156,6 +160,84 @@ def test_a_size_that_changes_meanwhile_is_the_one_that_counts(site, action, aske
     assert site.ask("member", "GET", f"/shares/{share}", **NEWEST).body["share"]["size"] == used
     with site.db.read() as tx:
         assert theatre.counted_wrong(tx) == []
+
+
+def made(site):
+    """A new share's id."""
+    return site.ask("member", "POST", "/shares", {"share": WISH}, **NEWEST).body["share"]["id"]
+
+
+def meanwhile(site, change, method, path, body=None):
+    """The answer to a request that began before, and went on after, `change(tx)` was committed."""
+    with ThreadPoolExecutor(1) as pool:
+        with site.db.write() as tx:
+            change(tx)
+            answer = pool.submit(site.ask, "member", method, path, body, **NEWEST)
+            wait_until(lambda: is_waiting(site) or answer.done())
+        return answer.result(SETTLED_S)
+
+
+def gone(share_id):
+    """As the end of a deletion leaves it, but for the counts."""
+
+    def change(tx):
+        for table, key in ((share_instances, "share_id"), (shares, "id")):
+            tx.execute(sa.delete(table).where(table.c[key] == share_id))
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("PUT", "", {"share": {"display_name": "late"}}),
+        ("DELETE", "", None),
+        ("POST", "/action", {"allow_access": {"access_type": "ip", "access_to": "10.0.0.1"}}),
+        ("POST", "/action", {"extend": {"new_size": 9}}),
+        ("POST", "/action", {"soft_delete": None}),
+        ("POST", "/metadata", {"metadata": {"k": "w"}}),
+        ("PUT", "/metadata", {"metadata": {"k": "w"}}),
+        ("DELETE", "/metadata/k", None),
+    ],
+)
+def test_what_is_gone_meanwhile_is_not_there(site, method, path, body):
+    share = made(site)
+    site.settle()
+    answer = meanwhile(site, gone(share), method, f"/shares/{share}{path}", body)
+    assert answer.status in (200, 202, 400, 403, 404, 409), answer.body
+    assert site.ask("member", "GET", f"/shares/{share}", **NEWEST).status == 404
+
+
+def test_a_share_of_a_type_that_goes_meanwhile_is_refused(site):
+    kind = {"name": "brief", "extra_specs": {"driver_handles_share_servers": "False"}}
+    made = site.ask("admin", "POST", "/types", {"share_type": kind}, **NEWEST).body["share_type"]["id"]
+    wish = {"share": {**WISH, "share_type": made}}
+
+    def change(tx):
+        tx.execute(sa.delete(share_types).where(share_types.c.id == made))
+
+    answer = meanwhile(site, change, "POST", "/shares", wish)
+    assert answer.status in (400, 404, 409), answer.body
+    assert site.number("SELECT count(*) FROM shares") == 0
+
+
+def test_a_rule_that_is_added_while_its_share_goes_blocks_nobody(site):
+    """Both lock the share, its rules and its instance, in this order."""
+    share = made(site)
+    site.settle()
+    rule = {"access_type": "ip", "access_to": "10.0.0.1", "access_level": "rw"}
+    with site.db.write() as tx:
+        row = tx.row(sa.select(share_instances).where(share_instances.c.share_id == share))
+        if not site.db.is_sqlite:
+            # the deletion is accepted, and its end waits for the share's row
+            access_rules.add(tx, share, rule)
+            assert site.ask("member", "DELETE", f"/shares/{share}", **NEWEST).status == 202
+            wait_until(lambda: is_waiting(site))
+        db_instances.update(tx, row.id, {"access_rules_status": "syncing"})
+    site.settle()
+    if not site.db.is_sqlite:
+        assert site.number("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()") == 0
+        assert site.ask("member", "GET", f"/shares/{share}", **NEWEST).status == 404
 
 
 def kind_of(tx, share_id):

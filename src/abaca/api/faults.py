@@ -62,6 +62,9 @@ def fault(error: BaseException, request_id: str) -> Fault:
     if isinstance(error, sqlalchemy.exc.DataError):
         LOG.warning("request=%s a value that the database cannot hold: %s", request_id, error.orig)
         return _named(errors.Invalid("A value in the request is out of range."))
+    if isinstance(error, sqlalchemy.exc.IntegrityError):
+        LOG.warning("request=%s met another one: %s", request_id, error.orig)
+        return _named(errors.Conflict("What the request refers to has just changed; look again, and repeat it."))
     if _is_away(error):
         LOG.warning("request=%s the database does not answer: %s", request_id, error)
         return _named(errors.Unavailable(part="The database"))

@@ -286,6 +286,8 @@ def render(call: Call) -> None:
     if isinstance(view, wire.Plain):
         body = result if view.key is None else {view.key: result}
     elif isinstance(view, wire.One):
+        if result is None:
+            raise errors.NotFound("What the request is about has just been deleted.")
         body = dict.fromkeys(view.keys, call.plan.show(call, result))
     else:
         body = _render_list(call, view, result)

@@ -68,6 +68,11 @@ def of_share(
     return tx.rows(statement)
 
 
+def lock(tx: Tx, share_id: str) -> None:
+    """Nobody else changes the share's rules until this transaction ends."""
+    tx.rows(sa.select(t.c.id).where(t.c.share_id == share_id).order_by(t.c.id).with_for_update())
+
+
 @functools.cache
 def _move(event: str) -> Any:
     sources = ACCESS_RULE.sources(event)

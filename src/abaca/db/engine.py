@@ -172,7 +172,7 @@ class Database:
     @contextlib.contextmanager
     def read(self) -> Iterator[Tx]:
         """A connection for looking. Each statement sees what was committed before it."""
-        with self._reader.connect() as connection:
+        with _connect(self._reader) as connection:
             yield Tx(connection, self.now(), self._statements)
 
     def once(self) -> contextlib.AbstractContextManager[Tx]:
@@ -182,7 +182,7 @@ class Database:
     @contextlib.contextmanager
     def write(self) -> Iterator[Tx]:
         """A transaction: commits at the end of the block, rolls back when it raises."""
-        with self._writer.connect() as connection, connection.begin():
+        with _connect(self._writer) as connection, connection.begin():
             tx = Tx(connection, self.now(), self._statements)
             yield tx
             queues = tx.queues
@@ -193,13 +193,21 @@ class Database:
 
     def connect(self) -> sa.Connection:
         """A connection of one's own, in autocommit, outside the pools' bounds of time."""
-        return self._reader.connect()
+        return _connect(self._reader)
 
     def close(self) -> None:
         """Give all connections back."""
         self._writer.dispose()
         self._reader.dispose()
         self.wakeup.close()
+
+
+def _connect(engine: sa.Engine) -> sa.Connection:
+    """As the engine does it; when connections die as fast as they are made, that is the database being away."""
+    try:
+        return engine.connect()
+    except exc.InvalidRequestError as error:
+        raise exc.OperationalError(None, None, error) from error
 
 
 def _engine(url: sa.URL, pool_size: int, *, autocommit: bool) -> sa.Engine:

@@ -155,6 +155,11 @@ def metadata_for_update(tx: Tx, share_id: str) -> dict[str, str]:
     return dict(tx.scalar(statement) or {})
 
 
+def lock(tx: Tx, share_id: str) -> None:
+    """Nobody else changes the share, or adds anything to it, until this transaction ends."""
+    tx.rows(sa.select(shares.c.id).where(shares.c.id == share_id).with_for_update())
+
+
 def delete(tx: Tx, share_id: str) -> None:
     """The share's row, its rules with it. Its instances must be gone."""
     tx.execute(_DELETE, {"share": share_id})

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from abaca import errors
-from abaca.db import pools, quotas, share_instances, shares
+from abaca.db import access_rules, pools, quotas, share_instances, shares
 from abaca.domain.messages import Action, Detail
 from abaca.drivers import contract
 from abaca.operations import journal
@@ -59,6 +59,9 @@ def succeed(op: Op, tx: Tx) -> None:
 
 
 def _forget(tx: Tx, row: Any) -> None:
+    # the share, its rules, its instance: in the order in which those who change its rules lock them
+    shares.lock(tx, row.share_id)
+    access_rules.lock(tx, row.share_id)
     share_instances.delete(tx, row.id)
     if share_instances.INSTANCES.one(tx, ("id",), {"share_id": row.share_id}) is None:
         shares.delete(tx, row.share_id)
