@@ -237,9 +237,13 @@ class LocalPlace:
 
     def limits(self):
         """How many subvolumes are accounted for; the kernel forgets deleted ones after a commit."""
-        processes.command(["btrfs", "filesystem", "sync", str(self.directory / "pool")])
+        self.commit()
         said = processes.command(["btrfs", "qgroup", "show", "--raw", str(self.directory / "pool")])
         return sum(line.startswith("0/") and not line.startswith("0/5 ") for line in said.splitlines())
+
+    def commit(self):
+        """Have everything on disk, and deleted subvolumes cleaned away soon; a LabError when that fails."""
+        processes.command(["btrfs", "filesystem", "sync", str(self.directory / "pool")])
 
     def loops(self):
         """The loop devices whose file lies here."""
