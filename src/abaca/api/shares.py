@@ -241,7 +241,7 @@ def show(call: Call, id: str) -> Row[Any]:
 
 
 @RESOURCE.post(policy=member("share:create", "Create a share."), body=CreateShare, view=One("share", ShareView))
-def create(call: Call, body: CreateShare) -> Row[Any]:
+def create(call: Call, body: CreateShare) -> Row[Any] | None:
     """Accept a new share; the back end makes it meanwhile, and `status` tells how that ended."""
     if body.is_public:
         call.require(CREATE_PUBLIC)
@@ -263,13 +263,7 @@ def create(call: Call, body: CreateShare) -> Row[Any]:
         mount_point_name=body.mount_point_name,
         encryption_key_ref=body.encryption_key_ref,
     )
-    accept = share_accept.Acceptance(call.settings, call.caller)
-    share_id = accept.share(call.db, wish)
-    with call.db.read() as tx:
-        row = shares.show(tx, share_id, call.columns)
-    if row is None:
-        raise errors.NotFound(resource="Share", id=share_id)
-    return row
+    return share_accept.Acceptance(call.settings, call.caller).share(call.db, wish, call.columns)
 
 
 @RESOURCE.put("/{id}", policy=UPDATE, body=UpdateShare, view=One("share", ShareView))

@@ -28,6 +28,8 @@ from abaca.scheduler import choose
 from abaca.scheduler.filters import ShareRequest
 
 if TYPE_CHECKING:
+    from sqlalchemy import Row
+
     from abaca.db.engine import Database, Tx
     from abaca.domain.callers import Caller
     from abaca.domain.pools import Pool
@@ -77,8 +79,11 @@ class Acceptance:
         self.settings = settings
         self.caller = caller
 
-    def share(self, db: Database, wish: Wish) -> str:
-        """The id of the new share. Raises `Invalid`, `NotFound`, `Forbidden`, `OverLimit`; then nothing is written."""
+    def share(self, db: Database, wish: Wish, columns: tuple[str, ...]) -> Row[Any] | None:
+        """The new share as it was accepted, with these columns.
+
+        Raises `Invalid`, `NotFound`, `Forbidden`, `OverLimit`, `Unavailable`; then nothing is written.
+        """
         protocol = rules.check_protocol(wish.share_proto, self.settings.enabled_share_protocols)
         pairs = self._metadata(wish)
         if wish.size_gib is None:
@@ -89,7 +94,7 @@ class Acceptance:
         for _ in range(TRIES):
             try:
                 with db.write() as tx:
-                    return self._write(tx, wish, protocol, pairs)
+                    return self._write(tx, wish, (protocol, pairs), columns)
             except _RoomTaken:
                 # the next try sees what is left
                 continue
@@ -123,7 +128,10 @@ class Acceptance:
 
     # ---------------------------------------------------------------- inside the transaction
 
-    def _write(self, tx: Tx, wish: Wish, protocol: str, pairs: dict[str, str]) -> str:
+    def _write(
+        self, tx: Tx, wish: Wish, checked: tuple[str, dict[str, str]], columns: tuple[str, ...]
+    ) -> Row[Any] | None:
+        protocol, pairs = checked
         kind = self._kind(tx, wish)
         self._check(tx, wish, kind)
         share_id, instance_id = str(uuid.uuid4()), str(uuid.uuid4())
@@ -133,7 +141,9 @@ class Acceptance:
         if candidate is None:
             self._refuse(tx, share_id, instance_id, kind, wish, placement)
         else:
-            self._queue(tx, wish, kind, {"id": instance_id, "share_id": share_id}, candidate.pool, (protocol, pairs))
+            self._queue(tx, wish, kind, {"id": instance_id, "share_id": share_id}, candidate.pool, checked)
+        # Read here: once this is committed, a worker may already have changed it.
+        row = shares.show(tx, share_id, columns)
         quotas.take(
             tx,
             self.caller.project_id,
@@ -144,7 +154,7 @@ class Acceptance:
         )
         if candidate is not None and not pools.claim(tx, candidate.claim):
             raise _RoomTaken
-        return share_id
+        return row
 
     def _queue(
         self, tx: Tx, wish: Wish, kind: Kind, ids: dict[str, str], pool: Pool, checked: tuple[str, dict[str, str]]
