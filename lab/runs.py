@@ -268,6 +268,11 @@ def _members(facts: dict[str, Any]) -> Iterator[int]:
 def _unmount_all(facts: dict[str, Any]) -> None:
     for place in _mounts(facts):
         _attempt("umount", place)
+    # A loop device keeps the disk of its file busy, and could not be found by its path once that is unmounted lazily.
+    for device in _loops(facts):
+        _attempt("losetup", "-d", device)
+    for place in _mounts(facts):
+        _attempt("umount", place)
     for place in _mounts(facts):
         _attempt("umount", "-f", "-l", place)
 
