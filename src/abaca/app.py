@@ -155,12 +155,13 @@ def worker(settings: Settings) -> Worker:
 
 def _give_chores(made: Worker, settings: Settings, db: Database) -> None:
     """What the worker does beside operations, and how often."""
+    from abaca.operations.backend_ensure import Manner
     from abaca.operations.worker import Chore
     from abaca.reconcile.backends import Backends
     from abaca.reconcile.expiry import Expiry
     from abaca.reconcile.stuck_states import StuckStates
 
-    backends = Backends(db, made.served.values())
+    backends = Backends(db, made.served.values(), Manner(**settings.ensure_manner))
     expiry = Expiry(
         db,
         made.served,

@@ -3,6 +3,10 @@
 
 from typing import Any, NamedTuple
 
+import sqlalchemy as sa
+
+from abaca.db.tables import export_locations
+
 
 class Case(NamedTuple):
     """`prepare(theatre)` runs with a healthy worker; `request(theatre, prepared)` gives the id of what it is about."""
@@ -64,7 +68,21 @@ def shrink(theatre, share_id):
     return share_id
 
 
+def a_share_that_has_moved(theatre):
+    """What the database says of where it can be mounted from is no longer so."""
+    share_id = a_share(theatre)
+    with theatre.db.write() as tx:
+        tx.execute(sa.update(export_locations).values(path="10.9.9.9:/elsewhere"))
+    return share_id
+
+
+def ensure(theatre, _share_id):
+    theatre.ask("POST", "/services/ensure-shares", {"host": "testhost@alpha"}, who="admin")
+    return str(theatre.ask("GET", "/services", who="admin")["services"][0]["id"])
+
+
 CASES = {
+    "backend-ensure": Case(a_share_that_has_moved, ensure),
     "share-create": Case(nothing, new_share),
     "share-delete": Case(a_share, delete),
     "share-extend": Case(a_share, extend),

@@ -18,7 +18,7 @@ from abaca import app, settings
 from abaca.db import operations as rows
 from abaca.db import quotas
 from abaca.db.engine import Database
-from abaca.db.tables import access_rules, messages, pools, share_instances, shares
+from abaca.db.tables import access_rules, messages, pools, services, share_instances, shares
 from abaca.domain.access_rules import PENDING
 from abaca.domain.shares import SHARE_INSTANCE
 from abaca.drivers import contract
@@ -39,6 +39,8 @@ TIMING = Timing(
 HASTY = msgspec.structs.replace(TIMING, lease_s=0.3)
 MORE = """
 default_share_type = default
+[worker]
+ensure_page = 10
 [quota]
 shares = -1
 gigabytes = -1
@@ -203,6 +205,11 @@ class Theatre:
         assert found, f"no {kind} was queued"
         return found[0]
 
+    def operations(self, kind):
+        """All of that kind, the newest first."""
+        with self.db.read() as tx:
+            return rows.find(tx, kind=kind)
+
     def until_ended(self, kind, resource_id, timeout_s=15.0):
         def ended():
             with contextlib.suppress(sa.exc.OperationalError):
@@ -227,7 +234,7 @@ class Theatre:
             # each is told once, of the case that it belongs to
             found = [line for line in found if line not in self.told]
             self.told.update(found)
-            if operation.state == "failed":
+            if operation.state == "failed" and operation.resource_type == "share":
                 told = sa.select(messages.c.id).where(messages.c.resource_id == operation.resource_id)
                 if not tx.rows(told):
                     found.append("it failed, and nobody told the user")
@@ -290,6 +297,7 @@ def stuck(tx):
         *(f"stuck: operation {row.kind} is {row.state}" for row in tx.rows(sa.select(t).where(live))),
         *(f"stuck: {row.id} is {row.status}" for row in tx.rows(sa.select(share_instances).where(busy))),
         *(f"stuck: the rules of {row.id} are syncing" for row in tx.rows(sa.select(share_instances).where(syncing))),
+        *(f"stuck: {row.host} is ensuring" for row in tx.rows(sa.select(services).where(services.c.ensuring))),
         *(f"stuck: rule {row.access_to} is {row.state}" for row in tx.rows(sa.select(access_rules).where(pending))),
     ]
 

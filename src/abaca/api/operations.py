@@ -61,6 +61,9 @@ class OperationView(View):
     progress: Annotated[dict[str, int] | None, Computed(_progress, needs=("progress_done", "progress_total"))]
     error_code: str | None
     error_text: str | None
+    findings: Annotated[
+        dict[str, Any] | None, Computed(lambda _, data: data.get("findings"), needs=("data",)), AdminOnly()
+    ]
     queue: Annotated[str, AdminOnly()]
     owner: Annotated[str | None, AdminOnly()]
     created_at: datetime.datetime

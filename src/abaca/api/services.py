@@ -8,14 +8,16 @@ from typing import Annotated, Any
 
 from abaca import errors, policy
 from abaca.api import bodies
-from abaca.api.bodies import Body, Filters, Name, Text
+from abaca.api.bodies import Body, Filters, Name, Object, Text
 from abaca.api.pipeline import Call
 from abaca.api.routing import Resource
 from abaca.api.wire import Computed, Many, Plain, Since, View
 from abaca.db import services as db
 from abaca.db.services import SERVICES, State
+from abaca.operations import backend_ensure
 
 INDEX = policy.admin("service:index", "List services.")
+ENSURE = policy.admin("service:ensure_shares", "Have the shares of a back end ensured.")
 UPDATE = policy.admin("service:update", "Enable and disable services.")
 
 
@@ -77,6 +79,13 @@ class Switch(Enable):
     disabled_reason: Annotated[Name | None, Since("2.83", refuse=True)] = None
 
 
+class Ensure(Body):
+    """Which back end's: its `host`, as it stands or in an object `ensure_shares`. Clients differ."""
+
+    host: Name | None = None
+    ensure_shares: Object | None = None
+
+
 RESOURCE = Resource("services", "/services", formerly=("/os-services", "2.6"))
 
 
@@ -103,6 +112,28 @@ def switch(call: Call, verb: str, body: Switch) -> Any:
     values = {"host": body.host, "binary": body.binary, "status": _status(is_disabled), "disabled_reason": reason}
     part = call.shape(SwitchedView)
     return part.show(call, tuple(values[name] for name in part.columns))
+
+
+@RESOURCE.post("/ensure-shares", policy=ENSURE, body=Ensure, since="2.86", status=202)
+def ensure_shares(call: Call, body: Ensure) -> None:
+    """Make the shares of a back end what its configuration says; those that are busy or broken are left out."""
+    if body.ensure_shares is not None:
+        host = body.ensure_shares.get("host")
+        if not isinstance(host, str):
+            raise errors.Invalid("'host' is required in 'ensure_shares', as text.")
+    elif body.host:
+        host = body.host
+    else:
+        raise errors.Invalid("'host' is required.")
+    manner = backend_ensure.Manner(**call.settings.ensure_manner)
+    with call.db.write() as tx:
+        backend_ensure.ask(tx, host, call.settings.service_down_time, manner, call.caller)
+
+
+@RESOURCE.post("/ensure", policy=ENSURE, body=Ensure, since="2.86", status=202)
+def ensure(call: Call, body: Ensure) -> None:
+    """The same by a shorter path."""
+    ensure_shares(call, body)
 
 
 def _asked(filters: dict[str, str], down_before: datetime.datetime) -> dict[str, Any] | None:

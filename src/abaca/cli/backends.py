@@ -4,16 +4,17 @@
 from __future__ import annotations
 
 import datetime
+import time
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from abaca import app
+from abaca import app, errors
 from abaca.cli import shown
 from abaca.cli.options import Given, configured
 
 if TYPE_CHECKING:
-    from abaca.db.engine import Tx
+    from abaca.db.engine import Database, Tx
     from abaca.settings import Settings
 
 COLUMNS = (
@@ -33,7 +34,7 @@ COLUMNS = (
 
 @click.group()
 def backend() -> None:
-    """See the back ends."""
+    """See the back ends, and have their shares ensured."""
 
 
 @backend.command("list")
@@ -56,6 +57,57 @@ def list_backends(given: Given, *, is_json: bool) -> None:
     finally:
         db.close()
     shown.table(COLUMNS, rows, is_json=is_json)
+
+
+@backend.command("ensure")
+@configured
+@click.argument("host")
+@click.option("--watch", is_flag=True, help="Wait for the end, and show how far it is.")
+def ensure(given: Given, host: str, *, watch: bool) -> None:
+    """Make the shares of a back end what its configuration says, while it serves.
+
+    HOST is host@backend, as `abaca backend list` shows it. Shares that are busy or broken are left out. If it is under
+    way already, this joins it.
+    """
+    from abaca.db import schema
+    from abaca.operations import backend_ensure
+
+    loaded = given.load().settings
+    db = app.open_database(loaded)
+    try:
+        schema.check(db)
+        with db.write() as tx:
+            manner = backend_ensure.Manner(**loaded.ensure_manner)
+            op_id = backend_ensure.ask(tx, host, loaded.service_down_time, manner, None)
+        click.echo(f"{op_id} ensures the shares of {host}.")
+        if watch:
+            _watch(db, op_id)
+    finally:
+        db.close()
+
+
+def _watch(db: Database, op_id: str) -> None:
+    """Follow an operation to its end. Raises `BackendError` when it did not end well."""
+    from abaca.db import operations as rows
+
+    told = ""
+    while True:
+        with db.read() as tx:
+            row = rows.show(tx, op_id)
+        if row is None:
+            raise errors.NotFound(resource="Operation", id=op_id)
+        problem = f": {row.error_text}" if row.error_text and row.state != "done" else ""
+        line = f"{row.state}: {row.progress_done} of {row.progress_total}{problem}"
+        if line != told:
+            click.echo(line)
+            told = line
+        if row.state in rows.ENDED:
+            break
+        time.sleep(0.2)
+    findings = row.data.get("findings", {})
+    shown.one({name: value for name, value in findings.items() if value != []}, is_json=False)
+    if row.state != "done":
+        raise errors.BackendError(reason=row.error_text or row.state)
 
 
 def _rows(tx: Tx, loaded: Settings) -> list[dict[str, Any]]:

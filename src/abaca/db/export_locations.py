@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -39,23 +39,70 @@ def _row(tx: Tx, instance_id: str, export: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+class _Changes:
+    """What makes the locations of instances those that they shall be, gathered for few statements."""
+
+    def __init__(self, tx: Tx, old: Iterable[sa.Row[Any]]) -> None:
+        self.tx = tx
+        self.old: dict[str, dict[str, sa.Row[Any]]] = {}
+        for row in old:
+            self.old.setdefault(row.share_instance_id, {})[row.path] = row
+        self.gone: list[str] = []
+        self.new: list[dict[str, Any]] = []
+        self.marked: list[dict[str, Any]] = []
+
+    def add(self, instance_id: str, exports: Sequence[Mapping[str, Any]]) -> bool:
+        """True when something changes for this instance."""
+        before = len(self.gone) + len(self.new) + len(self.marked)
+        old = self.old.get(instance_id, {})
+        new = {export["path"]: _row(self.tx, instance_id, export) for export in exports}
+        self.gone += [row.id for path, row in old.items() if path not in new]
+        for path, row in new.items():
+            if path not in old:
+                self.new.append(row)
+            elif any(getattr(old[path], mark) != row[mark] for mark in _MARKS):
+                self.marked.append({"location": old[path].id, "at": self.tx.now, **{m: row[m] for m in _MARKS}})
+        return len(self.gone) + len(self.new) + len(self.marked) > before
+
+    def write(self) -> None:
+        if self.gone:
+            self.tx.execute(sa.delete(t).where(t.c.id.in_(self.gone)))
+        if self.new:
+            self.tx.execute(_ADD, self.new)
+        if self.marked:
+            self.tx.execute(_MARK, self.marked)
+
+
+_MARKS = ("is_admin_only", "preferred")
+_MARK = (
+    sa.update(t)
+    .where(t.c.id == sa.bindparam("location"))
+    .values(updated_at=sa.bindparam("at"), **{mark: sa.bindparam(mark) for mark in _MARKS})
+)
+_OF_MANY = sa.select(t).where(t.c.share_instance_id.in_(sa.bindparam("instances", expanding=True)))
+
+
+def of_many(tx: Tx, instance_ids: Iterable[str]) -> dict[str, list[sa.Row[Any]]]:
+    """The locations of many instances, by instance."""
+    found: dict[str, list[sa.Row[Any]]] = {}
+    for row in tx.rows(_OF_MANY, {"instances": list(instance_ids)}):
+        found.setdefault(row.share_instance_id, []).append(row)
+    return found
+
+
+def replace_many(tx: Tx, wanted: Mapping[str, Sequence[Mapping[str, Any]]]) -> set[str]:
+    """Make these the whole sets of these instances; the ids of those for which something changed."""
+    if not wanted:
+        return set()
+    changes = _Changes(tx, tx.rows(_OF_MANY, {"instances": list(wanted)}))
+    changed = {instance_id for instance_id, exports in wanted.items() if changes.add(instance_id, exports)}
+    changes.write()
+    return changed
+
+
 def replace(tx: Tx, instance_id: str, exports: Sequence[Mapping[str, Any]]) -> bool:
     """Make `exports` the whole set; True when something changed."""
-    old = {row.path: row for row in tx.rows(sa.select(t).where(t.c.share_instance_id == instance_id))}
-    new = {export["path"]: export for export in exports}
-    gone = [row.id for path, row in old.items() if path not in new]
-    changed = bool(gone)
-    if gone:
-        tx.execute(sa.delete(t).where(t.c.id.in_(gone)))
-    for path, export in new.items():
-        marks = {"is_admin_only": export.get("is_admin_only", False), "preferred": export.get("preferred", False)}
-        if path not in old:
-            tx.execute(_ADD, _row(tx, instance_id, export))
-            changed = True
-        elif {name: getattr(old[path], name) for name in marks} != marks:
-            tx.execute(sa.update(t).where(t.c.id == old[path].id).values(updated_at=tx.now, **marks))
-            changed = True
-    return changed
+    return bool(replace_many(tx, {instance_id: exports}))
 
 
 @functools.lru_cache(maxsize=64)

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import datetime
 import uuid
+from collections.abc import Sequence
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -51,9 +53,21 @@ def record(tx: Tx, about: About, action: Action, detail: Detail, *, reason: str 
     """Tell a project's users what went wrong; the message's id. `reason` says what was special about this case."""
     if about.project_id is None:
         return None
-    message_id = str(uuid.uuid4())
-    row = {
-        "id": message_id,
+    row = _row(tx, about, action, detail, reason)
+    tx.execute(_ADD, row)
+    return str(row["id"])
+
+
+def record_many(tx: Tx, reasons: Sequence[tuple[About, str | None]], action: Action, detail: Detail) -> None:
+    """The same about many things, each with its reason."""
+    rows = [_row(tx, about, action, detail, reason) for about, reason in reasons if about.project_id is not None]
+    if rows:
+        tx.execute(_ADD, rows)
+
+
+def _row(tx: Tx, about: About, action: Action, detail: Detail, reason: str | None) -> dict[str, Any]:
+    return {
+        "id": str(uuid.uuid4()),
         "project_id": about.project_id,
         "request_id": about.request_id,
         "resource_type": about.resource_type,
@@ -64,8 +78,6 @@ def record(tx: Tx, about: About, action: Action, detail: Detail, *, reason: str 
         "reason": reason,
         "created_at": tx.now,
     }
-    tx.execute(_ADD, row)
-    return message_id
 
 
 _DELETE = sa.delete(t).where(t.c.id == sa.bindparam("message"))

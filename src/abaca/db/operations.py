@@ -32,7 +32,28 @@ def add(tx: Tx, row: Mapping[str, Any]) -> str:
     `row` has kind, queue, key, args, resource_type, resource_id and, where known, coalesce_key, request_id, project_id,
     user_id, not_before.
     """
-    values = {
+    values = {**_queued(tx), **row}
+    tx.wake(values["queue"])
+    if values.get("coalesce_key") is None:
+        tx.execute(_INSERT, values)
+        return str(values["id"])
+    return str(tx.scalar(_coalescing(tx.dialect), values))
+
+
+def add_many(tx: Tx, found: Sequence[Mapping[str, Any]]) -> None:
+    """Queue operations that all coalesce, in one go; each row as for `add`."""
+    if not found:
+        return
+    insert = insert_into(t, tx.dialect)
+    again = {"updated_at": insert.excluded.updated_at}
+    statement = insert.on_conflict_do_update(index_elements=[t.c.coalesce_key], set_=again)
+    tx.execute(statement, [{**_queued(tx), **row} for row in found])
+    for queue in {row["queue"] for row in found}:
+        tx.wake(queue)
+
+
+def _queued(tx: Tx) -> dict[str, Any]:
+    return {
         "id": str(uuid.uuid4()),
         "state": "queued",
         "step": 0,
@@ -46,13 +67,16 @@ def add(tx: Tx, row: Mapping[str, Any]) -> str:
         "cancel": False,
         "created_at": tx.now,
         "updated_at": tx.now,
-        **row,
     }
-    tx.wake(values["queue"])
-    if values.get("coalesce_key") is None:
-        tx.execute(_INSERT, values)
-        return str(values["id"])
-    return str(tx.scalar(_coalescing(tx.dialect), values))
+
+
+def join(tx: Tx, key: str) -> str | None:
+    """The id of an unfinished operation of `key`, which cannot end before this transaction has."""
+    statement = sa.select(t.c.id, t.c.queue).where(t.c.key == key, t.c.state.in_(LIVE)).limit(1).with_for_update()
+    row = tx.row(statement)
+    if row is not None:
+        tx.wake(row.queue)
+    return None if row is None else str(row.id)
 
 
 _INSERT = sa.insert(t).inline()

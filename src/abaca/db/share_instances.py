@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -30,7 +30,7 @@ _ADD = sa.insert(t).inline()
 
 
 @functools.cache
-def _move(event: str) -> Any:
+def _moving(event: str) -> Any:
     sources = SHARE_INSTANCE.sources(event)
     targets = set(sources.values())
     to: Any = sa.case(sources, value=t.c.status)
@@ -40,10 +40,20 @@ def _move(event: str) -> Any:
         rank = status_rank(to)
     return (
         sa.update(t)
-        .where(t.c.id == sa.bindparam("instance"), t.c.status.in_(list(sources)))
+        .where(t.c.status.in_(list(sources)))
         .values(status=to, status_rank=rank, updated_at=sa.bindparam("at"))
-        .returning(t.c.status)
+        .returning(t.c.id)
     )
+
+
+@functools.cache
+def _move(event: str) -> Any:
+    return _moving(event).where(t.c.id == sa.bindparam("instance"))
+
+
+@functools.cache
+def _move_many(event: str) -> Any:
+    return _moving(event).where(t.c.id.in_(sa.bindparam("instances", expanding=True)))
 
 
 _CREATED = _move("created").values(progress="100%")
@@ -80,6 +90,18 @@ def move(tx: Tx, instance_id: str, event: str) -> None:
     raise errors.Conflict(resource="Share", id=row.share_id, event=event.replace("_", " "), status=row.status)
 
 
+def move_many(tx: Tx, instance_ids: Sequence[str], event: str) -> set[str]:
+    """Let `event` happen to each whose status allows it, in one statement; the ids of those."""
+    if not instance_ids:
+        return set()
+    return {row.id for row in tx.rows(_move_many(event), {"instances": instance_ids, "at": tx.now})}
+
+
+def move_on_backend(tx: Tx, service_host: str, event: str) -> int:
+    """The same for all instances of a back end; how many."""
+    return len(tx.rows(_moving(event).where(_is_on(service_host)), {"at": tx.now}))
+
+
 def reset(tx: Tx, instance_id: str, status: str) -> None:
     """An operator's word: set the status by hand. Raises `Invalid` for one that cannot be set."""
     if status not in RESETTABLE:
@@ -94,6 +116,13 @@ def reset(tx: Tx, instance_id: str, status: str) -> None:
 def update(tx: Tx, instance_id: str, values: Mapping[str, Any]) -> None:
     """Change anything but the status."""
     tx.change(t, instance_id, values)
+
+
+def show_syncing(tx: Tx, instance_ids: Sequence[str]) -> None:
+    """Say that the rules of these are on their way to the back end."""
+    if instance_ids:
+        values = {"access_rules_status": "syncing", "updated_at": tx.now}
+        tx.execute(sa.update(t).where(t.c.id.in_(instance_ids)).values(values))
 
 
 def delete(tx: Tx, instance_id: str) -> None:
@@ -151,31 +180,72 @@ _WHOLE = (
     )
     .join(shares, shares.c.id == t.c.share_id)
     .outerjoin(share_types, share_types.c.id == t.c.share_type_id)
-    .where(t.c.id == sa.bindparam("instance"))
 )
+_WHOLE_ONE = _WHOLE.where(t.c.id == sa.bindparam("instance"))
+_WHOLE_MANY = _WHOLE.where(t.c.id.in_(sa.bindparam("instances", expanding=True))).order_by(t.c.id)
 
 
 def whole(tx: Tx, instance_id: str) -> sa.Row[Any] | None:
     """An instance with what its driver is told of the share."""
-    return tx.row(_WHOLE, {"instance": instance_id})
+    return tx.row(_WHOLE_ONE, {"instance": instance_id})
 
 
+def whole_of(tx: Tx, instance_ids: Iterable[str]) -> Sequence[sa.Row[Any]]:
+    """The same for many, in the order of their ids."""
+    return tx.rows(_WHOLE_MANY, {"instances": list(instance_ids)})
+
+
+def _is_on(service_host: str) -> sa.ColumnElement[bool]:
+    return t.c.host.startswith(service_host + "#", autoescape=True)
+
+
+def page_of_backend(tx: Tx, service_host: str, after: str, most: int) -> Sequence[sa.Row[Any]]:
+    """The next instances of a back end (id, share_id, status) whose ids follow `after`, in the order of ids."""
+    statement = (
+        sa.select(t.c.id, t.c.share_id, t.c.status)
+        .where(_is_on(service_host), t.c.id > after)
+        .order_by(t.c.id)
+        .limit(most)
+    )
+    return tx.rows(statement)
+
+
+def count_on_backend(tx: Tx, service_host: str) -> int:
+    """How many instances a back end has."""
+    return int(tx.scalar(sa.select(sa.func.count()).select_from(t).where(_is_on(service_host))))
+
+
+def hold_many(tx: Tx, instance_ids: Sequence[str], at: Sequence[str]) -> set[str]:
+    """The ids of those whose status is one of `at`, with their rows locked until this transaction ends."""
+    if not instance_ids:
+        return set()
+    statement = sa.select(t.c.id).where(t.c.id.in_(instance_ids), t.c.status.in_(at)).with_for_update()
+    return {row.id for row in tx.rows(statement)}
+
+
+_ensuring = sa.exists().where(
+    operations.c.kind == "backend-ensure",
+    operations.c.queue == sa.bindparam("on_queue"),
+    operations.c.state.in_(LIVE),
+)
 _has_no_operation = ~sa.exists().where(operations.c.key == t.c.share_id, operations.c.state.in_(LIVE))
 
 
 def busy_without_operation(tx: Tx, service_host: str, most: int = 500) -> Sequence[sa.Row[Any]]:
-    """Instances of a back end (id, share_id, project_id, status) in a busy status that no live operation explains."""
+    """Busy instances of a back end (id, share_id, project_id, host, status) that no live operation explains."""
     statement = (
-        sa.select(t.c.id, t.c.share_id, t.c.status, shares.c.project_id)
+        sa.select(t.c.id, t.c.share_id, t.c.host, t.c.status, shares.c.project_id)
         .join(shares, shares.c.id == t.c.share_id)
         .where(
             t.c.status.in_(sorted(SHARE_INSTANCE.busy)),
-            t.c.host.startswith(service_host + "#", autoescape=True),
+            _is_on(service_host),
             _has_no_operation,
+            # that operation is about the whole back end
+            sa.or_(t.c.status != "ensuring", ~_ensuring),
         )
         .limit(most)
     )
-    return tx.rows(statement)
+    return tx.rows(statement, {"on_queue": service_host})
 
 
 def rules_without_operation(tx: Tx, service_host: str, most: int = 500) -> Sequence[sa.Row[Any]]:
@@ -185,7 +255,7 @@ def rules_without_operation(tx: Tx, service_host: str, most: int = 500) -> Seque
         sa.select(t.c.id, t.c.share_id, t.c.host)
         .where(
             sa.or_(t.c.access_rules_status == "syncing", is_pending),
-            t.c.host.startswith(service_host + "#", autoescape=True),
+            _is_on(service_host),
             _has_no_operation,
         )
         .limit(most)

@@ -160,6 +160,25 @@ def lock(tx: Tx, share_id: str) -> None:
     tx.rows(sa.select(shares.c.id).where(shares.c.id == share_id).with_for_update())
 
 
+def merge_metadata(tx: Tx, more: Mapping[str, Mapping[str, str]]) -> set[str]:
+    """Add pairs to the metadata of many shares; the ids of those for which something changed."""
+    if not more:
+        return set()
+    statement = sa.select(shares.c.id, shares.c.metadata).where(shares.c.id.in_(list(more))).with_for_update()
+    merged = [(row.id, row.metadata, {**row.metadata, **more[row.id]}) for row in tx.rows(statement)]
+    changed = [{"share": id, "pairs": new, "at": tx.now} for id, old, new in merged if new != old]
+    if changed:
+        tx.execute(_SET_METADATA, changed)
+    return {str(one["share"]) for one in changed}
+
+
+_SET_METADATA = (
+    sa.update(shares)
+    .where(shares.c.id == sa.bindparam("share"))
+    .values(metadata=sa.bindparam("pairs", type_=sa.JSON), updated_at=sa.bindparam("at"))
+)
+
+
 def delete(tx: Tx, share_id: str) -> None:
     """The share's row, its rules with it. Its instances must be gone."""
     tx.execute(_DELETE, {"share": share_id})

@@ -21,6 +21,9 @@ MAX_SIZE_GIB = 2**30
 # Wherever the last operation has ended, well or badly, its user may delete.
 DELETABLE = ("available", "error", "inactive", "extending_error", "shrinking_error", "error_deleting")
 
+# What ensuring takes up; a share that it left half done shows the second.
+ENSURABLE = ("available", "ensuring")
+
 TRANSITIONAL = (
     "creating",
     "creating_from_snapshot",
@@ -55,6 +58,10 @@ SHARE_INSTANCE = Machine(
     ("shrinking",                          "shrunk",        "available"),
     ("shrinking",                          "kept",          "available"),  # more is in use; a message says so
     ("shrinking",                          "failed",        "shrinking_error"),
+    (("available", "ensuring"),            "ensure",        "ensuring"),
+    ("ensuring",                           "ensured",       "available"),
+    ("ensuring",                           "failed",        "available"),  # nothing is known against it
+    (("available", "ensuring"),            "lost",          "error"),  # the back end cannot serve it any more
     (DELETABLE,                            "delete",        "deleting"),
     (("creating", "extending", "extending_error", "shrinking", "shrinking_error", "deleting", "error_deleting",
       "shrinking_possible_data_loss_error", "available", "error", "inactive", "migrating", "migrating_to",
@@ -62,7 +69,7 @@ SHARE_INSTANCE = Machine(
                                            "force_delete",  "deleting"),
     ("deleting",                           "deleted",       "gone"),
     ("deleting",                           "failed",        "error_deleting"),
-    busy=("creating", "extending", "shrinking", "deleting"),
+    busy=("creating", "extending", "shrinking", "deleting", "ensuring"),
 )  # fmt: skip
 
 # What an operator may set by hand (reset_status); every status may be left this way.

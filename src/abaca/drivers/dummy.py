@@ -184,7 +184,7 @@ class Dummy(
                     outcomes[instance.id] = contract.EnsureOutcome(
                         status="error", reason="the back end has no such share"
                     )
-                elif (exports := self.exports(entry, instance.server)) != list(instance.exports):
+                elif set(exports := self.exports(entry, instance.server)) != set(instance.exports):
                     outcomes[instance.id] = contract.EnsureOutcome(exports=exports)
         return outcomes
 

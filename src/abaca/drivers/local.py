@@ -274,7 +274,7 @@ class Local(
         except (contract.Gone, contract.Refused) as error:
             return contract.EnsureOutcome(status="error", reason=error.message)
         exports = self._exports(pseudo)
-        moved = exports if exports != list(instance.exports) else None
+        moved = exports if set(exports) != set(instance.exports) else None
         if moved is None and held is not None:
             return None
         return contract.EnsureOutcome(exports=moved, reapply_access_rules=held is None)

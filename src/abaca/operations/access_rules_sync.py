@@ -9,6 +9,7 @@ and then the rules say what the back end does.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -36,13 +37,23 @@ class Args(msgspec.Struct, frozen=True):
 def start(tx: Tx, instance: Any, by: Requester | None) -> str:
     """Queue it for a row with id, share_id and host, and show the rules as not yet in force; the operation's id."""
     share_instances.update(tx, instance.id, {"access_rules_status": "syncing"})
+    return journal.enqueue(tx, OPERATION, *_about(instance), by)
+
+
+def start_many(tx: Tx, instances: Sequence[Any], by: Requester | None) -> None:
+    """The same for many, in a few statements."""
+    share_instances.show_syncing(tx, [instance.id for instance in instances])
+    journal.enqueue_many(tx, OPERATION, [_about(instance) for instance in instances], by)
+
+
+def _about(instance: Any) -> tuple[Args, journal.Target]:
     target = journal.Target(
         queue=service_host(instance.host),
         key=instance.share_id,
         resource_id=instance.share_id,
         coalesce_key=f"access:{instance.id}",
     )
-    return journal.enqueue(tx, OPERATION, Args(share_id=instance.share_id, instance_id=instance.id), target, by)
+    return Args(share_id=instance.share_id, instance_id=instance.id), target
 
 
 def take_rules(op: Op, tx: Tx) -> None:

@@ -39,6 +39,10 @@ class LeaseLost(Exception):
     """Somebody else holds this operation now; whatever is under way here no longer counts."""
 
 
+class Interrupted(Exception):
+    """The worker is being stopped, and this operation can go on from where it is in another life."""
+
+
 class Cancelled(errors.AbacaError):
     """Cancelled on request."""
 
@@ -143,21 +147,27 @@ class Target(msgspec.Struct, frozen=True):
 
 def enqueue(tx: Tx, what: Operation, args: msgspec.Struct, target: Target, by: Requester | None) -> str:
     """Write the operation into the caller's transaction; its id."""
-    return rows.add(
-        tx,
-        {
-            "kind": what.kind,
-            "queue": target.queue,
-            "key": target.key,
-            "coalesce_key": target.coalesce_key,
-            "args": msgspec.to_builtins(args),
-            "resource_type": what.resource,
-            "resource_id": target.resource_id,
-            "request_id": by.request_id if by else None,
-            "project_id": by.project_id if by else None,
-            "user_id": by.user_id if by else None,
-        },
-    )
+    return rows.add(tx, _row(what, args, target, by))
+
+
+def enqueue_many(tx: Tx, what: Operation, found: Sequence[tuple[msgspec.Struct, Target]], by: Requester | None) -> None:
+    """The same for many that all coalesce, in one statement."""
+    rows.add_many(tx, [_row(what, args, target, by) for args, target in found])
+
+
+def _row(what: Operation, args: msgspec.Struct, target: Target, by: Requester | None) -> dict[str, Any]:
+    return {
+        "kind": what.kind,
+        "queue": target.queue,
+        "key": target.key,
+        "coalesce_key": target.coalesce_key,
+        "args": msgspec.to_builtins(args),
+        "resource_type": what.resource,
+        "resource_id": target.resource_id,
+        "request_id": by.request_id if by else None,
+        "project_id": by.project_id if by else None,
+        "user_id": by.user_id if by else None,
+    }
 
 
 class Op:
@@ -186,6 +196,9 @@ class Op:
         self.request_id: str | None = row.request_id
         self.project_id: str | None = row.project_id
         self.user_id: str | None = row.user_id
+        # the runner's: whether the worker is being stopped, and where tests break things
+        self.stopping = threading.Event()
+        self.faults: Faults = no_faults
         # the error that is being undone: code, text
         self.error: tuple[str, str] | None = (row.error_code, row.error_text) if row.direction == "undo" else None
         try:
@@ -206,6 +219,34 @@ class Op:
             self.cancel |= self._owned(rows.touch(tx, self.id, self.token))
             yield tx
 
+    @contextlib.contextmanager
+    def part(self) -> Iterator[Tx]:
+        """A transaction that ends a part of the present step: what was learnt is kept with what it writes, or not.
+
+        Whoever goes on after a crash gets what the last part learnt. Raises `LeaseLost`.
+        """
+        before = self.attempt, dict(self.data)
+        try:
+            with self.db.write() as tx:
+                self.cancel |= self._owned(rows.touch(tx, self.id, self.token))
+                yield tx
+                self.attempt = 0
+                self.checkpoint(tx)
+        except BaseException:
+            self.attempt, self.data = before
+            raise
+
+    def between_parts(self) -> None:
+        """Raises what keeps a long step from going on: `Cancelled`, `Interrupted`, `LeaseLost`."""
+        self.stop_if_cancelled()
+        if self.stopping.is_set():
+            raise Interrupted
+        self.be_sure_of_lease()
+
+    def point(self, name: str, moment: str) -> None:
+        """A moment at which a process may die, for tests."""
+        self.faults(f"{self.what.kind}:{name}:{moment}")
+
     def be_sure_of_lease(self) -> None:
         """Before touching the world: a process that was stopped for long may have lost it. Raises `LeaseLost`."""
         if self.db.time() > self.leased_until_s:
@@ -215,8 +256,12 @@ class Op:
     def progress(self, done: int, total: int) -> None:
         """Show how far it is. Raises `LeaseLost`, or `Cancelled` when that was asked for and is possible."""
         with self.db.write() as tx:
-            self.cancel |= self._owned(rows.progress(tx, self.id, self.token, done, total))
+            self.show_progress(tx, done, total)
         self.stop_if_cancelled()
+
+    def show_progress(self, tx: Tx, done: int, total: int) -> None:
+        """The same in `tx`. Raises `LeaseLost`."""
+        self.cancel |= self._owned(rows.progress(tx, self.id, self.token, done, total))
 
     def stop_if_cancelled(self) -> None:
         """Raises `Cancelled` when that was asked for and there still is a way back."""
@@ -274,6 +319,7 @@ class Runner:
         self.retry = retry
         self.stopping = stopping
         self.faults = faults
+        op.stopping, op.faults = stopping, faults
         # called right before the transaction that ends it
         self.ending: Callable[[], None] = lambda: None
 
@@ -300,6 +346,8 @@ class Runner:
                 self._forward()
             except LeaseLost:
                 raise
+            except Interrupted:
+                return self._hand_back()
             except Exception as error:  # noqa: BLE001 - a step may fail in any way: each ends in undo or another try
                 may_pass = isinstance(error, PASSING) and op.attempt < len(self.retry.delays_s)
                 if may_pass or op.step >= op.what.pivot:
@@ -308,7 +356,7 @@ class Runner:
         return self._undo()
 
     def _point(self, name: str, moment: str) -> None:
-        self.faults(f"{self.op.what.kind}:{name}:{moment}")
+        self.op.point(name, moment)
 
     def _forward(self) -> None:
         op, step = self.op, self.op.what.steps[self.op.step]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from abaca.db import messages
@@ -24,8 +25,8 @@ def pool_name(host: str) -> str:
     return host.partition("#")[2]
 
 
-def told(row: Any) -> contract.ShareInstance:
-    """The value for a row of `db.share_instances.whole`."""
+def told(row: Any, exports: Iterable[Any] = ()) -> contract.ShareInstance:
+    """The value for a row of `db.share_instances.whole`, and rows of its export locations where they matter."""
     return contract.ShareInstance(
         id=row.id,
         share_id=row.share_id,
@@ -36,6 +37,9 @@ def told(row: Any) -> contract.ShareInstance:
         mount_point_name=row.mount_point_name,
         share_metadata=row.metadata or {},
         extra_specs=row.extra_specs or {},
+        exports=[
+            contract.Export(path=one.path, is_admin_only=one.is_admin_only, preferred=one.preferred) for one in exports
+        ],
     )
 
 

@@ -11,10 +11,12 @@ import msgspec
 
 from abaca import errors
 from abaca.db import availability_zones, pools, services
-from abaca.drivers import load
+from abaca.drivers import contract, load
+from abaca.operations import backend_ensure
 
 if TYPE_CHECKING:
-    from abaca.db.engine import Database
+    from abaca.db.engine import Database, Tx
+    from abaca.operations.backend_ensure import Manner
     from abaca.operations.worker import Served
 
 log = logging.getLogger(__name__)
@@ -23,16 +25,32 @@ log = logging.getLogger(__name__)
 class Backends:
     """The back ends that one worker serves."""
 
-    def __init__(self, db: Database, served: Iterable[Served]) -> None:
+    def __init__(self, db: Database, served: Iterable[Served], manner: Manner | None = None) -> None:
         self.db = db
         self.served = tuple(served)
+        self.manner = manner or backend_ensure.Manner()
 
     def announce(self, one: Served) -> None:
-        """A back end has started: its service is up, its zone exists, its pools can be chosen."""
+        """A back end has started: its service is up, its zone exists, its pools can be chosen.
+
+        Its shares are ensured, while it serves, when it says something else of itself than when they last were.
+        """
+        said = backend_ensure.digest(one.driver)
         with self.db.write() as tx:
             availability_zones.ensure(tx, one.backend.availability_zone)
-            services.register(tx, services.SHARE_BINARY, one.queue, one.backend.availability_zone)
+            service_id = services.register(tx, services.SHARE_BINARY, one.queue, one.backend.availability_zone)
+            self._compare(tx, one, service_id, said)
         self._report(one)
+
+    def _compare(self, tx: Tx, one: Served, service_id: int, said: str) -> None:
+        known = services.backend_info(tx, one.queue)
+        if known == said:
+            return
+        if known is None or not isinstance(one.driver, contract.Ensures):
+            services.set_backend_info(tx, one.queue, said)
+            return
+        op_id = backend_ensure.start(tx, service_id, one.queue, self.manner, None)
+        log.info("back end %s has another configuration: op=%s ensures its shares", one.backend.name, op_id)
 
     def beat(self) -> None:
         """Those that have started are alive."""

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from abaca.db import messages, operations, share_instances
 from abaca.domain.messages import About, Action, Detail
-from abaca.operations import access_rules_sync
+from abaca.operations import access_rules_sync, backend_ensure
+from abaca.operations.share_instances import service_host
 
 if TYPE_CHECKING:
     from abaca.db.engine import Database, Tx
@@ -27,6 +28,7 @@ _ACTIONS = {
     "deleting": Action.DELETE,
     "extending": Action.EXTEND,
     "shrinking": Action.SHRINK,
+    "ensuring": Action.UPDATE,
 }
 
 
@@ -91,4 +93,7 @@ def _sync(tx: Tx, row: Any) -> None:
 
 
 def _is_explained(tx: Tx, row: Any) -> bool:
+    if row.status == "ensuring":  # that operation is about the whole back end
+        kind, queue = backend_ensure.OPERATION.kind, service_host(row.host)
+        return bool(operations.find(tx, live=True, kind=kind, queue=queue, limit=1))
     return bool(operations.find(tx, live=True, key=row.share_id, limit=1))

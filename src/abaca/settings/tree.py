@@ -138,6 +138,9 @@ class Worker(Section, frozen=True):
         float, said("Seconds between looks at the journal when nothing announces work; wake-ups come at once.", ge=0.05)
     ] = 5
     stop_s: Annotated[float, said("Seconds that running steps are given to end when the worker is stopped.", ge=0)] = 10
+    ensure_page: Annotated[
+        int, said("Shares that are ensured together; only these show `ensuring` at a time.", ge=1, le=5000)
+    ] = 500
     keep_operations_s: Annotated[
         float, said("Seconds that the history of ended operations is kept.", ge=60, le=LONG_S)
     ] = 604800
@@ -269,6 +272,11 @@ class Settings(Section, frozen=True):
     def worker_name(self) -> str:
         """Who holds this host's leases."""
         return self.worker.name or self.host
+
+    @property
+    def ensure_manner(self) -> dict[str, Any]:
+        """How the shares of a back end are ensured: `shows_status`, `page_size`."""
+        return {"shows_status": self.update_shares_status_on_ensure, "page_size": self.worker.ensure_page}
 
     @property
     def api_threads(self) -> int:
