@@ -60,6 +60,7 @@ SHARE_INSTANCE = Machine(
     ("shrinking",                          "failed",        "shrinking_error"),
     (("available", "ensuring"),            "ensure",        "ensuring"),
     ("ensuring",                           "ensured",       "available"),
+    ("ensuring",                           "let_go",        "available"),  # not now: it goes on as it was
     ("ensuring",                           "failed",        "available"),  # nothing is known against it
     (("available", "ensuring"),            "lost",          "error"),  # the back end cannot serve it any more
     (DELETABLE,                            "delete",        "deleting"),

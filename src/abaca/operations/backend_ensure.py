@@ -120,7 +120,7 @@ def _ensure_page(op: Op, driver: contract.Ensures) -> bool:
     except journal.PASSING:
         # until the next try nobody shall be kept from working with these
         with op.write() as tx:
-            share_instances.move_many(tx, list(page.taken), "failed")
+            share_instances.move_many(tx, list(page.taken), "let_go")
         raise
     with op.part() as tx:
         _write_down(op, tx, page, outcomes)
@@ -196,7 +196,7 @@ def fail(op: Op, tx: Tx, _error: errors.AbacaError) -> None:
 
 def _close(op: Op, tx: Tx) -> None:
     services.set_ensuring(tx, op.args.host, ensuring=op.is_followed)
-    share_instances.move_on_backend(tx, op.args.host, "failed")
+    share_instances.move_on_backend(tx, op.args.host, "let_go")
 
 
 OPERATION = journal.operation(
