@@ -10,6 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from abaca import errors
+from abaca.cli.main import main
 from abaca.db import operations as rows
 from abaca.db import share_instances
 from abaca.db.tables import access_rules, export_locations, shares
@@ -319,6 +320,45 @@ def test_a_service_that_is_not_up_is_refused(theatre, made):
         start(theatre)
     answer = theatre.world.ask("admin", "POST", "/services/ensure-shares", {"host": HOST}, **NEWEST)
     assert answer.status == 409
+
+
+@pytest.mark.parametrize("error", ["passing", "final"])
+@pytest.mark.parametrize("moment", ["marked", "inside", "writing", "written"])
+def test_an_error_in_a_page_leaves_nothing_half_done(theatre, made, moment, error):
+    arms = stage.Arms({f"{KIND}:page-2:{moment}": stage.ACTIONS[error]})
+    theatre.enter(arms=arms)
+    row = until_ended(theatre, start(theatre))
+    assert arms.actions == {}
+    assert row.state == ("done" if error == "passing" else "failed")
+    written = 7 if error == "passing" else 6 if moment == "written" else 3
+    assert counts(row.data["findings"]) == {"unchanged": written}
+    theatre.settle()
+    assert theatre.check(row) == []
+    assert {theatre.status(share_id) for share_id in made} == {"available"}
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+def test_the_command_starts_it_and_shows_how_far_it_is(theatre, made, capsys):
+    theatre.enter()
+
+    def said(*arguments):
+        with pytest.raises(SystemExit) as end:
+            main(["backend", "ensure", "--config-file", str(theatre.config), *arguments])
+        captured = capsys.readouterr()
+        return end.value.code, captured.out, captured.err
+
+    code, out, _ = said(HOST, "--watch")
+    assert code == 0
+    assert "done: 7 of 7" in out
+    assert "unchanged" in out
+    code, _, err = said("elsewhere@alpha")
+    assert code != 0
+    assert "There is no service manila-share on host elsewhere@alpha." in err
+    theatre.leave()
+    theatre.enter(arms=stage.Arms({f"{KIND}:page-1:inside": stage.final}))
+    code, out, err = said(HOST, "--watch")
+    assert code != 0
+    assert "on purpose" in err
 
 
 @pytest.fixture(scope="module")

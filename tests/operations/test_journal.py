@@ -107,6 +107,29 @@ def test_steps_run_in_order_and_hand_on_what_they_learn(bench):
     assert row.state == "done"
 
 
+def test_what_a_part_of_a_step_learnt_is_kept_when_the_next_part_fails(bench):
+    tries = []
+
+    def count(op):
+        for number in range(op.data.get("counted", 0), 3):
+            with op.part() as tx:
+                assert op.attempt == (1 if tries and number == 1 else 0)
+                op.learn(counted=number + 1)
+                if number == 1:
+                    zone(op, tx)
+                if number == 1 and not tries:
+                    tries.append(number)
+                    raise contract.Busy(reason="once")
+            op.between_parts()
+
+    bench.add("work", step("count", count))
+    bench.worker()
+    row = bench.run("work")
+    assert (row.state, row.data) == ("done", {"counted": 3})
+    assert tries == [1]
+    assert len(zones(bench)) == 1
+
+
 def test_a_step_that_ended_is_recorded_before_the_next_begins(bench):
     seen = []
     bench.add(

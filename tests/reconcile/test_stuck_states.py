@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from abaca.db import operations as rows
 from abaca.db import share_instances
-from abaca.db.tables import access_rules
+from abaca.db.tables import access_rules, services
 from abaca.db.tables import share_instances as t
 from abaca.domain.shares import SHARE_INSTANCE
 from abaca.reconcile import stuck_states
@@ -80,6 +80,36 @@ def test_what_an_operation_will_end_is_left_alone(theatre, share_id, state):
     set_by_hand(theatre, rows.t, state=state)
     assert heal(theatre) == 0
     assert states(theatre) == ["extending"]
+
+
+@pytest.mark.parametrize("state", rows.LIVE)
+def test_a_share_that_is_being_ensured_is_left_alone(theatre, share_id, state):
+    theatre.ask("POST", "/services/ensure-shares", {"host": HOST}, who="admin")
+    set_by_hand(theatre, rows.t, state=state)
+    with theatre.db.read() as tx:
+        set_by_hand(theatre, t, status="ensuring")
+        assert share_instances.busy_without_operation(tx, HOST) == []
+    assert heal(theatre) == 0
+    assert states(theatre) == ["ensuring"]
+
+
+def test_an_ensuring_that_comes_in_between_is_left_alone(theatre, share_id):
+    set_by_hand(theatre, t, status="ensuring")
+    with theatre.db.read() as tx:
+        (found,) = share_instances.busy_without_operation(tx, HOST)
+    theatre.ask("POST", "/services/ensure-shares", {"host": HOST}, who="admin")
+    assert not StuckStates(theatre.db, [HOST])._mended(found, stuck_states._fail)
+    assert states(theatre) == ["ensuring"]
+
+
+def test_a_back_end_that_only_seems_to_ensure_its_shares_no_longer_does(theatre, share_id):
+    set_by_hand(theatre, services, ensuring=True)
+    assert heal(theatre, "testhost@beta") == 0
+    assert heal(theatre) == 1
+    assert heal(theatre) == 0
+    theatre.ask("POST", "/services/ensure-shares", {"host": HOST}, who="admin")
+    assert heal(theatre) == 0
+    assert theatre.ask("GET", "/services", who="admin")["services"][0]["ensuring"] is True
 
 
 def test_an_operation_that_comes_in_between_is_left_alone(theatre, share_id):

@@ -11,6 +11,8 @@ import sqlalchemy as sa
 
 from abaca.db.engine import Tx, insert_into
 from abaca.db.lists import Filter, Listing, equal
+from abaca.db.operations import LIVE
+from abaca.db.tables import operations
 from abaca.db.tables import services as t
 
 # Clients look for this name.
@@ -142,6 +144,25 @@ def set_ensuring(tx: Tx, host: str, *, ensuring: bool) -> None:
     """Say that the shares of a back end are being ensured, or no longer."""
     statement = sa.update(t).where(t.c.binary == SHARE_BINARY, t.c.host == host)
     tx.execute(statement.values(ensuring=ensuring, updated_at=tx.now))
+
+
+_SETTLE = (
+    sa.update(t)
+    .where(
+        t.c.binary == SHARE_BINARY,
+        t.c.host.in_(sa.bindparam("hosts", expanding=True)),
+        t.c.ensuring.is_(True),
+        ~sa.exists().where(
+            operations.c.kind == "backend-ensure", operations.c.queue == t.c.host, operations.c.state.in_(LIVE)
+        ),
+    )
+    .values(ensuring=False, updated_at=sa.bindparam("at"))
+)
+
+
+def settle(tx: Tx, hosts: Sequence[str]) -> int:
+    """Of these back ends' services, those that only seem to ensure shares no longer do; how many."""
+    return tx.execute(_SETTLE, {"hosts": hosts, "at": tx.now}).rowcount
 
 
 def backend_info(tx: Tx, host: str) -> str | None:

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from abaca.db import messages, operations, share_instances
+from abaca.db import messages, operations, services, share_instances
 from abaca.domain.messages import About, Action, Detail
 from abaca.operations import access_rules_sync, backend_ensure
 from abaca.operations.share_instances import service_host
@@ -44,8 +44,10 @@ class StuckStates:
         self.hosts = tuple(hosts)
 
     def heal(self) -> int:
-        """Busy instances fail, rules on their way get a new operation; how many of both."""
-        return sum(
+        """Busy instances fail, rules on their way get a new operation, services tell the truth; how many of all."""
+        with self.db.write() as tx:
+            settled = services.settle(tx, self.hosts)
+        return settled + sum(
             self._heal(host, find, mend)
             for host in self.hosts
             for find, mend in (
