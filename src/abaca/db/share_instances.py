@@ -30,7 +30,7 @@ _ADD = sa.insert(t).inline()
 
 
 @functools.cache
-def _moving(event: str) -> Any:
+def _move_any(event: str) -> Any:
     sources = SHARE_INSTANCE.sources(event)
     targets = set(sources.values())
     to: Any = sa.case(sources, value=t.c.status)
@@ -48,12 +48,12 @@ def _moving(event: str) -> Any:
 
 @functools.cache
 def _move(event: str) -> Any:
-    return _moving(event).where(t.c.id == sa.bindparam("instance"))
+    return _move_any(event).where(t.c.id == sa.bindparam("instance"))
 
 
 @functools.cache
 def _move_many(event: str) -> Any:
-    return _moving(event).where(t.c.id.in_(sa.bindparam("instances", expanding=True)))
+    return _move_any(event).where(t.c.id.in_(sa.bindparam("instances", expanding=True)))
 
 
 _CREATED = _move("created").values(progress="100%")
@@ -99,7 +99,7 @@ def move_many(tx: Tx, instance_ids: Sequence[str], event: str) -> set[str]:
 
 def move_on_backend(tx: Tx, service_host: str, event: str) -> int:
     """The same for all instances of a back end; how many."""
-    return len(tx.rows(_moving(event).where(_is_on(service_host)), {"at": tx.now}))
+    return len(tx.rows(_move_any(event).where(_is_on(service_host)), {"at": tx.now}))
 
 
 def reset(tx: Tx, instance_id: str, status: str) -> None:

@@ -29,7 +29,8 @@ from abaca import errors, logs
 from abaca.db import operations as rows
 from abaca.db.engine import Database
 from abaca.drivers import contract
-from abaca.operations.journal import Faults, NotUnderstood, Op, Operation, Retry, Runner, no_faults, put_aside
+from abaca.operations.journal import Faults, NotUnderstood, Op, Operation, Retry, no_faults
+from abaca.operations.runner import Runner, put_aside
 from abaca.operations.wakeup import Listener, NoListener
 
 log = logging.getLogger(__name__)
