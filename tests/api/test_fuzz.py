@@ -93,6 +93,7 @@ class Garden:
         self.ask("DELETE", f"/quota-sets/{PROJECT}")
         limits = {"shares": 50, "gigabytes": 1000, "per_share_gigabytes": -1}
         self.ask("PUT", "/quota-class-sets/default", {"quota_class_set": limits})
+        self.world.settle()  # while its back end is being ensured, a share takes no rule
         share = self.things["/shares/{id}"]
         shown = self.ask("GET", f"/shares/{share}")
         if shown.status != 200 or shown.body["share"]["status"] != "available":
