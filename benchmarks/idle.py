@@ -37,6 +37,7 @@ def run(stand: Stand) -> Iterator[Figure]:
     yield Figure("start to first answer, empty SQLite: worst", max(took_s), "s", 1.5)
     yield Figure("memory idle, all processes, SQLite", mib, "MiB RSS", 160)
     yield Figure("memory idle, all processes, PostgreSQL and Keystone", usage.rss_mib(stand.abaca.pid), "MiB RSS", 160)
+    yield Figure("the same, pages that they share counted once", usage.pss_mib(stand.abaca.pid), "MiB PSS")
 
 
 def _until_answered(door: clients.Door) -> None:

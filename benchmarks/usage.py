@@ -39,13 +39,18 @@ def _cpu_s(pid: int) -> float:
 
 def rss_mib(root: int) -> float:
     """Resident memory of a tree; what two processes share counts twice."""
-    return sum(_rss_kib(pid) for pid in tree(root)) / 1024
+    return sum(_kib(pid, "Rss:") for pid in tree(root)) / 1024
 
 
-def _rss_kib(pid: int) -> int:
+def pss_mib(root: int) -> float:
+    """What a tree takes of the machine: a page that several processes share counts once."""
+    return sum(_kib(pid, "Pss:") for pid in tree(root)) / 1024
+
+
+def _kib(pid: int, kind: str) -> int:
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Rss:"):
+            if line.startswith(kind):
                 return int(line.split()[1])
     return 0
 
@@ -66,4 +71,4 @@ def processes(root: int) -> Iterator[tuple[str, float]]:
     for pid in tree(root):
         with contextlib.suppress(OSError):
             argv = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
-            yield " ".join(argv[:6]), _rss_kib(pid) / 1024
+            yield " ".join(argv[:6]), _kib(pid, "Rss:") / 1024
