@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What mounting on a machine promises, and what a protocol's mounter brings to it.
+
+Arguments and results are frozen values. Every call is idempotent and may be repeated after a crash at any point inside
+it: "already so" is success, absent on unmount is success. What a machine says is believed only where its own mount
+table says it. A call raises only the errors below; those whose class says `may_pass` are worth another try later, the
+others want a person first.
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, ClassVar, Literal, Protocol
+
+import msgspec
+
+from abaca import errors
+
+
+class NodeError(errors.AbacaError):
+    """The machine {host} failed: {reason}"""
+
+    code = "NodeError"
+    may_pass: ClassVar[bool] = False
+
+
+class Unreachable(NodeError):
+    """The machine {host} cannot be reached: {reason}"""
+
+    code = "MachineUnreachable"
+    may_pass = True
+
+
+class TimedOut(NodeError):
+    """The machine {host} did not finish in time: {reason}"""
+
+    code = "MachineTimedOut"
+    may_pass = True
+
+
+class HostKeyMismatch(NodeError):
+    """The machine at {host} is not the one that was registered: {reason}"""
+
+    code = "HostKeyMismatch"
+
+
+class NotAllowed(NodeError):
+    """The machine {host} refuses the login: {reason}"""
+
+    code = "LoginRefused"
+
+
+class MountRefused(NodeError):
+    """The machine {host} cannot mount it: {reason}"""
+
+    code = "MountRefused"
+
+
+class Unsupported(NodeError):
+    """The machine {host} cannot be served: {reason}"""
+
+    code = "MachineUnsupported"
+
+
+class Holder(msgspec.Struct, frozen=True):
+    """What keeps a mount from going: a process with its command line, or pid 0 and a word for what is no process."""
+
+    pid: int
+    command: str
+
+
+class InUse(NodeError):
+    """The share is in use on the machine {host}, by {who}."""
+
+    code = "MountInUse"
+    may_pass = True
+
+    def __init__(self, *, host: str, holders: tuple[Holder, ...]) -> None:
+        self.holders = holders
+        who = "; ".join(f"process {one.pid} ({one.command})" if one.pid else one.command for one in holders)
+        super().__init__(host=host, who=who or "something that cannot be named")
+
+
+class Entry(Protocol):
+    """How to get into a machine: `host_key` is its public key ("ssh-ed25519 AAAA..."), `key` only names ours.
+
+    `key` is a reference such as `file:/etc/abaca/keys/id_ed25519`; the content is read when it is needed, and kept
+    nowhere. A `user` other than root needs `sudo` without a password.
+    """
+
+    @property
+    def host(self) -> str: ...
+    @property
+    def port(self) -> int: ...
+    @property
+    def user(self) -> str: ...
+    @property
+    def host_key(self) -> str: ...
+    @property
+    def key(self) -> str: ...
+
+
+class Mount(msgspec.Struct, frozen=True, kw_only=True):
+    """A share as it is wanted on a machine.
+
+    `name` tells whose it is on the machine (an attachment's id); `source` is the export location, e.g.
+    `10.0.0.10:/shares/x` or `[fd77::1]:/shares/x`; `mount_point` is absolute and normalised.
+    """
+
+    name: str
+    protocol: str = "NFS"
+    source: str
+    mount_point: str
+    is_read_only: bool = False
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """A mount as the machine's mount table says it is.
+
+    `made_directory`: the directory was made for it; `is_persistent`: it comes back after a reboot; `boot_id` changes
+    with each boot of the machine.
+    """
+
+    source: str
+    mount_point: str
+    fstype: str
+    options: tuple[str, ...] = ()
+    is_read_only: bool = False
+    made_directory: bool = False
+    is_persistent: bool = False
+    boot_id: str = ""
+
+
+class Distribution(msgspec.Struct, frozen=True):
+    """A machine's operating system by its /etc/os-release: `ID`, `ID_LIKE`, and the name that people read."""
+
+    id: str
+    like: tuple[str, ...] = ()
+    name: str = ""
+
+
+class Mounter(abc.ABC):
+    """A protocol that machines can mount. One module each; what it returns is quoted by the caller, never by it."""
+
+    protocols: ClassVar[tuple[str, ...]]
+    # What the mount table says, and what `mount -t` is given.
+    fstype: ClassVar[str]
+    # The program without which a machine cannot mount it, e.g. mount.nfs.
+    program: ClassVar[str]
+
+    @abc.abstractmethod
+    def packages(self, distribution: Distribution) -> tuple[str, ...]:
+        """The packages that bring `program` there, of the distribution or of its family; none where unknown."""
+
+    @abc.abstractmethod
+    def check(self, source: str) -> str | None:
+        """Why `source` cannot be one of this protocol's, None when it can."""
+
+    @abc.abstractmethod
+    def options(self, mount: Mount) -> tuple[str, ...]:
+        """The mount options, `ro` or `rw` first; nothing that only matters at boot."""
+
+    def plain_options(self, mount: Mount) -> tuple[str, ...] | None:
+        """The options for a machine without `program` whose kernel can do it alone; None where there is no such way."""
+        return None
+
+    def is_same(self, source: str, other: str) -> bool:
+        """Whether two sources, one perhaps from a mount table, are the same place."""
+        return source.rstrip("/") == other.rstrip("/")
+
+
+Action = Literal["mount", "look", "unmount", "remount"]
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """One action on one machine, for `many`. `old` belongs to remount, `force` to unmount."""
+
+    action: Action
+    entry: Any
+    mount: Mount
+    old: Mount | None = None
+    force: bool = False
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a job: `seen` as the action returns it, or the `error`."""
+
+    job: Job
+    seen: Seen | None = None
+    error: NodeError | None = None
+
+
+class Machines(Protocol):
+    """What operations call; `nodes.mounts.Nodes` does it by SSH. Calls block, and come from many threads.
+
+    All raise `Unreachable`, `TimedOut`, `HostKeyMismatch`, `NotAllowed`.
+    """
+
+    def mount(self, entry: Entry, mount: Mount) -> Seen:
+        """Mounted, persistent and verified; the client's packages are installed if need be.
+
+        Raises `MountRefused` (occupied, not empty, refused by the server) with nothing changed, and `Unsupported`.
+        """
+
+    def look(self, entry: Entry, mount: Mount) -> Seen | None:
+        """What is mounted at the mount point if it is this mount, else None. Changes nothing."""
+
+    def unmount(self, entry: Entry, mount: Mount, *, force: bool = False) -> None:
+        """Gone, with what made it persistent, and with the directory if it was made for it and is empty.
+
+        Raises `InUse` with the holders, persistence kept, unless `force`: then it is detached from under them.
+        """
+
+    def remount(self, entry: Entry, mount: Mount, old: Mount) -> Seen:
+        """Mounted from `mount.source` where `old.source` was. Raises `InUse` as long as files of the old are open.
+
+        From the first call on a reboot brings the new one.
+        """
+
+    def many(self, jobs: list[Job]) -> list[Outcome]:
+        """All jobs side by side, an outcome each, in their order; raises nothing for a single machine."""
+
+    def close(self) -> None:
+        """Ends what is under way, and the connections."""
