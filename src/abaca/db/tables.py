@@ -195,9 +195,45 @@ access_rules = sa.Table(
     sa.Column("access_level", sa.String(2), nullable=False),
     sa.Column("access_key", NAME),
     sa.Column("state", sa.String(32), nullable=False),
+    # `attachments` where Abaca made it for those, and takes it away with the last that needs it; users' own have none
+    sa.Column("made_for", sa.String(32)),
     sa.Column("metadata", sa.JSON, nullable=False),
     *_times(),
     sa.UniqueConstraint("share_id", "access_type", "access_to"),
+)
+
+# A share on a server. `addresses` are those that its rules let in; `source` is the export location in use.
+attachments = sa.Table(
+    "attachments",
+    metadata,
+    _id(),
+    sa.Column("share_id", ID, sa.ForeignKey("shares.id"), nullable=False),
+    sa.Column("server_id", KEY, nullable=False),
+    sa.Column("project_id", KEY, nullable=False),
+    sa.Column("user_id", KEY),
+    sa.Column("mode", sa.String(16), nullable=False),
+    sa.Column("mount_point", KEY, nullable=False),
+    sa.Column("tag", KEY, nullable=False),
+    sa.Column("access_level", sa.String(2), nullable=False),
+    sa.Column("state", sa.String(16), nullable=False),
+    # `attached` or `detached`: where it goes from an error
+    sa.Column("wanted", sa.String(16), nullable=False),
+    sa.Column("addresses", sa.JSON, nullable=False),
+    sa.Column("source", sa.String(2000)),
+    sa.Column("made_directory", sa.Boolean, nullable=False, default=False),
+    sa.Column("last_verified_at", TIME),
+    sa.Column("error_code", sa.String(64)),
+    sa.Column("error_text", sa.Text),
+    # tries that failed in a row, and when the next comes
+    sa.Column("attempts", sa.Integer, nullable=False, default=0),
+    sa.Column("retry_at", TIME),
+    *_times(),
+    sa.UniqueConstraint("share_id", "server_id"),
+    sa.UniqueConstraint("server_id", "mount_point"),
+    sa.UniqueConstraint("server_id", "tag"),
+    sa.Index("ix_attachments_project_id_created_at_id", "project_id", "created_at", "id"),
+    sa.Index("ix_attachments_state_retry_at", "state", "retry_at"),
+    sa.Index("ix_attachments_state_last_verified_at", "state", "last_verified_at"),
 )
 
 # `scope` says whose: a project, `user:<id>` or `type:<id>` in it. One row holds all counters, so one UPDATE counts.

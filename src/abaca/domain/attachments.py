@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A share on a server: its states, and what may be said of where it is mounted.
+
+`wanted` says which way an attachment in error goes when it is tried again: `attached` or `detached`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from abaca import errors
+from abaca.domain.machine import Machine
+
+Mode = Literal["network", "virtiofs"]
+MODES: tuple[Mode, ...] = ("network", "virtiofs")
+
+MACHINE = Machine(
+    "attachment",
+    # at                                     event       to
+    ("none",                                 "attach",   "attaching"),
+    ("attaching",                            "attached", "active"),
+    ("attaching",                            "plugged",  "inactive"),  # given to a machine that is off
+    ("attaching",                            "failed",   "error"),
+    ("inactive",                             "attached", "active"),
+    (("active", "error", "inactive"),        "attach",   "attaching"),  # it is made true again
+    (("active", "inactive"),                 "lost",     "error"),  # verified, and found not to be so
+    ("active",                               "remount",  "remounting"),
+    ("remounting",                           "attached", "active"),
+    ("remounting",                           "failed",   "error"),
+    (("attaching", "active", "inactive",
+      "remounting", "error"),                "detach",   "detaching"),
+    ("detaching",                            "detached", "gone"),
+    ("detaching",                            "failed",   "error"),
+    busy=("attaching", "remounting", "detaching"),
+)  # fmt: skip
+
+WANTED = ("attached", "detached")
+
+# Delays, in seconds, before an attachment in error is tried again; the last goes on for ever.
+RETRY_S = (30, 60, 120, 300, 600, 1800, 3600)
+
+_PART = re.compile(r"[A-Za-z0-9_+@.][A-Za-z0-9_+@.-]*")
+# Nothing is mounted on or below these,
+_SYSTEM = ("bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "run", "sbin", "sys", "usr",
+           "lost+found")  # fmt: skip
+_OF_VAR = ("backups", "cache", "lib", "local", "lock", "log", "mail", "opt", "run", "spool", "tmp")
+# and on these themselves only what hides nothing may be: below them is fine.
+_TREES = frozenset(
+    {"/home", "/media", "/mnt", "/net", "/opt", "/root", "/srv", "/tmp", "/var", "/usr/local"}  # noqa: S108
+    | {f"/var/{name}" for name in _OF_VAR}
+)
+_TAG = re.compile(r"[A-Za-z0-9-]{1,255}")
+
+
+def check_mount_point(path: str) -> str:
+    """`path`, fit to stand in a command line, an fstab line and a unit file as it is. Raises `Invalid`.
+
+    It is absolute and normalised, of letters, digits and `_ + @ . -`, and neither a directory of the system nor in one.
+    """
+    if not path.startswith("/"):
+        raise errors.Invalid("A mount point must be an absolute path: it begins with '/'.")
+    if len(path.encode(errors="replace")) > 255:
+        raise errors.Invalid("A mount point has at most 255 bytes.")
+    parts = path[1:].split("/")
+    if path == "/" or "" in parts or "." in parts or ".." in parts:
+        raise errors.Invalid(
+            "A mount point must be a normalised path below '/': no '.', '..', '//' and no '/' at its end."
+        )
+    if not all(_PART.fullmatch(part) for part in parts):
+        raise errors.Invalid(
+            "A mount point consists of letters, digits and the characters _ + @ . - between its slashes, "
+            "and no part of it begins with '-'."
+        )
+    is_system = parts[0] in _SYSTEM and not path.startswith("/usr/local/")
+    if is_system or path in _TREES or parts[:2] in (["var", "run"], ["var", "lock"]):
+        raise errors.Invalid(
+            f"{path} belongs to the system; choose another directory, such as one below /mnt, /srv or /home."
+        )
+    return path
+
+
+def default_mount_point(share_id: str) -> str:
+    """Where a share is mounted when nobody says."""
+    return f"/mnt/{share_id}"
+
+
+def check_tag(tag: str | None, share_id: str) -> str:
+    """The name by which a hypervisor hands the share in; the share's id where nothing is said. Raises `Invalid`."""
+    if tag is None:
+        return share_id
+    if not _TAG.fullmatch(tag):
+        raise errors.Invalid("A tag has 1 to 255 letters, digits and '-'.")
+    return tag
+
+
+def retry_delay_s(attempts: int) -> float:
+    """How long an attachment in error waits after `attempts` tries in a row, in seconds."""
+    return RETRY_S[min(max(attempts, 1), len(RETRY_S)) - 1]
