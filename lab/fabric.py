@@ -86,6 +86,20 @@ class Fabric:
         """Take a client's place away; it is no error if it is gone."""
         self._quietly("link", "delete", port.device)
 
+    def address(self, number: int) -> str:
+        """An IPv4 address of the network that no guest and not the host has; `number` is from 2 to 10."""
+        return str(self.network_v4[number])
+
+    def add_address(self, address: str) -> None:
+        """Give the host one more IPv4 address; the others stay when one of them is taken away."""
+        where = ["ip", "netns", "exec", self.netns] if self.netns else []
+        processes.command([*where, "sysctl", "-q", "-w", f"net.ipv4.conf.{self.bridge}.promote_secondaries=1"])
+        self._ip("address", "add", f"{address}/24", "dev", self.bridge)
+
+    def remove_address(self, address: str) -> None:
+        """The host no longer has it: what travels to it gets no answer."""
+        self._ip("address", "delete", f"{address}/24", "dev", self.bridge)
+
     def close(self) -> None:
         """Remove the bridge and the taps on it; it is no error if they are gone."""
         with contextlib.suppress(processes.LabError):

@@ -35,7 +35,7 @@ class Service:
         self.port = port or processes.free_port(_HOST)
         self.url = f"http://{_HOST}:{self.port}"
         self.configuration = self.directory / "abaca.conf"
-        self._sections = sections
+        self._sections = {section: dict(options) for section, options in sections.items()}
         self._process: processes.Process | None = None
         self.started_in_s = 0.0
 
@@ -68,6 +68,11 @@ class Service:
         argv = [*before, *self._argv(program)]
         name = self.directory.name if program == "run" else f"{self.directory.name}-{program}"
         return self._run.spawn(argv, log=f"{name}.log", launch=processes.Launch(env=_KEEP_BYTECODE))
+
+    def configure(self, section: str, **options: object) -> None:
+        """Change options in the file; who reads it, and when, is another matter."""
+        self._sections.setdefault(section, {}).update(options)
+        self._write_configuration()
 
     def command(self, *words: str) -> str:
         """Run a command such as `operation list --json` and return its output; raises `LabError` when it fails."""

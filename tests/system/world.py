@@ -9,6 +9,7 @@ import contextlib
 import itertools
 import json
 import os
+import re
 import signal
 from pathlib import Path
 
@@ -147,6 +148,12 @@ class World:
         """What `abaca WORDS --json` prints."""
         return json.loads(self.abaca.command(*words, "--json"))
 
+    def ensure(self, backend="local"):
+        """The shares of the back end are ensured, by whatever is under way or anew; how many were found how."""
+        said = self.abaca.command("backend", "ensure", f"here@{backend}", "--watch").splitlines()
+        pairs = (line.split() for line in said)
+        return {words[0]: int(words[1]) for words in pairs if len(words) == 2 and words[1].isdigit()}
+
     def backends(self):
         """What `abaca backend list` shows, by the back end's name."""
         return {row["host"].partition("@")[2]: row for row in self.command("backend", "list")}
@@ -234,6 +241,17 @@ class LocalPlace:
         with contextlib.closing(Bus(self.directory / "ganesha" / "bus.sock")) as bus:
             shown = [bus.show(export_id) for export_id, path in bus.paths().items() if path.startswith("/")]
         return {Path(one.path).name: set(one.clients) for one in shown if one.path.startswith(str(self.directory))}
+
+    def forget_clients(self, instance_id):
+        """Let the NFS server shut everybody out of an export, behind the back of everybody."""
+        (file,) = (self.directory / "ganesha" / "exports").glob(f"*-shares-{instance_id}.conf")
+        text = re.sub(r"  CLIENT \{.*?\n  \}\n", "", file.read_text(), flags=re.DOTALL)
+        draft = self.directory / "ganesha" / "tampered.conf"
+        draft.write_text(text)
+        with contextlib.closing(Bus(self.directory / "ganesha" / "bus.sock")) as bus:
+            bus.update(draft, int(file.name[:5]))
+        draft.unlink()
+        assert self.clients()[instance_id] == set()
 
     def limits(self):
         """How many subvolumes are accounted for; the kernel forgets deleted ones after a commit."""

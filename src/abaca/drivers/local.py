@@ -268,16 +268,14 @@ class Local(
             _, limit_bytes = self._pool.usage(instance.id)
             if limit_bytes != instance.size_gib * GIB:
                 self._pool.limit(instance.id, instance.size_gib)
-            name = f"{SHARES}/{instance.id}"
-            held = self._ganesha.get(name)
-            self._serve(SHARES, instance.id, pseudo, None)
+            is_repaired = self._serve(SHARES, instance.id, pseudo, None)
         except (contract.Gone, contract.Refused) as error:
             return contract.EnsureOutcome(status="error", reason=error.message)
         exports = self._exports(pseudo)
         moved = exports if set(exports) != set(instance.exports) else None
-        if moved is None and held is not None:
+        if moved is None and not is_repaired:
             return None
-        return contract.EnsureOutcome(exports=moved, reapply_access_rules=held is None)
+        return contract.EnsureOutcome(exports=moved, reapply_access_rules=is_repaired)
 
     # Snapshots
 
@@ -318,8 +316,11 @@ class Local(
 
     # Serving
 
-    def _serve(self, kind: str, id: str, pseudo: str, wanted: Sequence[clients.Client] | None) -> None:
-        """Mounted and exported to `wanted`, or to those it has; what the server holds of an older mount is renewed."""
+    def _serve(self, kind: str, id: str, pseudo: str, wanted: Sequence[clients.Client] | None) -> bool:
+        """Mounted and exported to `wanted`, or to those it has; what the server holds of an older mount is renewed.
+
+        Whether anything had to be done for that.
+        """
         name = f"{kind}/{id}"
         if self._pool.mount(kind, id):
             self._ganesha.suspend(name)
@@ -327,6 +328,7 @@ class Local(
         unchanged = held is not None and wanted is None and held.pseudo == pseudo and self._ganesha.is_true(held)
         if not unchanged:
             self._ganesha.put(name, self._pool.mount_point(kind, id), pseudo, wanted)
+        return not unchanged
 
     def _pseudo(self, instance: contract.ShareInstance) -> str:
         return f"/{SHARES}/{safe(instance.mount_point_name or instance.id, most=255)}"
