@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from abaca import errors, logs
 
 if TYPE_CHECKING:
+    from abaca.compute.contract import Compute
     from abaca.db.engine import Database
     from abaca.drivers.contract import Driver
     from abaca.metrics import Metrics
@@ -121,7 +122,8 @@ def api(settings: Settings, *, process: str = "api") -> WsgiApplication:
     metrics = open_metrics(settings, f"{process}-{settings.osapi_share_listen_port}") if settings.api.metrics else None
     if metrics is not None:
         metrics.also(front.Queues(db))
-    application = pipeline.make_app(settings, db, routes.RESOURCES, further=[doors.own(routes.OWN)])
+    further = [doors.own(routes.OWN)]
+    application = pipeline.make_app(settings, db, routes.RESOURCES, further=further, compute=compute(settings, db))
     tracing = _tracing(settings)
     traced = tracing.requests(application, front.ROUTE) if tracing is not None else application
     return front.front(traced, front.Health(db), metrics)
@@ -215,6 +217,15 @@ def driver(settings: Settings, backend: Backend, metrics: Metrics | None = None)
     if tracing is not None:
         arounds.append(tracing.driver_calls(backend.name))
     return wrappers.wrap(made, *arounds)
+
+
+def compute(settings: Settings, db: Database) -> Compute:
+    """Where servers come from, as `[compute] plugin` says. Raises `ConfigError`."""
+    if settings.compute.plugin == "inventory":
+        from abaca.compute.inventory import Inventory
+
+        return Inventory(db)
+    raise errors.ConfigError(problem="[compute] plugin = nova is not there yet", mend="Set it to inventory")
 
 
 def open_metrics(settings: Settings, process: str) -> Metrics | None:

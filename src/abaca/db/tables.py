@@ -330,6 +330,41 @@ operations = sa.Table(
 )
 
 
+# The inventory: machines that an operator registered. `key` says where a worker finds the private key for SSH.
+servers = sa.Table(
+    "servers",
+    metadata,
+    _id(),
+    sa.Column("project_id", KEY, nullable=False),
+    sa.Column("user_id", KEY),
+    sa.Column("name", NAME, nullable=False),
+    sa.Column("description", NAME),
+    sa.Column("status", sa.String(32), nullable=False),
+    sa.Column("availability_zone", NAME),
+    sa.Column("metadata", sa.JSON, nullable=False),
+    sa.Column("ssh_host", NAME),
+    sa.Column("ssh_port", sa.Integer, nullable=False, default=22),
+    sa.Column("ssh_user", NAME, nullable=False),
+    sa.Column("host_key", sa.Text),
+    sa.Column("key", sa.String(1100)),
+    *_times(),
+    sa.UniqueConstraint("project_id", "name"),
+    sa.Index("ix_servers_project_id_created_at_id", "project_id", "created_at", "id"),
+    sa.Index("ix_servers_created_at_id", "created_at", "id"),
+)
+
+server_addresses = sa.Table(
+    "server_addresses",
+    metadata,
+    sa.Column("server_id", ID, sa.ForeignKey("servers.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("ip", _text(45), primary_key=True),
+    sa.Column("network", NAME, nullable=False),
+    # the order in which the operator gave them: the first is where SSH connects to
+    sa.Column("place", sa.Integer, nullable=False),
+    sa.Index("ix_server_addresses_ip", "ip"),
+)
+
+
 def _expect_large_projects(table: sa.Table) -> None:
     """PostgreSQL plans a page once for all projects (db/engine.py): as if each had all rows, it goes by their order.
 

@@ -148,6 +148,35 @@ class Worker(Section, frozen=True):
     metrics_port: Annotated[AnyPort | None, said("Port of the worker's own `/metrics`. Unset: none is served.")] = None
 
 
+class Compute(Section, frozen=True):
+    """Where the servers come from that shares are attached to, and how a worker gets into them."""
+
+    plugin: Annotated[
+        Literal["inventory", "nova"],
+        said("`inventory`: the servers that administrators register. `nova`: those of a Nova."),
+    ] = "inventory"
+    key_directory: Annotated[
+        Path, said("Directory of the private keys that servers may refer to with `file:`; absolute.")
+    ] = Path("/etc/abaca/keys")
+    nova_clouds_file: Annotated[Path, said("The clouds.yaml that says how Nova is reached as an administrator.")] = (
+        Path("/etc/abaca/clouds.yaml")
+    )
+    nova_cloud: Annotated[str, said("The name of its cloud there.")] = "nova"
+    nova_ssh_user: Annotated[
+        str, said("Login on the servers of a Nova, unless their metadata say `abaca_ssh_user`.")
+    ] = "root"
+    nova_key: Annotated[
+        str | None, said("Where the private key for them is: `file:` and a path below `key_directory`.")
+    ] = None
+    nova_known_hosts: Annotated[
+        Path | None, said("Host keys of the servers of a Nova, as in OpenSSH's known_hosts. Unset: Nova is asked.")
+    ] = None
+    nova_network: Annotated[
+        str | None, said("Network over which workers reach the servers of a Nova. Unset: the first address.")
+    ] = None
+    nova_timeout_s: Annotated[float, said("Seconds after which a Nova that is silent counts as away.", gt=0)] = 10
+
+
 class Backend(Section, frozen=True):
     """One section for each name in `enabled_share_backends`; the driver's own options stand in the same section."""
 
@@ -249,6 +278,7 @@ class Settings(Section, frozen=True):
     database: Database = field(default_factory=Database)
     api: Api = field(default_factory=Api)
     worker: Worker = field(default_factory=Worker)
+    compute: Compute = field(default_factory=Compute)
     quota: Quota = field(default_factory=Quota)
     oslo_policy: OsloPolicy = field(default_factory=OsloPolicy)
     oslo_middleware: OsloMiddleware = field(default_factory=OsloMiddleware)

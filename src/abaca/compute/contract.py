@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a compute plug-in promises: which servers there are, whose they are, where they are, and how a worker gets in.
+
+A plug-in is one module beside this one. Its calls may be made from any thread and at any time; each asks anew, because
+servers come and go without telling. `tests/compute/test_contract.py` holds every plug-in to this.
+"""
+
+from __future__ import annotations
+
+import datetime
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from abaca import errors
+
+
+class Unreachable(errors.Unavailable):
+    """The compute service does not answer: {reason}"""
+
+    code = "ComputeUnreachable"
+
+
+class NoWayIn(errors.Conflict):
+    """Nobody can log in to server {id}: {reason}"""
+
+    code = "NoWayIn"
+
+
+class Address(msgspec.Struct, frozen=True):
+    """Where a server can be reached: `ip` is IPv4 or IPv6 in its shortest form."""
+
+    ip: str
+    network: str = "default"
+    kind: str = "fixed"
+    mac: str | None = None
+
+    @property
+    def version(self) -> int:
+        """4 or 6."""
+        return 6 if ":" in self.ip else 4
+
+
+class Flavor(msgspec.Struct, frozen=True, kw_only=True):
+    """The size of a server; MiB of memory and swap, GiB of disk."""
+
+    id: str | None = None
+    name: str = "unknown"
+    vcpus: int = 0
+    ram_mib: int = 0
+    disk_gib: int = 0
+    ephemeral_gib: int = 0
+    swap_mib: int = 0
+    extra_specs: Mapping[str, str] = {}
+
+
+class Server(msgspec.Struct, frozen=True, kw_only=True):
+    """A server as the plug-in sees it now. `status` is one of Nova's; times are naive UTC."""
+
+    id: str
+    name: str
+    project_id: str
+    user_id: str | None = None
+    status: str = "ACTIVE"
+    addresses: tuple[Address, ...] = ()
+    description: str | None = None
+    metadata: Mapping[str, str] = {}
+    availability_zone: str | None = None
+    created_at: datetime.datetime
+    updated_at: datetime.datetime | None = None
+    flavor: Flavor = Flavor()
+    image_id: str | None = None
+    key_name: str | None = None
+    task_state: str | None = None
+    host: str | None = None
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """How a worker gets into a server by SSH; it never leaves the process. `key` is a reference, not the key."""
+
+    host: str
+    port: int = 22
+    user: str = "root"
+    host_key: str
+    key: str
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """Which servers a list shall hold; None: any. `name` says of a name whether it is wanted.
+
+    `marker` is the id of the last server of the page before.
+    """
+
+    project_id: str | None = None
+    user_id: str | None = None
+    name: Callable[[str], bool] | None = None
+    statuses: tuple[str, ...] | None = None
+    availability_zone: str | None = None
+    ip: str | None = None
+    changed_since: datetime.datetime | None = None
+    changed_before: datetime.datetime | None = None
+    limit: int = 1000
+    marker: str | None = None
+    sort_key: str = "created_at"
+    descending: bool = True
+
+
+# What lists can be sorted by.
+SORTS = ("created_at", "id", "name", "project_id", "status")
+
+
+class Compute(ABC):
+    """Where servers come from."""
+
+    @abstractmethod
+    def list(self, wanted: Wanted) -> Sequence[Server]:
+        """The servers that are wanted, in order, `limit` at most. Raises Invalid (no such marker), `Unreachable`."""
+
+    @abstractmethod
+    def show(self, server_id: str) -> Server | None:
+        """One server, whoever's it is; None when there is none. Raises `Unreachable`."""
+
+    @abstractmethod
+    def entry(self, server_id: str) -> Entry:
+        """How to get into a server. Raises NotFound, `NoWayIn` saying what lacks, `Unreachable`."""

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The servers that administrators registered, by the API, by `abaca server` or from a file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from abaca import errors
+from abaca.compute.contract import Address, Compute, Entry, Flavor, NoWayIn, Server, Wanted
+from abaca.db import servers as rows
+from abaca.db.lists import Page
+
+if TYPE_CHECKING:
+    from abaca.db.engine import Database
+
+COLUMNS = (
+    "id",
+    "name",
+    "project_id",
+    "user_id",
+    "status",
+    "description",
+    "metadata",
+    "availability_zone",
+    "created_at",
+    "updated_at",
+)
+FLAVOR = Flavor(id="inventory", name="inventory")
+# Rows read at once when names are compared here and not in the database.
+PAGE = 1000
+
+
+class Inventory(Compute):
+    """See the module."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def list(self, wanted: Wanted) -> Sequence[Server]:
+        """By the database, except for names."""
+        asked = _conditions(wanted)
+        with self._db.read() as tx:
+            if wanted.marker is not None and rows.SERVERS.one(tx, ("id",), {"id": wanted.marker}) is None:
+                raise errors.Invalid(f"There is no server {wanted.marker[:64]!r} to go on after: 'marker' is wrong.")
+            found: list[Any] = []
+            marker = wanted.marker
+            while len(found) < wanted.limit:
+                size = wanted.limit if wanted.name is None else PAGE
+                page = Page(size, 0, marker, wanted.sort_key, wanted.descending)
+                read = rows.SERVERS.rows(tx, COLUMNS, asked, page)
+                found.extend(row for row in read if wanted.name is None or wanted.name(row.name))
+                if len(read) < size:
+                    break
+                marker = read[-1].id
+            found = found[: wanted.limit]
+            at = rows.addresses(tx, [row.id for row in found])
+        return [_server(row, at[row.id]) for row in found]
+
+    def show(self, server_id: str) -> Server | None:
+        """By its id."""
+        with self._db.read() as tx:
+            row = rows.SERVERS.one(tx, COLUMNS, {"id": server_id})
+            return None if row is None else _server(row, rows.addresses(tx, [row.id])[row.id])
+
+    def entry(self, server_id: str) -> Entry:
+        """As registered; without `ssh_host` its first address."""
+        columns = ("ssh_host", "ssh_port", "ssh_user", "host_key", "key")
+        with self._db.read() as tx:
+            row = rows.SERVERS.one(tx, columns, {"id": server_id})
+            if row is None:
+                raise errors.NotFound(resource="Server", id=server_id)
+            at = rows.addresses(tx, [server_id])[server_id]
+        missing = [name for name in ("host_key", "key") if not getattr(row, name)]
+        if missing:
+            raise NoWayIn(id=server_id, reason=f"set its {' and '.join(missing)} with `abaca server add`")
+        return Entry(
+            host=row.ssh_host or at[0][0], port=row.ssh_port, user=row.ssh_user, host_key=row.host_key, key=row.key
+        )
+
+
+def _conditions(wanted: Wanted) -> dict[str, Any]:
+    said = {
+        "project_id": wanted.project_id,
+        "user_id": wanted.user_id,
+        "statuses": wanted.statuses,
+        "availability_zone": wanted.availability_zone,
+        "ip": wanted.ip,
+        "changed_since": wanted.changed_since,
+        "changed_before": wanted.changed_before,
+    }
+    return {name: value for name, value in said.items() if value is not None}
+
+
+def _server(row: Any, at: Sequence[tuple[str, str]]) -> Server:
+    known = {name: getattr(row, name) for name in COLUMNS}
+    return Server(**known, addresses=tuple(Address(ip, network) for ip, network in at), flavor=FLAVOR)
