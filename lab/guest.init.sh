@@ -27,6 +27,10 @@ echo "127.0.0.1 localhost
 ::1 localhost
 ${lab_ipv4%/*} $lab_name" > /etc/hosts
 
+# The root is in memory; what a disk would keep over a reboot is kept in the shared directory.
+[ -e /run/host/fstab ] || : > /run/host/fstab
+ln -sf /run/host/fstab /etc/fstab
+
 stty raw -echo < /dev/ttyS0
 exec 3< /dev/ttyS0 4> /dev/ttyS0
 
@@ -57,6 +61,8 @@ answer() {
     cp /run/host/host_key /etc/dropbear/
     chmod 600 /etc/dropbear/host_key /root/.ssh/authorized_keys
     dropbear -r /etc/dropbear/host_key -s -p 22
+    grep -v '^#' /etc/fstab | while read -r _ point _; do mkdir -p "$(printf '%b' "$point")"; done
+    [ ! -s /etc/fstab ] || mount -a -t nfs,nfs4
 ) 3<&- 4<&-
 echo "ready 0" >&4
 while read -r id seconds <&3; do

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One action of machine.sh on a machine, and what the machine then says of itself as a value."""
+
+from __future__ import annotations
+
+import importlib.resources
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from abaca.nodes import contract, distributions, persistence
+from abaca.nodes.contract import Holder
+from abaca.nodes.shell import KILLED, Limits, Shell
+
+_BEGIN, _END = "abaca-answer", "abaca-end"
+
+
+class Mounted(msgspec.Struct, frozen=True):
+    """What the mount table says is on top at a mount point."""
+
+    source: str
+    fstype: str
+    options: tuple[str, ...]
+
+
+class State(msgspec.Struct, frozen=True, kw_only=True):
+    """A machine as one action found or left it; what it says of the mount point is about `mount_point` alone."""
+
+    boot_id: str
+    distribution: contract.Distribution
+    has_systemd: bool
+    has_program: bool
+    is_plain: bool  # busybox mounts, without the protocol's program
+    mounted: Mounted | None
+    # Of the directory, when nothing is mounted there: the real path of what exists of it, the first that is missing.
+    real: str
+    exists: str
+    missing: str
+    directory: str
+    # What a reboot brings: the unit and the fstab lines for this mount point, whoever wrote them.
+    unit: str
+    is_enabled: bool
+    fstab: tuple[str, ...]
+    fstab_mark: str
+    # What went wrong, in the machine's words.
+    problem: str = ""
+    has_hung: bool = False
+    is_kept: bool = True
+    holders: tuple[Holder, ...] = ()
+
+    @property
+    def marks(self) -> tuple[tuple[str, str], ...]:
+        """Name and made directory of each mark that stands over what makes a mount come back here."""
+        first = self.unit.partition("\n")[0]
+        return tuple(found for line in (first, self.fstab_mark) if (found := persistence.read_mark(line)))
+
+
+_script = importlib.resources.files("abaca.nodes").joinpath("machine.sh")
+
+
+async def act(shell: Shell, action: str, values: Mapping[str, str], limits: Limits) -> State:
+    """Does one action and returns how it left the machine.
+
+    Raises `TimedOut`, `Unreachable`, and `NodeError` when what answers is no shell of ours.
+    """
+    words = [f"{key}={value}" for key, value in {"action": action, **values}.items()]
+    answer = await shell.run(["sh", "-s", "--", *words], given=_script.read_text(), limit_s=limits.command_s)
+    lines = answer.out.splitlines()
+    if _BEGIN in lines and lines[-1] == _END:
+        return read(lines[lines.index(_BEGIN) + 1 : -1])
+    if answer.code == KILLED:
+        reason = f"a command was killed after {limits.command_s:g} s"
+        raise contract.TimedOut(host=shell.host, reason=reason)
+    said = " ".join((answer.err or answer.out).split())[-300:]
+    raise contract.NodeError(host=shell.host, reason=f"its shell ended with {answer.code}: {said}")
+
+
+def read(lines: Iterable[str]) -> State:
+    """The state that the lines of an answer tell."""
+    values: dict[str, list[str]] = {}
+    for line in lines:
+        key, _, value = line.partition(" ")
+        values.setdefault(key, []).append(value)
+
+    def last(key: str) -> str:
+        return values.get(key, [""])[-1]
+
+    holders = [
+        Holder(int(pid), what.strip()) for pid, _, what in (one.partition(" ") for one in values.get("holder", ()))
+    ]
+    below = [Holder(0, f"a mount at {persistence.read_from_table(point)}") for point in values.get("below", ())]
+    return State(
+        boot_id=last("boot_id"),
+        distribution=distributions.read(values.get("os", ())),
+        has_systemd=bool(last("systemd")),
+        has_program=bool(last("program")),
+        is_plain=bool(last("plain")),
+        mounted=_mounted(last("mounted")),
+        real=last("real"),
+        exists=last("exists"),
+        missing=last("missing"),
+        directory=last("directory"),
+        unit="\n".join(values.get("unit", ())),
+        is_enabled=bool(last("enabled")),
+        fstab=tuple(values.get("fstab", ())),
+        fstab_mark=last("fstab_mark"),
+        problem=" ".join(filter(None, values.get("problem", ()))).strip(),
+        has_hung=bool(last("hung")),
+        is_kept=not last("not_kept"),
+        holders=(*holders, *below),
+    )
+
+
+def _mounted(rest: str) -> Mounted | None:
+    """Of a line of mountinfo what follows the mount point: `rw,noatime shared:1 - nfs4 host:/path rw,vers=4.2`."""
+    front, dash, back = rest.partition(" - ")
+    if not dash:
+        return None
+    fstype, _, back = back.partition(" ")
+    source, _, super_options = back.partition(" ")
+    of_mount = front.split(" ", 1)[0].split(",")
+    options = list(dict.fromkeys([*of_mount, *super_options.split(",")]))
+    if "ro" in options:
+        options = [one for one in options if one != "rw"]
+    return Mounted(persistence.read_from_table(source), fstype, tuple(filter(None, options)))

@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: Apache-2.0
+# What Abaca does on a machine, in the plain shell that every machine has (busybox ash, dash, bash). The text is always
+# the same and arrives on standard input; values arrive as words "key=value", and are never read as code.
+# It decides nothing: it does one action and says what is there, as lines "key value" between two marks. Whoever mounts
+# believes the mount table that is said at the end, not exit codes. A mounted directory is never touched, not even to
+# look at it: behind it may be a server that hangs.
+export LC_ALL=C PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+umask 022
+cd /
+
+say() { printf '%s %s\n' "$1" "$2"; }
+one_line() { tr '\n\t' '  ' | head -c "${1:-600}"; }
+limited() { timeout -s KILL "$@"; }
+
+# The topmost mount at $place (the mount point as mountinfo writes it) and those below it.
+read_table() {
+    mounted='' below=''
+    while read -r _ _ _ _ point rest; do
+        case $point in
+            "$place") mounted=$rest ;;
+            "$place"/*) below="$below $point" ;;
+        esac
+    done < /proc/self/mountinfo
+}
+
+say_table() {
+    read_table
+    [ -z "$mounted" ] || say mounted "$mounted"
+}
+
+# The system: what decides which packages, which way of mounting, which way of staying mounted.
+say_system() {
+    read -r boot_id < /proc/sys/kernel/random/boot_id && say boot_id "$boot_id"
+    for file in /etc/os-release /usr/lib/os-release; do
+        [ -r "$file" ] || continue
+        while IFS= read -r line || [ -n "$line" ]; do
+            case $line in ID=* | ID_LIKE=* | PRETTY_NAME=*) say os "$line" ;; esac
+        done < "$file"
+        break
+    done
+    [ ! -d /run/systemd/system ] || say systemd yes
+    found=$(command -v "$program") && say program "$found"
+    [ ! -x "/sbin/$program" ] || say program "/sbin/$program"
+    case $(readlink -f "$(command -v mount)") in *busybox*) say plain yes ;; esac
+}
+
+# The mount point when nothing is mounted there: absent (with the first directory that would have to be made), empty...
+say_directory() {
+    here=$mount_point
+    missing=''
+    while [ ! -e "$here" ] && [ ! -L "$here" ]; do
+        missing=$here
+        here=${here%/*}
+        [ -n "$here" ] || here=/
+    done
+    say real "$(readlink -f "$here")"
+    say exists "$here"
+    if [ -n "$missing" ]; then
+        say missing "$missing"
+    elif [ ! -d "$here" ]; then
+        say directory file
+    elif [ -n "$(ls -A "$here" 2> /dev/null | head -n 1)" ]; then
+        say directory filled
+    else
+        say directory empty
+    fi
+}
+
+# What makes a mount at the mount point come back after a reboot, ours or not.
+say_kept() {
+    if [ -e "/etc/systemd/system/$unit" ]; then
+        while IFS= read -r line || [ -n "$line" ]; do say unit "$line"; done < "/etc/systemd/system/$unit"
+        [ ! -L "/etc/systemd/system/remote-fs.target.wants/$unit" ] || say enabled yes
+    fi
+    [ -r /etc/fstab ] || return 0
+    before=''
+    while IFS= read -r line || [ -n "$line" ]; do
+        set -f
+        # shellcheck disable=SC2086
+        set -- $line
+        set +f
+        case ${1:-} in
+            '' | '#'*) ;;
+            *)
+                if [ "${2:-}" = "$place" ]; then
+                    case $before in '# abaca '*) say fstab_mark "$before" ;; esac
+                    say fstab "$line"
+                fi
+                ;;
+        esac
+        before=$line
+    done < /etc/fstab
+}
+
+look() {
+    say_system
+    say_table
+    [ -n "$mounted" ] || say_directory
+    say_kept
+}
+
+# Runs the rest while nobody else of us edits /etc/fstab or the units.
+alone() {
+    (
+        if command -v flock > /dev/null; then flock -w 30 9 || exit 1; fi
+        "$@"
+    ) 9> /run/abaca-mounts.lock
+}
+
+# /etc/fstab without our two lines: the mark with our name, and the line after it if it is for our mount point.
+fstab_without() {
+    skip=''
+    while IFS= read -r line || { [ -n "$line" ] && last=yes; }; do
+        case $line in "# abaca $name" | "# abaca $name "*) skip=yes; continue ;; esac
+        if [ -n "$skip" ]; then
+            skip=''
+            set -f
+            # shellcheck disable=SC2086
+            set -- $line
+            set +f
+            [ "${2:-}" != "$place" ] || continue
+        fi
+        # A last line without its end stays so, byte by byte.
+        if [ "${last:-}" = yes ]; then printf '%s' "$line"; else printf '%s\n' "$line"; fi
+    done < "$1"
+}
+
+write_fstab() {
+    file=$(readlink -f /etc/fstab) && [ -n "$file" ] || file=/etc/fstab
+    [ -e "$file" ] || : > "$file"
+    new=$file.abaca.$$
+    cp -p "$file" "$new" && fstab_without "$file" > "$new" || { rm -f "$new"; return 1; }
+    if [ -n "$text" ]; then
+        [ -z "$(tail -c 1 "$new")" ] || echo >> "$new"
+        printf '%s\n' "$text" >> "$new"
+    fi
+    if cmp -s "$file" "$new"; then rm -f "$new"; else sync "$new" 2> /dev/null; mv -f "$new" "$file"; fi
+}
+
+write_unit() {
+    file=/etc/systemd/system/$unit
+    printf '%s\n' "$text" > "$file.abaca.$$" && mv -f "$file.abaca.$$" "$file" || return 1
+    reload
+    limited 30 systemctl enable "$unit" 2>&1 | one_line > /dev/null
+    [ -L "/etc/systemd/system/remote-fs.target.wants/$unit" ]
+}
+
+remove_unit() {
+    [ -e "/etc/systemd/system/$unit" ] || return 0
+    limited 30 systemctl disable "$unit" > /dev/null 2>&1
+    rm -f "/etc/systemd/system/remote-fs.target.wants/$unit" "/etc/systemd/system/$unit"
+    reload
+    limited 10 systemctl reset-failed "$unit" > /dev/null 2>&1
+    return 0
+}
+
+reload() { limited 30 systemctl daemon-reload > /dev/null 2>&1; }
+
+keep() {
+    case $keeper in
+        unit) alone write_unit ;;
+        *) alone write_fstab ;;
+    esac
+}
+
+forget() {
+    text=''
+    [ -z "$own_unit" ] || alone remove_unit
+    [ -z "$own_fstab" ] || alone write_fstab
+}
+
+# From the mount point up to the first directory that was made for it, as long as they are empty.
+remove_directory() {
+    case $mount_point in "$made" | "$made"/*) ;; *) return 0 ;; esac
+    here=$mount_point
+    while rmdir "$here" 2> /dev/null && [ "$here" != "$made" ]; do here=${here%/*}; done
+    return 0
+}
+
+# Every process whose directory, root, program, open file or mapping lies at or below the mount point.
+say_holders() {
+    {
+        printf '%s\0' /proc/[0-9]*/cwd /proc/[0-9]*/root /proc/[0-9]*/exe /proc/[0-9]*/fd/* |
+            xargs -0 ls -ld 2> /dev/null | grep -F -e " -> $mount_point" |
+            while IFS= read -r line; do
+                target=${line##* -> }
+                case $target in
+                    "$mount_point" | "$mount_point"/* | "$mount_point (deleted)") ;;
+                    *) continue ;;
+                esac
+                line=${line%% -> *}
+                line=${line##*/proc/}
+                echo "${line%%/*}"
+            done
+        grep -lF -e " $mount_point/" /proc/[0-9]*/maps 2> /dev/null |
+            while IFS= read -r line; do
+                line=${line#/proc/}
+                echo "${line%%/*}"
+            done
+    } | sort -nu | head -n 20 | while read -r pid; do
+        what=$(tr '\0' ' ' < "/proc/$pid/cmdline" 2> /dev/null | one_line 200)
+        [ -n "$what" ] || read -r what < "/proc/$pid/comm" || what='a process that has just ended'
+        say holder "$pid $what"
+    done
+    for point in $below; do say below "$point"; done
+}
+
+# Unmounts the topmost mount. What the caller may believe is the table afterwards.
+release() {
+    if [ -n "$force" ]; then
+        said=$(limited 15 umount -f -l "$mount_point" 2>&1)
+    else
+        said=$(limited 15 umount "$mount_point" 2>&1)
+    fi
+    code=$?
+    read_table
+    [ -n "$mounted" ] || return 0
+    [ $code -ne 137 ] || say hung yes
+    say problem "$(printf '%s' "$said" | one_line)"
+    say_holders
+    return 1
+}
+
+mount_it() {
+    keep || say not_kept yes
+    if [ -n "$replace" ]; then release || return 1; fi
+    read_table
+    if [ -z "$mounted" ]; then
+        [ -d "$mount_point" ] || said=$(mkdir -p "$mount_point" 2>&1) || say problem "$(printf '%s' "$said" | one_line)"
+    fi
+    if [ -z "$mounted" ] && [ -d "$mount_point" ]; then
+        said=$(limited "$mount_s" mount -t "$fstype" -o "$options" "$source" "$mount_point" 2>&1)
+        code=$?
+        read_table
+        [ $code -ne 137 ] || [ -n "$mounted" ] || say hung yes
+        [ -n "$mounted" ] || say problem "$(printf '%s' "$said" | one_line)"
+    fi
+    if [ -z "$mounted" ] && [ -n "$fresh" ]; then
+        case $keeper in unit) own_unit=yes ;; *) own_fstab=yes ;; esac
+        forget
+        remove_directory
+    fi
+}
+
+unmount_it() {
+    if [ -n "$ours" ]; then release || return 1; fi
+    forget
+    remove_directory
+}
+
+main() {
+    action='' name='' mount_point='' place='' source='' fstype='' program='' options='' unit='' keeper='' text='' made=''
+    own_unit='' own_fstab='' ours='' force='' fresh='' replace='' mount_s=30
+    for word; do
+        value=${word#*=}
+        case $word in
+            action=*) action=$value ;; name=*) name=$value ;; mount_point=*) mount_point=$value ;; place=*) place=$value ;;
+            source=*) source=$value ;; fstype=*) fstype=$value ;; program=*) program=$value ;; options=*) options=$value ;;
+            unit=*) unit=$value ;; keeper=*) keeper=$value ;; text=*) text=$value ;; made=*) made=$value ;;
+            own_unit=*) own_unit=$value ;; own_fstab=*) own_fstab=$value ;; ours=*) ours=$value ;; force=*) force=$value ;;
+            fresh=*) fresh=$value ;; replace=*) replace=$value ;; mount_s=*) mount_s=$value ;;
+        esac
+    done
+    echo abaca-answer
+    case $action in
+        mount) mount_it ;;
+        unmount) unmount_it ;;
+    esac
+    look
+    echo abaca-end
+}
+
+main "$@" < /dev/null
+exit 0

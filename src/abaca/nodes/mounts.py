@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mounting, looking, unmounting and remounting on machines, many at once.
+
+`Nodes` is the blocking door: one event loop in a thread of its own, at most `max_connections` machines at a time. What
+is done on one machine is decided here, from what it says of itself; machine.sh there does it and decides nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from abaca.nodes import contract, distributions, machine, persistence, shell
+from abaca.nodes.contract import Entry, InUse, Job, Mount, Mounter, MountRefused, Outcome, Seen, TimedOut, Unsupported
+from abaca.nodes.machine import Mounted, State
+from abaca.nodes.nfs import Nfs
+from abaca.nodes.shell import Limits, Shell
+
+MAX_STACKED = 4
+"""How many mounts of one share on top of each other are taken off."""
+
+T = TypeVar("T")
+
+
+class Nodes:
+    """Machines by SSH; see `contract.Machines` for what each call promises and raises."""
+
+    def __init__(
+        self, mounters: Sequence[Mounter] = (), *, limits: Limits | None = None, max_connections: int = 48
+    ) -> None:
+        """Without `mounters` NFS is served. Constructing starts nothing; the first call does."""
+        self._mounters = {name: one for one in mounters or (Nfs(),) for name in one.protocols}
+        self._limits = limits or Limits()
+        self._max_connections = max_connections
+        self._starting = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._free = asyncio.Semaphore(max_connections)
+        self._is_closed = False
+
+    def mount(self, entry: Entry, mount: Mount) -> Seen:
+        return self._wait(self._on(entry, mount, None, Visit.mount))
+
+    def look(self, entry: Entry, mount: Mount) -> Seen | None:
+        return self._wait(self._on(entry, mount, None, Visit.look))
+
+    def unmount(self, entry: Entry, mount: Mount, *, force: bool = False) -> None:
+        return self._wait(self._on(entry, mount, None, Visit.force if force else Visit.unmount))
+
+    def remount(self, entry: Entry, mount: Mount, old: Mount) -> Seen:
+        return self._wait(self._on(entry, mount, old, Visit.mount))
+
+    def many(self, jobs: Sequence[Job]) -> list[Outcome]:
+        async def together() -> list[Outcome]:
+            return list(await asyncio.gather(*(self._outcome(job) for job in jobs)))
+
+        return self._wait(together())
+
+    def close(self) -> None:
+        with self._starting:
+            self._is_closed = True
+            loop, thread = self._loop, self._thread
+            self._loop = self._thread = None
+        if loop is not None and thread is not None:
+            asyncio.run_coroutine_threadsafe(_cancel_all(), loop).result(10.0)
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join(10.0)
+            loop.close()
+
+    async def _outcome(self, job: Job) -> Outcome:
+        works: dict[str, Callable[[Visit], Awaitable[Seen | None]]] = {
+            "mount": Visit.mount,
+            "remount": Visit.mount,
+            "look": Visit.look,
+            "unmount": Visit.force if job.force else Visit.unmount,
+        }
+        try:
+            return Outcome(job=job, seen=await self._on(job.entry, job.mount, job.old, works[job.action]))
+        except contract.NodeError as error:
+            return Outcome(job=job, error=error)
+
+    async def _on(self, entry: Entry, mount: Mount, old: Mount | None, work: Callable[[Visit], Awaitable[T]]) -> T:
+        mounter = self._mounter(entry, mount)
+        async with self._free, shell.connected(entry, self._limits) as connection:
+            return await work(Visit(connection, mount, mounter, self._limits, old))
+
+    def _mounter(self, entry: Entry, mount: Mount) -> Mounter:
+        """The protocol's mounter, once nothing in the mount can surprise a shell or a file."""
+        mounter = self._mounters.get(mount.protocol)
+        if mounter is None:
+            raise Unsupported(host=entry.host, reason=f"no mounter serves the protocol {mount.protocol}")
+        problem = persistence.path_problem(mount.mount_point)
+        reason = f"{mount.mount_point!r} is no mount point: {problem}" if problem else None
+        reason = reason or persistence.name_problem(mount.name) or mounter.check(mount.source)
+        if reason:
+            raise MountRefused(host=entry.host, reason=reason)
+        return mounter
+
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        try:
+            loop = self._running_loop()
+        except BaseException:
+            work.close()
+            raise
+        return asyncio.run_coroutine_threadsafe(_named(work), loop).result()
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        with self._starting:
+            if self._is_closed:
+                raise contract.Unreachable(host="", reason="the worker is stopping")
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(target=self._loop.run_forever, name="nodes", daemon=True)
+                self._thread.start()
+            return self._loop
+
+
+async def _named(work: Coroutine[Any, Any, T]) -> T:
+    try:
+        return await work
+    except asyncio.CancelledError:
+        raise contract.Unreachable(host="", reason="the worker is stopping") from None
+
+
+async def _cancel_all() -> None:
+    others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+
+
+class Visit(msgspec.Struct, frozen=True):
+    """One mount on one machine, for as long as the connection is open."""
+
+    shell: Shell
+    wanted: Mount
+    mounter: Mounter
+    limits: Limits
+    old: Mount | None
+
+    async def look(self) -> Seen | None:
+        state = await self._act("look")
+        return self._seen(state) if self._is_wanted(state.mounted) else None
+
+    async def mount(self) -> Seen:
+        state = await self._act("look")
+        self._refuse_strangers(state)
+        if not state.has_program and not self._plain(state):
+            state = await self._install(state)
+        text, keeper = self._kept_text(state)
+        is_there = self._is_wanted(state.mounted)
+        if not is_there or not self._is_kept(state, text):
+            state = await self._act("mount", **self._mount_values(state, text, keeper))
+        if not self._is_wanted(state.mounted):
+            raise self._failure(state)
+        if not state.is_kept or not self._is_persistent(state):
+            reason = f"it is mounted, and what brings it back after a reboot cannot be written: {state.problem}"
+            raise MountRefused(host=self.shell.host, reason=reason)
+        return self._seen(state)
+
+    async def unmount(self) -> None:
+        await self._unmount(force=False)
+
+    async def force(self) -> None:
+        await self._unmount(force=True)
+
+    async def _unmount(self, *, force: bool) -> None:
+        state = await self._act("look")
+        for _ in range(MAX_STACKED):
+            ours = self._is_ours(state)
+            if not ours and not self._is_marked(state):
+                return
+            values = {
+                "ours": "yes" if ours else "",
+                "force": "yes" if force else "",
+                "own_unit": "yes" if self._owns(state.unit.partition("\n")[0]) else "",
+                "own_fstab": "yes" if self._owns(state.fstab_mark) else "",
+                "made": self._made(state),
+            }
+            state = await self._act("unmount", **values)
+            if self._is_ours(state) and (state.holders or state.problem or state.has_hung):
+                raise self._failure(state)
+        raise InUse(host=self.shell.host, holders=state.holders)
+
+    async def _install(self, state: State) -> State:
+        """The machine with the protocol's program. Raises `Unsupported` with the command to run by hand."""
+        packages = self.mounter.packages(state.distribution)
+        installer = distributions.installer(state.distribution, packages)
+        need = f"it has no {self.mounter.program}"
+        if installer is None:
+            name = state.distribution.name or state.distribution.id
+            reason = f"{need}, and Abaca does not know how to install packages on {name}: install its client by hand"
+            raise Unsupported(host=self.shell.host, reason=reason)
+        said = ""
+        for command in installer.commands:
+            answer = await self.shell.run(command, limit_s=self.limits.install_s, kill_after_s=30)
+            said = " ".join((answer.err or answer.out).split())[-300:] if answer.code else said
+            state = await self._act("look")
+            if state.has_program:
+                return state
+        reason = f"{need}, and installing it failed; run there as root: {installer.by_hand} ({said})"
+        raise Unsupported(host=self.shell.host, reason=reason)
+
+    async def _act(self, action: str, **more: str) -> State:
+        values = {
+            "name": self.wanted.name,
+            "mount_point": self.wanted.mount_point,
+            "place": persistence.escaped_for_table(self.wanted.mount_point),
+            "program": self.mounter.program,
+            "unit": persistence.unit_name(self.wanted.mount_point),
+        }
+        return await machine.act(self.shell, action, values | more, self.limits)
+
+    def _mount_values(self, state: State, text: str, keeper: str) -> dict[str, str]:
+        is_there = self._is_wanted(state.mounted)
+        return {
+            "source": self.wanted.source,
+            "fstype": self.mounter.fstype,
+            "options": ",".join(self._plain(state) or self.mounter.options(self.wanted)),
+            "keeper": keeper,
+            "text": text,
+            "made": self._made(state) or state.missing,
+            "fresh": "" if state.mounted or self._is_marked(state) else "yes",
+            "ours": "yes" if is_there else "",
+            "replace": "yes" if state.mounted and not is_there else "",
+            "mount_s": f"{max(5, self.limits.command_s / 2):g}",
+        }
+
+    def _kept_text(self, state: State) -> tuple[str, str]:
+        """What makes it come back after a reboot, and whether that is a unit or lines of the fstab."""
+        options = self._plain(state) or self.mounter.options(self.wanted)
+        made = self._made(state) or state.missing
+        unit = persistence.unit_name(self.wanted.mount_point)
+        if state.has_systemd and len(unit.encode()) <= persistence.UNIT_NAME_BYTES and not self._owns(state.fstab_mark):
+            return persistence.unit_text(self.wanted, made, self.mounter.fstype, options), "unit"
+        return persistence.fstab_lines(self.wanted, made, self.mounter.fstype, options), "fstab"
+
+    def _is_kept(self, state: State, text: str) -> bool:
+        in_fstab = "\n".join((state.fstab_mark, *state.fstab[-1:]))
+        return text == in_fstab or (text == state.unit and state.is_enabled)
+
+    def _plain(self, state: State) -> tuple[str, ...] | None:
+        return self.mounter.plain_options(self.wanted) if state.is_plain and not state.has_program else None
+
+    def _refuse_strangers(self, state: State) -> None:
+        """Raises `MountRefused` when the mount point or what is kept for it belongs to somebody else."""
+        where, reason = self.wanted.mount_point, ""
+        if state.mounted is not None:
+            if not self._is_ours(state):
+                reason = f"{where} is taken by {state.mounted.source} ({state.mounted.fstype})"
+        elif state.directory == "file":
+            reason = f"{where} is a file"
+        elif state.directory == "filled":
+            reason = f"{where} is not empty, and its content would be hidden"
+        elif state.real != state.exists:
+            reason = f"{state.exists} is a link to {state.real or 'nowhere'}: name the real place"
+        strangers = [name for name, _ in state.marks if name != self.wanted.name]
+        if not reason and strangers:
+            reason = f"{where} belongs to the attachment {strangers[0]}"
+        elif not reason and state.unit and not self._owns(state.unit.partition("\n")[0]):
+            reason = f"a systemd unit {persistence.unit_name(where)} that is not Abaca's is there"
+        elif not reason and state.fstab and not self._owns(state.fstab_mark):
+            reason = f"/etc/fstab has a line for {where} that is not Abaca's"
+        if reason:
+            raise MountRefused(host=self.shell.host, reason=reason)
+
+    def _is_wanted(self, mounted: Mounted | None) -> bool:
+        return self._is_share(mounted, self.wanted) and ("ro" in (mounted or _NONE).options) == self.wanted.is_read_only
+
+    def _is_ours(self, state: State) -> bool:
+        """Mounted from where it is wanted, or was, or from where our own mark says."""
+        if any(self._is_share(state.mounted, one) for one in (self.wanted, self.old) if one):
+            return True
+        kept = [line.split()[0] for line in state.fstab if self._owns(state.fstab_mark)]
+        if self._owns(state.unit.partition("\n")[0]):
+            kept += [line[5:].replace("%%", "%") for line in state.unit.splitlines() if line.startswith("What=")]
+        sources = map(persistence.read_from_table, kept)
+        return state.mounted is not None and any(self.mounter.is_same(state.mounted.source, one) for one in sources)
+
+    def _is_share(self, mounted: Mounted | None, one: Mount) -> bool:
+        is_type = mounted is not None and mounted.fstype == self.mounter.fstype
+        return is_type and self.mounter.is_same((mounted or _NONE).source, one.source)
+
+    def _owns(self, line: str) -> bool:
+        found = persistence.read_mark(line)
+        return found is not None and found[0] == self.wanted.name
+
+    def _is_marked(self, state: State) -> bool:
+        return any(name == self.wanted.name for name, _ in state.marks)
+
+    def _is_persistent(self, state: State) -> bool:
+        in_unit = self._owns(state.unit.partition("\n")[0]) and state.is_enabled
+        return in_unit or self._owns(state.fstab_mark)
+
+    def _made(self, state: State) -> str:
+        return next((made for name, made in state.marks if name == self.wanted.name), "")
+
+    def _seen(self, state: State) -> Seen:
+        mounted = state.mounted or _NONE
+        return Seen(
+            source=mounted.source,
+            mount_point=self.wanted.mount_point,
+            fstype=mounted.fstype,
+            options=mounted.options,
+            is_read_only="ro" in mounted.options,
+            made_directory=bool(self._made(state)),
+            is_persistent=self._is_persistent(state),
+            boot_id=state.boot_id,
+        )
+
+    def _failure(self, state: State) -> contract.NodeError:
+        if state.mounted is not None and (state.holders or "busy" in state.problem.lower()):
+            return InUse(host=self.shell.host, holders=state.holders)
+        if state.has_hung:
+            what = "unmounting" if state.mounted else "mounting"
+            reason = f"{what} {self.wanted.mount_point} hangs, so the server of {self.wanted.source} does not answer"
+            return TimedOut(host=self.shell.host, reason=reason)
+        reason = state.problem or f"{self.wanted.mount_point} is not in its mount table"
+        return MountRefused(host=self.shell.host, reason=reason)
+
+
+_NONE = Mounted("", "", ())
