@@ -136,14 +136,17 @@ shares = sa.Table(
 # An index in one order over all projects is a trap for PostgreSQL: it walks that for a page of one project, whose
 # shares may be at its far end. So this one can be used only where a statement says that it means all projects.
 OF_ANY_PROJECT = shares.c.project_id > sa.literal_column("''")
-_of_any_project = sa.Index("ix_shares_created_at_id", shares.c.created_at, shares.c.id, sqlite_where=OF_ANY_PROJECT)
+_PARTIAL = [
+    (sa.Index("ix_shares_created_at_id", shares.c.created_at, shares.c.id, sqlite_where=OF_ANY_PROJECT), OF_ANY_PROJECT)
+]
 
 
-@sa.event.listens_for(shares, "before_create")
-def _limit_it_there_too(_table: sa.Table, connection: sa.Connection, **_: object) -> None:
+@sa.event.listens_for(metadata, "before_create")
+def _limit_them_there_too(_metadata: sa.MetaData, connection: sa.Connection, **_: object) -> None:
     """Said here, because to say it above would load PostgreSQL's dialect in processes that run on SQLite."""
     if connection.dialect.name == "postgresql":
-        _of_any_project.dialect_options["postgresql"]["where"] = OF_ANY_PROJECT
+        for index, where in _PARTIAL:
+            index.dialect_options["postgresql"]["where"] = where
 
 
 share_instances = sa.Table(
@@ -201,6 +204,19 @@ access_rules = sa.Table(
     *_times(),
     sa.UniqueConstraint("share_id", "access_type", "access_to"),
 )
+
+# What is on its way is little among very much, and is looked for each minute.
+RULES_SYNCING = share_instances.c.access_rules_status == sa.literal_column("'syncing'")
+RULE_NOT_ACTIVE = access_rules.c.state != sa.literal_column("'active'")
+_PARTIAL += [
+    (
+        sa.Index(
+            "ix_share_instances_access_rules_status", share_instances.c.access_rules_status, sqlite_where=RULES_SYNCING
+        ),
+        RULES_SYNCING,
+    ),
+    (sa.Index("ix_access_rules_state", access_rules.c.state, sqlite_where=RULE_NOT_ACTIVE), RULE_NOT_ACTIVE),
+]
 
 # A share on a server. `addresses` are those that its rules let in; `source` is the export location in use.
 attachments = sa.Table(
