@@ -10,6 +10,7 @@ wanted=(
     user-mode-linux busybox-static dropbear-bin              # machines that mount shares, booted as plain processes
     openssh-client iproute2 nftables kmod procps             # how those machines are reached
     postgresql                                               # the database at scale
+    rabbitmq-server                                          # the message bus of a cloud, for events
 )
 
 missing=()

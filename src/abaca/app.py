@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from abaca.compute.contract import Compute
     from abaca.db.engine import Database
     from abaca.drivers.contract import Driver
+    from abaca.events.contract import Target
     from abaca.metrics import Metrics
     from abaca.operations.journal import Op
     from abaca.operations.wakeup import Listener
@@ -57,10 +58,29 @@ def check(settings: Settings) -> None:
             problem=f"log_file = {settings.log_file} cannot be written",
             mend="Make its directory, writable for this user",
         )
+    _check_messaging(settings)
     if settings.service_down_time <= settings.report_interval:
         raise errors.ConfigError(
             problem=f"service_down_time = {settings.service_down_time} is not above report_interval",
             mend=f"Set it to at least {3 * settings.report_interval}",
+        )
+
+
+def _check_messaging(settings: Settings) -> None:
+    messaging = settings.oslo_messaging_notifications
+    if not messaging.driver:
+        return
+    if not messaging.transport_url or not messaging.topics:
+        raise errors.ConfigError(
+            problem="[oslo_messaging_notifications] needs transport_url and topics",
+            mend="Add `transport_url = rabbit://user:password@host:5672/`, or take driver out",
+        )
+    import importlib.util
+
+    if importlib.util.find_spec("oslo_messaging") is None:
+        raise errors.ConfigError(
+            problem="[oslo_messaging_notifications] is set, but the Python package oslo.messaging is not installed",
+            mend="Install it with `pip install abaca[messaging]`, or take driver out",
         )
 
 
@@ -89,9 +109,14 @@ def open_database(settings: Settings) -> Database:
         wakeup.Datagrams(settings.state_path) if settings.uses_sqlite else wakeup.Notify()
     )
     try:
-        return Database(settings.database_url, wakeup=announce, pool_size=settings.database.max_pool_size)
+        db = Database(settings.database_url, wakeup=announce, pool_size=settings.database.max_pool_size)
     except ImportError as error:
         raise missing(error) from None
+    if settings.event_targets:
+        from abaca.domain.events import Subscriptions
+
+        db.subscriptions = Subscriptions(settings.event_targets)
+    return db
 
 
 def ready_database(settings: Settings) -> Database:
@@ -145,6 +170,7 @@ def worker(settings: Settings) -> Worker:
     timing = workers.Timing(
         lease_s=settings.worker.lease_s, poll_s=settings.worker.poll_s, grace_s=settings.worker.stop_s
     )
+    targets = event_targets(settings)
     made = workers.Worker(settings.worker_name, db, served, OPERATIONS, timing=timing, listener=_listener(settings, db))
     if metrics is not None:
         made.on_ended = metrics.operation
@@ -152,7 +178,61 @@ def worker(settings: Settings) -> Worker:
     if tracing is not None:
         made.around = lambda op: tracing.span(op.what.kind, _ids(op))
     _give_chores(made, settings, db)
+    _give_events(made, settings, targets, metrics)
     return made
+
+
+def event_targets(settings: Settings) -> list[Target]:
+    """Who is told of events. Raises `ConfigError` for secrets that cannot be read."""
+    found: list[Target] = []
+    if settings.events.log:
+        from abaca.events.log import Log
+
+        found.append(Log())
+    for webhook in settings.webhooks:
+        from abaca.events import webhooks
+
+        found.append(
+            webhooks.Webhook(
+                webhook.name,
+                webhook.url,
+                webhooks.read_secret(webhook.secret_file, f"secret_file in [webhook_{webhook.name}]"),
+                timeout_s=webhook.timeout_s,
+                concurrency=webhook.concurrency,
+                ca_file=str(webhook.ca_file) if webhook.ca_file else None,
+            )
+        )
+    return found
+
+
+def _give_events(made: Worker, settings: Settings, targets: Iterable[Target], metrics: Metrics | None) -> None:
+    """One dispatcher for each target: one that is away holds up nobody else."""
+    from abaca.domain.events import QUEUE
+    from abaca.operations.worker import Chore
+    from abaca.reconcile.events import Dispatcher, Timing
+
+    dispatchers = [
+        Dispatcher(
+            made.db,
+            target,
+            settings.worker_name,
+            Timing.bounded(longest_s=settings.events.longest_pause_s, send_s=target.timeout_s),
+        )
+        for target in targets
+    ]
+    for one in dispatchers:
+        if metrics is not None:
+            one.on_sent = metrics.events
+        made.chores.append(Chore(f"events for {one.target.name}", 60, one.deliver, QUEUE))
+    if dispatchers:
+        leave = made.on_stopped
+
+        def leave_all() -> None:
+            for one in dispatchers:
+                one.leave()
+            leave()
+
+        made.on_stopped = leave_all
 
 
 def _give_chores(made: Worker, settings: Settings, db: Database) -> None:
@@ -169,6 +249,7 @@ def _give_chores(made: Worker, settings: Settings, db: Database) -> None:
         made.served,
         keep_messages_s=settings.message_ttl,
         keep_operations_s=settings.worker.keep_operations_s,
+        keep_events_s=settings.events.keep_s,
     )
     stuck = StuckStates(db, made.served)
 
@@ -185,6 +266,7 @@ def _give_chores(made: Worker, settings: Settings, db: Database) -> None:
         Chore("stuck states", 60, stuck.heal),
         Chore("message expiry", 3600, expiry.messages),
         Chore("operation expiry", 3600, expiry.operations),
+        Chore("event expiry", 3600, expiry.events),
         Chore("recycle bin", settings.check_for_expired_shares_in_recycle_bin_interval, expiry.recycle_bin),
     ]
 

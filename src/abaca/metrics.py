@@ -64,6 +64,9 @@ class Metrics:
         self._driver_errors = prometheus_client.Counter(
             "abaca_driver_errors", "Driver calls that failed.", ("backend", "call", "error"), registry=own
         )
+        self._events = prometheus_client.Counter(
+            "abaca_events", "Tries to deliver events, by how they ended.", ("target", "outcome"), registry=own
+        )
         self._directory = directory
         self._collectors: list[Collector] = []
         # finding the labels' child takes longer than counting
@@ -90,6 +93,13 @@ class Metrics:
         self._driver_s.labels(backend, call).observe(seconds)
         if error is not None:
             self._driver_errors.labels(backend, call, type(error).__name__).inc()
+
+    def events(self, target: str, delivered: int, failed: int) -> None:
+        """Count events that a target has got, and tries that were in vain."""
+        if delivered:
+            self._events.labels(target, "delivered").inc(delivered)
+        if failed:
+            self._events.labels(target, "failed").inc(failed)
 
     def also(self, collector: Collector) -> None:
         """Ask `collector` too at each scrape."""

@@ -38,7 +38,7 @@ def test_a_message_says_until_when_it_is_kept(told):
 @pytest.mark.parametrize(("after_s", "left"), [(KEPT_S - 60, 1), (KEPT_S + 60, 0)], ids=["before", "after"])
 def test_a_message_goes_when_its_time_is_over(told, after_s, left):
     later = Database(told.settings.database_url, clock=lambda: time.time() + after_s)
-    expiry.Expiry(later, (), keep_messages_s=told.settings.message_ttl, keep_operations_s=1).messages()
+    expiry.Expiry(later, (), keep_messages_s=told.settings.message_ttl, keep_operations_s=1, keep_events_s=1).messages()
     later.close()
     assert len(shown(told)) == left
 
@@ -49,6 +49,6 @@ def test_more_messages_go_than_fit_into_one_transaction(told):
             about = messages.About("p", None, "SHARE", None)
             messages.record(tx, about, messages.Action.CREATE, messages.Detail.UNKNOWN_ERROR)
     later = Database(told.settings.database_url, clock=lambda: time.time() + KEPT_S + 60)
-    expiry.Expiry(later, (), keep_messages_s=KEPT_S, keep_operations_s=1).messages()
+    expiry.Expiry(later, (), keep_messages_s=KEPT_S, keep_operations_s=1, keep_events_s=1).messages()
     later.close()
     assert told.number("SELECT count(*) FROM messages") == 0

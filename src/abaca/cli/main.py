@@ -21,6 +21,7 @@ COMMANDS = {
     "db": ("abaca.cli.databases", "db", "Upgrade the database."),
     "operation": ("abaca.cli.operations", "operation", "See and steer what is going on."),
     "backend": ("abaca.cli.backends", "backend", "See the back ends."),
+    "event": ("abaca.cli.events", "event", "See what is told, and who does not get it."),
     "config": ("abaca.cli.configuration", "config", "Check the configuration."),
 }
 

@@ -38,7 +38,7 @@ def list_operations(given: Given, *, with_ended: bool, limit: int, is_json: bool
     """List operations that have not ended."""
     from abaca.db import operations as rows
 
-    with _database(given) as db, db.read() as tx:
+    with open_database(given) as db, db.read() as tx:
         found = rows.find(tx, live=not with_ended, limit=limit, **equal)
         shown.table(COLUMNS, [_brief(row, tx) for row in found], is_json=is_json)
 
@@ -51,7 +51,7 @@ def show_operation(given: Given, operation_id: str, *, is_json: bool) -> None:
     """Show everything about one operation, and what it waits for."""
     from abaca.db import operations as rows
 
-    with _database(given) as db, db.read() as tx:
+    with open_database(given) as db, db.read() as tx:
         row = rows.show(tx, operation_id)
         if row is None:
             raise errors.NotFound(resource="Operation", id=operation_id)
@@ -66,7 +66,7 @@ def retry(given: Given, operation_id: str) -> None:
     """Let an operation that waits for its next try run at once."""
     from abaca.db import operations as rows
 
-    with _database(given) as db, db.write() as tx:
+    with open_database(given) as db, db.write() as tx:
         if not rows.retry_now(tx, operation_id):
             raise _refusal(rows.show(tx, operation_id), operation_id, "it is not waiting")
     click.echo(f"{operation_id} runs as soon as a worker is free.")
@@ -82,14 +82,15 @@ def cancel(given: Given, operation_id: str) -> None:
     """
     from abaca.db import operations as rows
 
-    with _database(given) as db, db.write() as tx:
+    with open_database(given) as db, db.write() as tx:
         if not rows.request_cancel(tx, operation_id):
             raise _refusal(rows.show(tx, operation_id), operation_id, "it has ended")
     click.echo(f"{operation_id} stops at its next step if there still is a way back.")
 
 
 @contextlib.contextmanager
-def _database(given: Given) -> Iterator[Database]:
+def open_database(given: Given) -> Iterator[Database]:
+    """The database of the configuration, at the right revision. Raises `ConfigError`."""
     from abaca.db import schema
 
     db = app.open_database(given.load().settings)

@@ -24,6 +24,10 @@ Clock = Callable[[], float]
 PLAN_ONCE = "SET plan_cache_mode = force_generic_plan"
 
 
+# Which targets want events of a type (domain/events.py).
+Wanting = Callable[[str], Sequence[str]]
+
+
 class Wakeup(Protocol):
     """How workers learn that a queue has work (operations/wakeup.py)."""
 
@@ -50,11 +54,19 @@ class NoWakeup:
 class Tx:
     """One transaction. `now` is its time, naive UTC, the same for every row that it writes."""
 
-    __slots__ = ("_queues", "_statements", "connection", "now")
+    __slots__ = ("_queues", "_statements", "connection", "now", "subscriptions")
 
-    def __init__(self, connection: sa.Connection, now: datetime.datetime, known: statements.Statements) -> None:
+    def __init__(
+        self,
+        connection: sa.Connection,
+        now: datetime.datetime,
+        known: statements.Statements,
+        subscriptions: Wanting | None = None,
+    ) -> None:
         self.connection = connection
         self.now = now
+        # None: nobody wants any event
+        self.subscriptions = subscriptions
         self._statements = known
         self._queues: dict[str, None] = {}
 
@@ -137,6 +149,8 @@ class Database:
     def __init__(self, url: str, *, clock: Clock = time.time, wakeup: Wakeup | None = None, pool_size: int = 8) -> None:
         self.url = sa.make_url(url)
         self.wakeup: Wakeup = wakeup or NoWakeup()
+        # who wants events of what is written; None: nobody
+        self.subscriptions: Wanting | None = None
         # a clock, and how many seconds the database's is ahead of it
         self._time: tuple[Clock, float] = (clock, 0.0)
         self._statements = statements.Statements()
@@ -183,7 +197,7 @@ class Database:
     def write(self) -> Iterator[Tx]:
         """A transaction: commits at the end of the block, rolls back when it raises."""
         with _connect(self._writer) as connection, connection.begin():
-            tx = Tx(connection, self.now(), self._statements)
+            tx = Tx(connection, self.now(), self._statements, self.subscriptions)
             yield tx
             queues = tx.queues
             if queues:

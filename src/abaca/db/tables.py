@@ -345,6 +345,59 @@ operations = sa.Table(
     sa.Index("ix_operations_state_finished_at", "state", "finished_at"),
 )
 
+# What happened, for those whom an operator wants to be told (db/events.py). `seq` is the order of writing.
+events = sa.Table(
+    "events",
+    metadata,
+    sa.Column("seq", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=True),
+    sa.Column("id", ID, nullable=False, unique=True),
+    sa.Column("event_type", sa.String(64), nullable=False),
+    sa.Column("resource_type", sa.String(64), nullable=False),
+    sa.Column("resource_id", ID, nullable=False),
+    sa.Column("project_id", KEY),
+    sa.Column("user_id", KEY),
+    sa.Column("request_id", NAME),
+    sa.Column("payload", sa.JSON, nullable=False),
+    sa.Column("created_at", TIME, nullable=False),
+    sa.Index("ix_events_created_at", "created_at"),
+    sa.Index("ix_events_resource_id_seq", "resource_id", "seq"),
+)
+
+# What a target does not have yet. A row goes when it has it. Times in seconds as in the journal.
+event_deliveries = sa.Table(
+    "event_deliveries",
+    metadata,
+    sa.Column("seq", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=True),
+    sa.Column("target", KEY, nullable=False),
+    sa.Column("event_id", ID, sa.ForeignKey("events.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("resource_id", ID, nullable=False),
+    sa.Column("not_before", sa.Float, nullable=False),
+    sa.Column("attempts", sa.Integer, nullable=False),
+    sa.Column("error", sa.Text),
+    sa.Column("created_at", TIME, nullable=False),
+    sa.Index("ix_event_deliveries_target_seq", "target", "seq"),
+    sa.Index("ix_event_deliveries_target_resource_id_seq", "target", "resource_id", "seq"),
+    sa.Index("ix_event_deliveries_target_not_before", "target", "not_before"),
+    sa.Index("ix_event_deliveries_event_id", "event_id"),
+)
+
+# One row a target: who serves it, and since when it cannot be reached.
+event_targets = sa.Table(
+    "event_targets",
+    metadata,
+    sa.Column("name", KEY, primary_key=True),
+    sa.Column("owner", KEY),
+    sa.Column("lease_until", sa.Float, nullable=False),
+    sa.Column("not_before", sa.Float, nullable=False),
+    sa.Column("attempts", sa.Integer, nullable=False),
+    sa.Column("error", sa.Text),
+    sa.Column("failing_since", TIME),
+    sa.Column("delivered", sa.BigInteger, nullable=False),
+    sa.Column("delivered_at", TIME),
+    sa.Column("dropped", sa.BigInteger, nullable=False),
+    sa.Column("created_at", TIME, nullable=False),
+)
+
 
 # The inventory: machines that an operator registered. `key` says where a worker finds the private key for SSH.
 servers = sa.Table(

@@ -19,7 +19,7 @@ from abaca.db import access_rules, messages, operations, share_instances, shares
 from abaca.domain.access_rules import PENDING
 from abaca.domain.messages import Action, Detail
 from abaca.drivers import contract
-from abaca.operations import journal
+from abaca.operations import events, journal
 from abaca.operations.share_instances import service_host, told
 
 if TYPE_CHECKING:
@@ -149,4 +149,6 @@ OPERATION = journal.operation(
     succeed=succeed,
     fail=fail,
     cancellable=False,
+    # many requests become one of these, so only what became of them is told
+    tells=events.Telling(name="share.access.update", payload=events.share, starts=False),
 )

@@ -25,7 +25,7 @@ from abaca.domain.ensuring import Findings
 from abaca.domain.messages import About, Action, Detail
 from abaca.domain.shares import ENSURABLE
 from abaca.drivers import contract
-from abaca.operations import access_rules_sync, journal
+from abaca.operations import access_rules_sync, events, journal
 from abaca.operations.share_instances import told
 
 if TYPE_CHECKING:
@@ -104,6 +104,7 @@ def _begin(op: Op, said: str) -> None:
         total = share_instances.count_on_backend(tx, op.args.host)
         op.learn(backend_info=said, cursor="", page=1, total=total, findings=Findings())
         op.show_progress(tx, 0, total)
+        events.tell_start(tx, op)
 
 
 def _ensure_page(op: Op, driver: contract.Ensures) -> bool:
@@ -206,4 +207,5 @@ OPERATION = journal.operation(
     steps=(journal.Step(ensure_pages, undo=journal.nothing),),
     succeed=succeed,
     fail=fail,
+    tells=events.Telling(name="share.ensure", payload=events.ensured_backend, starts=False),
 )

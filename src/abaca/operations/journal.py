@@ -14,6 +14,7 @@ import contextlib
 import logging
 import math
 import threading
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -23,6 +24,7 @@ from sqlalchemy import exc
 from abaca import errors
 from abaca.db import operations as rows
 from abaca.drivers import contract
+from abaca.operations import events
 
 if TYPE_CHECKING:
     from abaca.db.engine import Database, Tx
@@ -120,6 +122,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     pivot: int = -1
     # an accepted delete, say, is not taken back
     cancellable: bool = True
+    # the events of it
+    tells: events.Telling | None = None
 
 
 def operation(**parts: Any) -> Operation:
@@ -146,7 +150,14 @@ class Target(msgspec.Struct, frozen=True):
 
 def enqueue(tx: Tx, what: Operation, args: msgspec.Struct, target: Target, by: Requester | None) -> str:
     """Write the operation into the caller's transaction; its id."""
-    return rows.add(tx, _row(what, args, target, by))
+    row = _row(what, args, target, by)
+    if what.tells is None or tx.subscriptions is None:
+        return rows.add(tx, row)
+    op_id = str(uuid.uuid4())
+    found = rows.add(tx, {**row, "id": op_id})
+    if found == op_id:  # otherwise one that waits already takes this with it, and has told
+        events.accepted(tx, what.tells, (what.resource, target.resource_id), args, by)
+    return found
 
 
 def enqueue_many(tx: Tx, what: Operation, found: Sequence[tuple[msgspec.Struct, Target]], by: Requester | None) -> None:

@@ -14,6 +14,7 @@ import msgspec
 
 from abaca import errors
 from abaca.db import operations as rows
+from abaca.operations import events
 from abaca.operations.journal import (
     DATABASE_AWAY,
     PASSING,
@@ -185,7 +186,9 @@ class Runner:
             self.ending()
             with op.db.write() as tx:
                 op.end(tx, state)
+                before = events.before_end(tx, op, state)
                 write(op, tx)
+                events.ended(tx, op, state, before)
                 self._point("end", "inside")
         except LeaseLost:
             raise

@@ -22,7 +22,7 @@ from abaca.domain import extra_specs, metadata
 from abaca.domain import shares as rules
 from abaca.domain.messages import About, Action, Detail
 from abaca.drivers import contract
-from abaca.operations import share_create
+from abaca.operations import events, share_create
 from abaca.operations.share_instances import pool_name
 from abaca.scheduler import choose
 from abaca.scheduler.filters import ShareRequest
@@ -263,6 +263,8 @@ class Acceptance:
     ) -> None:
         row = {"id": instance_id, "share_id": share_id, "share_type_id": kind.id, "host": None}
         share_instances.add(tx, {**row, "availability_zone": wish.availability_zone, "progress": None}, event="refuse")
+        events.tell_share(tx, "share.create.start", share_id, self.caller)
+        events.tell_share(tx, "share.create.error", share_id, self.caller)
         about = About(self.caller.project_id, self.caller.request_id, "SHARE", share_id)
         if placement is None:
             messages.record(tx, about, Action.CREATE, Detail.NO_DEFAULT_SHARE_TYPE)

@@ -16,7 +16,7 @@ from abaca import errors
 from abaca.db import export_locations, share_instances
 from abaca.domain.messages import Action, Detail
 from abaca.drivers import contract
-from abaca.operations import journal
+from abaca.operations import events, journal
 from abaca.operations.share_instances import service_host, tell
 
 if TYPE_CHECKING:
@@ -66,4 +66,5 @@ OPERATION = journal.operation(
     steps=(journal.Step(create_on_backend, undo=remove_from_backend),),
     succeed=succeed,
     fail=fail,
+    tells=events.Telling(name="share.create", payload=events.share),
 )

@@ -16,7 +16,7 @@ from abaca import errors
 from abaca.db import access_rules, pools, quotas, share_instances, shares
 from abaca.domain.messages import Action, Detail
 from abaca.drivers import contract
-from abaca.operations import journal
+from abaca.operations import events, journal
 from abaca.operations.share_instances import service_host, tell, told
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ def start(tx: Tx, share: Any, by: Requester | None, *, event: str = "delete") ->
     if row is None:
         raise errors.NotFound(resource="Share", id=share.id)
     if row.host is None:
+        events.tell_share(tx, "share.delete.start", row.share_id, by)
+        events.tell_share(tx, "share.delete.end", row.share_id, by, status="deleted")
         _forget(tx, row)
         return None
     target = journal.Target(queue=service_host(row.host), key=row.share_id, resource_id=row.share_id)
@@ -84,4 +86,5 @@ OPERATION = journal.operation(
     succeed=succeed,
     fail=fail,
     cancellable=False,
+    tells=events.Telling(name="share.delete", payload=events.share, removes=True),
 )

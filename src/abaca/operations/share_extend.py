@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from abaca.db import pools, quotas, share_instances, shares
 from abaca.domain.messages import Action, Detail
-from abaca.operations import journal, share_resize
+from abaca.operations import events, journal, share_resize
 from abaca.operations.share_instances import tell
 
 if TYPE_CHECKING:
@@ -59,4 +59,5 @@ OPERATION = journal.operation(
     succeed=succeed,
     fail=fail,
     cancellable=False,
+    tells=events.Telling(name="share.extend", payload=events.resized_share),
 )

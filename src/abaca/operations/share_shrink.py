@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from abaca.db import pools, quotas, share_instances, shares
 from abaca.domain.messages import Action, Detail
 from abaca.drivers import contract
-from abaca.operations import journal, share_resize
+from abaca.operations import events, journal, share_resize
 from abaca.operations.share_instances import tell
 
 if TYPE_CHECKING:
@@ -58,4 +58,5 @@ OPERATION = journal.operation(
     succeed=succeed,
     fail=fail,
     cancellable=False,
+    tells=events.Telling(name="share.shrink", payload=events.resized_share),
 )

@@ -49,11 +49,16 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Chore(msgspec.Struct, frozen=True):
-    """Something done every `every_s` seconds, once at the start, and never twice at the same time."""
+    """Something done every `every_s` seconds, once at the start, and never twice at the same time.
+
+    When `do` gives a float, it is done again after so many seconds if that is sooner; and at once when `queue` is
+    announced.
+    """
 
     name: str
     every_s: float
     do: Callable[[], object]
+    queue: str | None = None
 
 
 class Served:
@@ -127,6 +132,8 @@ class Worker:
         # told of every run: the operation's kind, how the run ended, and its seconds
         self.on_ended: Callable[[str, str, float], None] = lambda _kind, _outcome, _seconds: None
         self.chores: list[Chore] = []
+        # each chore's own, with the queue whose announcement rings it
+        self._bells: list[tuple[str | None, threading.Event]] = []
         self._crew = Crew()
         self._threads: list[threading.Thread] = []
         self._held: dict[str, Op] = {}
@@ -147,12 +154,13 @@ class Worker:
 
     def run(self) -> None:
         """Serve until told to stop; then let running steps end, hand the rest back, and return."""
+        self._bells = [(chore.queue, threading.Event()) for chore in self.chores]
         self._thread("stop", self._await_stop)
         self._until_it_works(self.db.agree_on_time, "the database")
         self.listener.start(self.wake)
         self._thread("leases", self._keep_leases)
-        for chore in self.chores:
-            self._thread(chore.name, self._do, chore)
+        for chore, (_, bell) in zip(self.chores, self._bells, strict=True):
+            self._thread(chore.name, self._do, chore, bell)
         for one in self.served.values():
             self._thread(f"start {one.backend.name}", self._start, one)
         while not self._stopping.is_set():
@@ -166,11 +174,16 @@ class Worker:
     def _await_stop(self) -> None:
         os.read(self._stop_asked, 1)
         self._stopping.set()
+        for _, bell in self._bells:
+            bell.set()
         with self._wake:
             self._wake.notify_all()
 
     def wake(self, queue: str) -> None:
         """There is work on `queue`; on every queue when it is empty."""
+        for name, bell in self._bells:
+            if name is not None and queue in ("", name):
+                bell.set()
         found = [queue] if queue in self.served else [] if queue else list(self.served)
         if found:
             with self._wake:
@@ -417,18 +430,23 @@ class Worker:
             log.info("op=%s kind=%s goes on here, at step %d (%s)", row.id, row.kind, row.step, row.direction)
             self.wake(row.queue)
 
-    def _do(self, chore: Chore) -> None:
+    def _do(self, chore: Chore, bell: threading.Event) -> None:
         while True:
+            pause_s = chore.every_s
             try:
-                chore.do()
+                again_s = chore.do()
+                if isinstance(again_s, float):
+                    pause_s = min(pause_s, again_s)
             except exc.DBAPIError as error:
                 log.warning("%s waits for the database: %s", chore.name, str(error).split("\n")[0])
             except errors.AbacaError as error:
                 log.warning("%s: %s", chore.name, error.message)
             except Exception:
                 log.exception("%s failed", chore.name)
-            if self._stopping.wait(chore.every_s):
+            bell.wait(pause_s)
+            if self._stopping.is_set():
                 return
+            bell.clear()
 
 
 def _close(*descriptors: int) -> None:

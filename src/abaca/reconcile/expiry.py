@@ -8,7 +8,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from abaca import errors
-from abaca.db import messages, operations, shares
+from abaca.db import events, messages, operations, shares
 from abaca.operations import share_delete
 
 if TYPE_CHECKING:
@@ -25,11 +25,20 @@ BATCH = 500
 class Expiry:
     """Removes what is over, for the back ends `hosts` (host@backend) of one worker."""
 
-    def __init__(self, db: Database, hosts: Iterable[str], *, keep_messages_s: float, keep_operations_s: float) -> None:
+    def __init__(
+        self,
+        db: Database,
+        hosts: Iterable[str],
+        *,
+        keep_messages_s: float,
+        keep_operations_s: float,
+        keep_events_s: float,
+    ) -> None:
         self.db = db
         self.hosts = tuple(hosts)
         self.keep_messages_s = keep_messages_s
         self.keep_operations_s = keep_operations_s
+        self.keep_events_s = keep_events_s
 
     def messages(self) -> None:
         """Messages whose time is over."""
@@ -49,6 +58,18 @@ class Expiry:
     def _purge(self, ended_before: datetime.datetime) -> int:
         with self.db.write() as tx:
             return operations.purge(tx, ended_before, BATCH)
+
+    def events(self) -> None:
+        """Events whose time is over; whoever does not have one by now never gets it, which is said and counted."""
+        while self._expire_events() == BATCH:
+            pass
+
+    def _expire_events(self) -> int:
+        with self.db.write() as tx:
+            number, dropped = events.expire(tx, self.keep_events_s, BATCH)
+        for target, lost in dropped.items():
+            log.error("%d events for %s are given up: they could not be delivered for too long", lost, target)
+        return number
 
     def recycle_bin(self) -> None:
         """Shares that nobody took out of the recycle bin in time: their deletion begins."""

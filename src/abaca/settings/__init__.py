@@ -7,7 +7,7 @@ The tree is passed down from `app.py`; nothing else reads configuration files or
 from __future__ import annotations
 
 from abaca.settings.reading import Loaded, read
-from abaca.settings.tree import Api, Backend, Database, OsloMiddleware, OsloPolicy, Quota, Settings, Worker
+from abaca.settings.tree import Api, Backend, Database, OsloMiddleware, OsloPolicy, Quota, Settings, Webhook, Worker
 
 __all__ = [
     "Api",
@@ -18,6 +18,7 @@ __all__ = [
     "OsloPolicy",
     "Quota",
     "Settings",
+    "Webhook",
     "Worker",
     "read",
 ]

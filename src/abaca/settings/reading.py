@@ -25,6 +25,8 @@ from abaca.settings import tree
 T = TypeVar("T")
 Key = tuple[str, str]
 
+# Fields that are sections of other names than their own.
+_HANDED_ON = ("backends", "webhooks", "keystone_authtoken")
 _TRUE = frozenset(("true", "1", "yes", "on"))
 _FALSE = frozenset(("false", "0", "no", "off"))
 _REFERENCE = re.compile(r"\$(?:(\$)|\{?(?:(\w+)\.)?(\w+)\}?)")
@@ -91,7 +93,7 @@ def option_names(cls: type) -> dict[str, msgspec.structs.FieldInfo]:
     return {
         info.encode_name: info
         for info in msgspec.structs.fields(cls)
-        if not is_internal(info) and section_class(info) is None and info.name not in ("backends", "keystone_authtoken")
+        if not is_internal(info) and section_class(info) is None and info.name not in _HANDED_ON
     }
 
 
@@ -193,19 +195,44 @@ def _build(given: dict[str, dict[str, _Given]], config_dir: Path | None) -> tree
     enabled = default.enabled_share_backends
     if len(set(enabled)) != len(enabled):
         raise errors.ConfigError(problem="enabled_share_backends names a back end twice", mend="Name each once")
-    for section, options in given.items():
-        if section not in known and section not in enabled:
-            place = next((value.source for value in options.values()), "")
-            mend = "Take it out, or add it to enabled_share_backends"
-            _refuse_unknown(f"section [{section}]", place, section, [*known, *enabled], mend)
     sections = {
         name: _struct(cls, name, given[name])
         for name, cls in known.items()
         if cls is not None and cls is not tree.Settings and name in given
     }
+    webhooks = tuple(_webhook(name, given.get(f"webhook_{name}")) for name in _webhooks(sections.get("events")))
+    enabled = (*enabled, *(f"webhook_{webhook.name}" for webhook in webhooks))
+    for section, options in given.items():
+        if section not in known and section not in enabled:
+            place = next((value.source for value in options.values()), "")
+            mend = "Take it out, or add it to enabled_share_backends"
+            if section.startswith("webhook_"):
+                mend = "Take it out, or add its name to webhooks in [events]"
+            _refuse_unknown(f"section [{section}]", place, section, [*known, *enabled], mend)
     authtoken = {name: value.text for name, value in given.get("keystone_authtoken", {}).items()}
-    backends = tuple(_backend(name, given.get(name), default) for name in enabled)
-    return default.changed(**sections, keystone_authtoken=authtoken, backends=backends, config_dir=config_dir)
+    backends = tuple(_backend(name, given.get(name), default) for name in default.enabled_share_backends)
+    more: dict[str, Any] = {"keystone_authtoken": authtoken, "backends": backends, "webhooks": webhooks}
+    return default.changed(**sections, **more, config_dir=config_dir)
+
+
+def _webhooks(events: Any) -> tuple[str, ...]:
+    names: tuple[str, ...] = events.webhooks if events is not None else ()
+    if len(set(names)) != len(names):
+        raise errors.ConfigError(problem="webhooks in [events] names one twice", mend="Name each once")
+    return names
+
+
+def _webhook(name: str, given: Mapping[str, _Given] | None) -> tree.Webhook:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", name):
+        raise errors.ConfigError(
+            problem=f"{name!r} cannot be the name of a webhook", mend="Use letters, digits, '_' and '-'"
+        )
+    if given is None:
+        raise errors.ConfigError(
+            problem=f"The webhook {name} is named in [events] but has no section",
+            mend=f"Add [webhook_{name}] with url and secret_file, or take it out of webhooks",
+        )
+    return _struct(tree.Webhook, f"webhook_{name}", given, internal={"name": name})
 
 
 def _backend(name: str, given: Mapping[str, _Given] | None, default: tree.Settings) -> tree.Backend:

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`abaca event`: what was told, to whom, and which target is stuck."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from abaca import errors
+from abaca.cli import shown
+from abaca.cli.operations import open_database
+from abaca.cli.options import Given, configured
+
+if TYPE_CHECKING:
+    from abaca.db.engine import Tx
+
+EVENTS = ("id", "event_type", "resource_type", "resource_id", "project_id", "created_at", "undelivered")
+TARGETS = (
+    "name",
+    "undelivered",
+    "oldest",
+    "refused",
+    "delivered",
+    "dropped",
+    "attempts",
+    "next_try",
+    "failing_for",
+    "problem",
+    "worker",
+)
+
+
+@click.group()
+def event() -> None:
+    """See what is told, and who does not get it."""
+
+
+@event.command("list")
+@configured
+@click.option("--type", "event_type", help="Only of this type, e.g. share.create.end.")
+@click.option("--resource", "resource_id", help="Only about this resource.")
+@click.option("--limit", default=100, show_default=True, help="At most so many, the newest first.")
+@shown.as_json
+def list_events(given: Given, *, limit: int, is_json: bool, **equal: Any) -> None:
+    """List events, and how many targets do not have each yet."""
+    from abaca.db import events as rows
+
+    with open_database(given) as db, db.read() as tx:
+        found = rows.find(tx, limit=limit, **equal)
+        shown.table(EVENTS, [{name: row._mapping[name] for name in EVENTS} for row in found], is_json=is_json)
+
+
+@event.command("targets")
+@configured
+@shown.as_json
+def list_targets(given: Given, *, is_json: bool) -> None:
+    """List who is told, what each still has to get, since when, and why it does not."""
+    from abaca.db import events as rows
+
+    with open_database(given) as db, db.read() as tx:
+        shown.table(TARGETS, [_brief(one, tx) for one in rows.targets(tx)], is_json=is_json)
+
+
+@event.command("retry")
+@configured
+@click.argument("target")
+def retry(given: Given, target: str) -> None:
+    """Try at once what waits for its next try at TARGET."""
+    from abaca.db import events as rows
+
+    with open_database(given) as db, db.write() as tx:
+        if not rows.retry_now(tx, target):
+            raise errors.NotFound(resource="Target of events", id=target)
+    click.echo(f"Events for {target} are tried now.")
+
+
+def _brief(one: dict[str, Any], tx: Tx) -> dict[str, Any]:
+    wait_s = (one.get("not_before") or 0.0) - tx.now.replace(tzinfo=datetime.UTC).timestamp()
+    problem = one.get("error") or one["refusal"]
+    return {
+        **one,
+        "oldest": shown.age(one["oldest"], tx.now),
+        "next_try": f"in {math.ceil(wait_s)} s" if wait_s > 0 else None,
+        "failing_for": shown.age(one.get("failing_since"), tx.now),
+        "problem": problem or (None if "owner" in one else "no worker serves it"),
+        "worker": (one.get("owner") or "").partition("#")[0] or None,
+    }

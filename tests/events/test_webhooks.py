@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Webhooks reach a real receiver, in order, signed, and whatever dies or answers badly in between."""
+
+import hashlib
+import hmac
+import json
+import threading
+
+from tests.conftest import wait_until
+from tests.events.house import SECRET
+
+LIFE = [
+    "share.create.start",
+    "share.create.end",
+    "share.extend.start",
+    "share.extend.end",
+    "share.access.update.end",
+    "share.shrink.start",
+    "share.shrink.end",
+    "share.delete.start",
+    "share.delete.end",
+]
+
+
+def live(house):
+    """A share's whole life, one thing after another."""
+    share_id = house.until_available(house.share(size=2))
+    house.act(share_id, extend={"new_size": 3})
+    house.until_available(share_id)
+    rule = house.act(share_id, allow_access={"access_type": "ip", "access_to": "10.0.0.1"})["access"]["id"]
+    wait_until(lambda: house.ask("GET", f"/share-access-rules/{rule}")["access"]["state"] == "active", 20)
+    house.act(share_id, shrink={"new_size": 1})
+    house.until_available(share_id)
+    house.ask("DELETE", f"/shares/{share_id}")
+    return share_id
+
+
+def test_a_share_s_life_is_told_in_order_and_signed(house, receiver):
+    house.work()
+    share_id = live(house)
+    posts = receiver.until(len(LIFE))
+    assert receiver.types(share_id) == LIFE
+    for post in posts:
+        said = hmac.new(SECRET.encode(), post.headers["X-Abaca-Timestamp"].encode() + b"." + post.body, hashlib.sha256)
+        assert post.headers["X-Abaca-Signature"] == f"sha256={said.hexdigest()}"
+        assert post.headers["X-Abaca-Event"] == post.type
+        assert post.id == post.event["id"]
+        assert post.event["payload"]["share_id"] == post.event["resource_id"] == share_id
+        assert post.event["request_id"].startswith("req-")
+    sizes = {post.type: post.event["payload"]["size"] for post in posts}
+    assert (sizes["share.create.start"], sizes["share.extend.end"], sizes["share.shrink.end"]) == (2, 3, 1)
+    states = {post.type: post.event["payload"]["status"] for post in posts}
+    assert states["share.create.start"] == "creating"
+    assert states["share.create.end"] == "available"
+    assert states["share.delete.end"] == "deleted"
+    lines = [line for line in house.log.splitlines() if " abaca.events " in line]
+    assert [line.split("event=")[1].split()[0] for line in lines] == LIFE
+    payload = json.loads(lines[0].partition("payload=")[2])
+    assert (payload["share_id"], payload["proto"], payload["share_type"]) == (share_id, "NFS", "default")
+
+
+def test_an_answer_of_500_is_tried_again_and_nothing_overtakes_it(house, receiver):
+    failing = iter([500, 503, 302, 429])
+    receiver.answer = lambda post: next(failing, 200)
+    house.work()
+    share_id = live(house)
+    receiver.until(len(LIFE))
+    assert receiver.types(share_id) == LIFE
+    assert len(receiver.refused) == 4
+    assert {post.id for post in receiver.refused} <= {post.id for post in receiver.taken}
+
+
+def test_a_receiver_that_is_away_gets_everything_when_it_is_back(house, receiver):
+    receiver.close()
+    house.work()
+    shares = [house.share() for _ in range(3)]
+    for share_id in shares:
+        house.until_available(share_id)
+    stuck = wait_until(lambda: [one for one in targets(house) if one["problem"]], 20)
+    assert [one["name"] for one in stuck] == ["webhook_audit"]
+    assert stuck[0]["undelivered"] == 6
+    assert "Connection refused" in stuck[0]["problem"]
+    assert "in-the-query" not in json.dumps(stuck) + house.log
+    receiver.open()
+    receiver.until(6)
+    for share_id in shares:
+        assert receiver.types(share_id) == LIFE[:2]
+    wait_until(lambda: not any(one["undelivered"] or one["problem"] for one in targets(house)), 10)
+
+
+def targets(house):
+    return json.loads(house.command("event", "targets", "--json"))
+
+
+def test_a_refused_event_holds_up_its_own_share_alone(house, receiver):
+    first = house.share()
+    receiver.answer = lambda post: 400 if post.event["resource_id"] == first else 200
+    house.work()
+    second = house.share()
+    for share_id in (first, second):
+        house.until_available(share_id)
+    wait_until(lambda: receiver.types(second) == LIFE[:2], 20)
+    assert receiver.types(first) == []
+    assert {post.type for post in receiver.refused} == {LIFE[0]}
+    receiver.answer = lambda post: 200
+    wait_until(lambda: receiver.types(first) == LIFE[:2], 20)
+
+
+def test_killed_in_the_middle_of_sending_nothing_is_lost(house, receiver):
+    arrived, go_on = threading.Event(), threading.Event()
+
+    def hold(post):
+        if len(receiver.taken) >= 10:
+            arrived.set()
+            go_on.wait(30)
+        return 200
+
+    receiver.answer = hold
+    shares = [house.share() for _ in range(12)]
+    victim = house.work()
+    assert arrived.wait(30)
+    house.kill(victim)
+    go_on.set()
+    house.work()
+    for share_id in shares:
+        house.until_available(share_id)
+    receiver.until(24)
+    for share_id in shares:
+        assert receiver.types(share_id) == LIFE[:2]
+
+
+def test_the_secret_is_nowhere_but_in_its_file(house, receiver):
+    receiver.answer = lambda post: 500
+    worker = house.work()
+    house.until_available(house.share())
+    wait_until(lambda: len(receiver.refused) > 2, 20)
+    shown = house.command("config", "check", "--all") + house.command("event", "targets")
+    with open(f"/proc/{worker.pid}/cmdline") as command:
+        shown += command.read()
+    shown += house.log + str([(post.headers, post.body) for post in receiver.refused])
+    assert SECRET not in shown
+    assert SECRET.encode() not in b"".join(file.read_bytes() for file in house.directory.glob("abaca.*"))
+
+
+def test_ensuring_is_told_with_its_counts(house, receiver):
+    house.work()
+    for _ in range(3):
+        house.until_available(house.share())
+    receiver.until(6)
+    house.ask("POST", "/services/ensure-shares", {"host": "testhost@alpha"}, who="admin")
+    wait_until(lambda: "share.ensure.end" in receiver.types(), 20)
+    told = [post.event for post in receiver.first() if post.type.startswith("share.ensure")]
+    start, end = told[-2:]
+    assert (start["event_type"], start["payload"]["total"]) == ("share.ensure.start", 3)
+    assert (end["event_type"], end["payload"]["unchanged"], end["payload"]["failed"]) == ("share.ensure.end", 3, 0)
+    assert start["payload"]["host"] == end["payload"]["host"] == "testhost@alpha"
