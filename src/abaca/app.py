@@ -189,7 +189,7 @@ def event_targets(settings: Settings) -> list[Target]:
         from abaca.events.log import Log
 
         found.append(Log())
-    for webhook in settings.webhooks:
+    for webhook in settings.receivers:
         from abaca.events import webhooks
 
         found.append(

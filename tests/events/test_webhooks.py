@@ -5,6 +5,7 @@ import hashlib
 import hmac
 import json
 import threading
+from pathlib import Path
 
 from tests.conftest import wait_until
 from tests.events.house import SECRET
@@ -93,9 +94,12 @@ def targets(house):
 
 
 def test_a_refused_event_holds_up_its_own_share_alone(house, receiver):
-    first = house.share()
-    receiver.answer = lambda post: 400 if post.event["resource_id"] == first else 200
+    unwanted = []
+    receiver.answer = lambda post: 400 if post.event["resource_id"] in unwanted or not unwanted else 200
     house.work()
+    first = house.share()
+    wait_until(lambda: receiver.refused, 20)
+    unwanted.append(first)
     second = house.share()
     for share_id in (first, second):
         house.until_available(share_id)
@@ -116,8 +120,8 @@ def test_killed_in_the_middle_of_sending_nothing_is_lost(house, receiver):
         return 200
 
     receiver.answer = hold
-    shares = [house.share() for _ in range(12)]
     victim = house.work()
+    shares = [house.share() for _ in range(12)]
     assert arrived.wait(30)
     house.kill(victim)
     go_on.set()
@@ -135,9 +139,11 @@ def test_the_secret_is_nowhere_but_in_its_file(house, receiver):
     house.until_available(house.share())
     wait_until(lambda: len(receiver.refused) > 2, 20)
     shown = house.command("config", "check", "--all") + house.command("event", "targets")
-    with open(f"/proc/{worker.pid}/cmdline") as command:
-        shown += command.read()
-    shown += house.log + str([(post.headers, post.body) for post in receiver.refused])
+    shown += (
+        Path(f"/proc/{worker.pid}/cmdline").read_text()
+        + house.log
+        + str([(post.headers, post.body) for post in receiver.refused])
+    )
     assert SECRET not in shown
     assert SECRET.encode() not in b"".join(file.read_bytes() for file in house.directory.glob("abaca.*"))
 

@@ -43,7 +43,7 @@ def _values(loaded: settings.Loaded) -> Iterator[dict[str, str]]:
     for info in msgspec.structs.fields(type(tops)):
         if reading.section_class(info) is not None:
             yield from _section(loaded, info.name, getattr(tops, info.name))
-    for webhook in tops.webhooks:
+    for webhook in tops.receivers:
         yield from _section(loaded, f"webhook_{webhook.name}", webhook)
     for name, value in tops.keystone_authtoken.items():
         yield _row(loaded, "keystone_authtoken", name, "***" if "password" in name or "secret" in name else value)

@@ -26,7 +26,7 @@ T = TypeVar("T")
 Key = tuple[str, str]
 
 # Fields that are sections of other names than their own.
-_HANDED_ON = ("backends", "webhooks", "keystone_authtoken")
+_HANDED_ON = ("backends", "receivers", "keystone_authtoken")
 _TRUE = frozenset(("true", "1", "yes", "on"))
 _FALSE = frozenset(("false", "0", "no", "off"))
 _REFERENCE = re.compile(r"\$(?:(\$)|\{?(?:(\w+)\.)?(\w+)\}?)")
@@ -211,7 +211,7 @@ def _build(given: dict[str, dict[str, _Given]], config_dir: Path | None) -> tree
             _refuse_unknown(f"section [{section}]", place, section, [*known, *enabled], mend)
     authtoken = {name: value.text for name, value in given.get("keystone_authtoken", {}).items()}
     backends = tuple(_backend(name, given.get(name), default) for name in default.enabled_share_backends)
-    more: dict[str, Any] = {"keystone_authtoken": authtoken, "backends": backends, "webhooks": webhooks}
+    more: dict[str, Any] = {"keystone_authtoken": authtoken, "backends": backends, "receivers": webhooks}
     return default.changed(**sections, **more, config_dir=config_dir)
 
 

@@ -334,7 +334,7 @@ class Settings(Section, frozen=True):
     backends: tuple[Backend, ...] = ()
     events: Events = field(default_factory=Events)
     oslo_messaging_notifications: OsloMessagingNotifications = field(default_factory=OsloMessagingNotifications)
-    webhooks: tuple[Webhook, ...] = ()
+    receivers: tuple[Webhook, ...] = ()
     config_dir: Annotated[Path | None, said("", extra={"internal": True})] = None
 
     @property
@@ -363,7 +363,7 @@ class Settings(Section, frozen=True):
         messaging = self.oslo_messaging_notifications
         return {
             **({"log": ("*",)} if self.events.log else {}),
-            **{f"webhook_{webhook.name}": webhook.event_types for webhook in self.webhooks},
+            **{f"webhook_{webhook.name}": webhook.event_types for webhook in self.receivers},
             **({"messaging": messaging.event_types} if messaging.driver else {}),
         }
 
