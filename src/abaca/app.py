@@ -250,6 +250,7 @@ def _give_chores(made: Worker, settings: Settings, db: Database) -> None:
         keep_messages_s=settings.message_ttl,
         keep_operations_s=settings.worker.keep_operations_s,
         keep_events_s=settings.events.keep_s,
+        keep_export_locations_s=settings.worker.keep_export_locations_s,
     )
     stuck = StuckStates(db, made.served)
 
@@ -267,6 +268,7 @@ def _give_chores(made: Worker, settings: Settings, db: Database) -> None:
         Chore("message expiry", 3600, expiry.messages),
         Chore("operation expiry", 3600, expiry.operations),
         Chore("event expiry", 3600, expiry.events),
+        Chore("export location expiry", 3600, expiry.export_locations),
         Chore("recycle bin", settings.check_for_expired_shares_in_recycle_bin_interval, expiry.recycle_bin),
     ]
 

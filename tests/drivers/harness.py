@@ -107,6 +107,12 @@ class DummyHarness:
         self._temporary.cleanup()
 
 
+class DummyEachHarness(DummyHarness):
+    """The dummy driver that ensures shares one by one."""
+
+    name = "dummy_each"
+
+
 class WrappedHarness(DummyHarness):
     """The dummy driver with everything around it that Abaca puts there."""
 
@@ -203,4 +209,4 @@ class LocalHarness(DummyHarness):
         assert not leftovers, f"shutdown left {leftovers}"
 
 
-HARNESSES = {"dummy": DummyHarness, "wrapped": WrappedHarness, "local": LocalHarness}
+HARNESSES = {"dummy": DummyHarness, "dummy_each": DummyEachHarness, "wrapped": WrappedHarness, "local": LocalHarness}

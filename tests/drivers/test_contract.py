@@ -164,8 +164,8 @@ class TestEnsures:
         driver.set_access(instance, rules("10.0.0.1 rw"))
         harness.write(instance, "kept")
         harness.damage(instance)
-        outcome = driver.ensure([known]).get(instance.id, contract.EnsureOutcome())
-        assert (outcome.status, outcome.exports) == (None, None)
+        outcome = driver.ensure([known]).get(instance.id)
+        assert outcome is None or (outcome.repairs and outcome.exports is None and outcome.status is None)
         assert driver.ensure([known]) == {}
         assert harness.clients(instance) == {("10.0.0.1", "rw")}
         assert harness.read(instance) == "kept"
@@ -180,6 +180,68 @@ class TestEnsures:
 
     def test_export_locations_that_are_not_known_yet_are_told(self, harness, driver, share):
         assert driver.ensure([share])[share.id].exports == driver.create(share)
+
+    def test_a_share_that_somebody_may_be_growing_is_not_cut_back(self, harness, driver):
+        instance = harness.instance()
+        exports = driver.create(instance)
+        driver.extend(instance, 3)
+        driver.ensure([harness.instance(id=instance.id, exports=exports, is_held=False)])
+        assert harness.size_gib(instance) == 3
+        driver.delete(instance)
+
+
+class TestEnsuresEach:
+    capability = contract.EnsuresEach
+
+    def test_a_share_that_is_true_is_unchanged(self, harness, driver):
+        instance = harness.instance()
+        known = harness.instance(id=instance.id, exports=driver.create(instance))
+        assert twice(driver.ensure_share, known) is None
+        driver.delete(instance)
+
+    def test_a_share_that_is_gone_is_reported_and_not_made_anew(self, harness, driver):
+        instance = harness.instance()
+        outcome = twice(driver.ensure_share, instance)
+        assert (outcome.status, bool(outcome.reason)) == ("error", True)
+        assert instance.id not in harness.held()
+
+    def test_export_locations_that_are_not_known_yet_are_told(self, harness, driver, share):
+        assert driver.ensure_share(share).exports == driver.create(share)
+
+    def test_many_are_ensured_at_once(self, harness, driver):
+        instances = [harness.instance() for _ in range(20)]
+        exports = [driver.create(instance) for instance in instances]
+        with concurrent.futures.ThreadPoolExecutor(8) as threads:
+            outcomes = list(threads.map(driver.ensure_share, instances))
+        assert [outcome.exports for outcome in outcomes] == exports
+        for instance in instances:
+            driver.delete(instance)
+
+
+class TestInspects:
+    capability = contract.Inspects
+
+    def test_shares_that_are_true_are_left_out_of_the_answer(self, harness, driver):
+        instance = harness.instance()
+        known = harness.instance(id=instance.id, exports=driver.create(instance))
+        assert twice(driver.inspect, [known]) == {}
+        driver.delete(instance)
+
+    def test_it_foresees_what_ensuring_then_does(self, harness, driver):
+        instance = harness.instance()
+        exports = driver.create(instance)
+        harness.damage(instance)
+        foreseen = twice(driver.inspect, [instance])
+        assert foreseen[instance.id].exports == exports
+        if isinstance(driver, contract.Ensures):
+            assert driver.ensure([instance]) == foreseen
+        driver.delete(instance)
+
+    def test_a_share_that_is_gone_is_reported(self, harness, driver):
+        instance = harness.instance()
+        outcome = twice(driver.inspect, [instance])[instance.id]
+        assert (outcome.status, bool(outcome.reason)) == ("error", True)
+        assert instance.id not in harness.held()
 
 
 class TestSnapshots:

@@ -81,7 +81,15 @@ def ensure(theatre, _share_id):
     return str(theatre.ask("GET", "/services", who="admin")["services"][0]["id"])
 
 
+def ensure_dry(theatre, _share_id):
+    body = {"host": "testhost@alpha", "dry_run": True}
+    answer = theatre.world.ask("admin", "POST", "//abaca/v1/services/ensure-shares", body)
+    assert answer.status == 202, answer
+    return answer.body["operation"]["resource_id"]
+
+
 CASES = {
+    "backend-ensure-dry-run": Case(a_share_that_has_moved, ensure_dry),
     "backend-ensure": Case(a_share_that_has_moved, ensure),
     "share-create": Case(nothing, new_share),
     "share-delete": Case(a_share, delete),

@@ -15,7 +15,7 @@ from abaca.api.pipeline import Call
 from abaca.api.routing import Resource
 from abaca.api.shares import share_for_change, share_for_look
 from abaca.api.wire import AdminOnly, Computed, Many, One, Plain, Since, View
-from abaca.db import export_locations, share_instances
+from abaca.db import export_location_history, export_locations, share_instances, shares
 from abaca.db.engine import Tx
 from abaca.domain import metadata
 from abaca.policy import admin, member, reader
@@ -23,6 +23,9 @@ from abaca.policy import admin, member, reader
 OF_SHARE = Resource("export locations", "/shares/{id}/export_locations", since="2.9")
 OF_INSTANCE = Resource("export locations of instances", "/share_instances/{id}/export_locations", since="2.9")
 
+HISTORY = Resource("export location history", "/shares/{id}/export-locations/history")
+
+LIST_HISTORY = reader("share_export_location:history", "List where a share could be mounted from, and when.")
 LIST = reader("share_export_location:index", "List where a share can be mounted from.")
 SHOW = reader("share_export_location:show", "See one place where a share can be mounted from.")
 LIST_OF_INSTANCE = admin("share_instance_export_location:index", "List where a share instance can be mounted from.")
@@ -54,6 +57,23 @@ class LocationView(LocationListed):
     updated_at: datetime.datetime | None
 
 
+class PeriodView(View):
+    """From when to when a share could be mounted from a place, and which operations made it so; no `until`: it can."""
+
+    id: str
+    export_location_id: str
+    path: str
+    preferred: bool
+    since: datetime.datetime
+    until: datetime.datetime | None
+    begun_by: str | None
+    begun_by_kind: str | None
+    ended_by: str | None
+    ended_by_kind: str | None
+    share_instance_id: Annotated[str, AdminOnly()]
+    is_admin_only: Annotated[bool, AdminOnly()]
+
+
 class SetMetadata(Body):
     """All pairs under `metadata`."""
 
@@ -66,6 +86,20 @@ def index(call: Call, id: str) -> Sequence[Row[Any]]:
     with call.db.read() as tx:
         share_for_look(call, tx, id, ())
         return export_locations.of_share(tx, id, call.columns, with_admin_only=call.caller.is_admin)
+
+
+@HISTORY.get(policy=LIST_HISTORY, view=Many("export_locations", PeriodView))
+def history(call: Call, id: str) -> Sequence[Row[Any]]:
+    """Where a share could be mounted from, the newest first; of one that is gone as long as that is kept."""
+    page = call.page if "sort_key" in call.query else call.page._replace(sort_key="since")
+    asked: dict[str, Any] = {"share_id": id} if call.caller.is_admin else {"share_id": id, "is_admin_only": False}
+    with call.db.read() as tx:
+        formerly_of = export_location_history.project_of(tx, id)
+        if shares.show(tx, id, ("id",)) is not None or formerly_of is None:
+            share_for_look(call, tx, id, ())
+        else:
+            call.visible(formerly_of, "Share", id)
+        return export_location_history.HISTORY.rows(tx, call.columns, asked, page)
 
 
 @OF_SHARE.get("/{location_id}", policy=SHOW, view=One("export_location", LocationView))
@@ -170,9 +204,9 @@ def _write(call: Call, share_id: str, location_id: str, change: Any) -> dict[str
         row = _found(call, tx, share_id, location_id, _METADATA)
         new = change(dict(row.metadata))
         preferred = new.pop("preferred", None)
-        said = row.preferred if preferred is None else preferred.strip().lower() in ("1", "true", "t", "yes", "on")
+        said = None if preferred is None else preferred.strip().lower() in ("1", "true", "t", "yes", "on")
         export_locations.set_metadata(tx, location_id, new, preferred=said)
-        return {**new, "preferred": str(said)}
+        return {**new, "preferred": str(row.preferred if said is None else said)}
 
 
 def _found(call: Call, tx: Tx, share_id: str, location_id: str, columns: tuple[str, ...]) -> Row[Any]:

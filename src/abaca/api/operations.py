@@ -13,10 +13,21 @@ from abaca.api.pipeline import Call
 from abaca.api.routing import Resource
 from abaca.api.wire import AdminOnly, Computed, Many, One, View
 from abaca.db import operations
-from abaca.operations import journal
+from abaca.db.operation_findings import FINDINGS
+from abaca.operations import journal, steering
 from abaca.operations.registry import OPERATIONS
 from abaca.policy import admin, reader
 
+STEER = {
+    verb: admin(f"operation:{verb}", does)
+    for verb, does in (
+        ("cancel", "Cancel an operation."),
+        ("pause", "Pause an operation."),
+        ("resume", "Resume an operation that is paused."),
+        ("retry", "Let an operation that waits for its next try run at once."),
+    )
+}
+GET_FINDINGS = admin("operation:get_findings", "List what an operation found.")
 LIST_ALL_PROJECTS = admin("operation:list_all_projects", "List the operations of all projects.")
 
 RESOURCE = Resource("operations", "/operations", rules=(LIST_ALL_PROJECTS,))
@@ -53,7 +64,7 @@ class OperationView(View):
     project_id: str | None
     user_id: str | None
     request_id: str | None
-    state: Literal["queued", "running", "done", "failed", "cancelled"]
+    state: Literal["queued", "running", "paused", "done", "failed", "cancelled"]
     step: Annotated[str | None, Computed(_step, needs=("kind", "step", "state"))]
     direction: Literal["do", "undo"]
     attempt: int
@@ -69,6 +80,24 @@ class OperationView(View):
     created_at: datetime.datetime
     updated_at: datetime.datetime
     finished_at: datetime.datetime | None
+
+
+class FindingView(View):
+    """One thing that an operation found, of those that need saying: what kind, of which share, and why."""
+
+    id: str
+    kind: Literal["updated", "repaired", "skipped", "failed"]
+    share_id: str
+    share_instance_id: str
+    why: str
+    created_at: datetime.datetime
+
+
+class FindingFilters(Filters):
+    """What the list may be asked for."""
+
+    kind: Text
+    share_id: Text
 
 
 class OperationFilters(Filters):
@@ -104,3 +133,45 @@ def show(call: Call, id: str) -> Any:
         raise errors.NotFound(resource="Operation", id=id)
     call.visible(row.project_id or "", "Operation", id)
     return row
+
+
+@RESOURCE.get("/{id}/findings", policy=GET_FINDINGS, view=Many("findings", FindingView), filters=FindingFilters)
+def index_findings(call: Call, id: str, filters: dict[str, Any]) -> Any:
+    """What an operation found, one by one: shares that were skipped, that failed, and in a dry run what would change.
+
+    At most ten thousand are kept; the counts in the operation's own `findings` are of all.
+    """
+    with call.db.read() as tx:
+        if operations.show(tx, id) is None:
+            raise errors.NotFound(resource="Operation", id=id)
+        return FINDINGS.rows(tx, call.columns, {**filters, "operation_id": id}, call.page)
+
+
+def _steered(call: Call, id: str, verb: steering.Verb) -> Any:
+    with call.db.write() as tx:
+        steering.steer(tx, id, verb, OPERATIONS)
+        return operations.OPERATIONS.one(tx, call.columns, {"id": id})
+
+
+@RESOURCE.post("/{id}/cancel", policy=STEER["cancel"], view=One("operation", OperationView), status=202)
+def cancel(call: Call, id: str) -> Any:
+    """Ask it to stop at its next step and to undo what it did; past its point of no return it goes on to its end."""
+    return _steered(call, id, "cancel")
+
+
+@RESOURCE.post("/{id}/pause", policy=STEER["pause"], view=One("operation", OperationView), status=202)
+def pause(call: Call, id: str) -> Any:
+    """Ask it to pause after the part under way. It then holds nothing, and waits for as long as it takes."""
+    return _steered(call, id, "pause")
+
+
+@RESOURCE.post("/{id}/resume", policy=STEER["resume"], view=One("operation", OperationView), status=202)
+def resume(call: Call, id: str) -> Any:
+    """Let it go on where it paused."""
+    return _steered(call, id, "resume")
+
+
+@RESOURCE.post("/{id}/retry", policy=STEER["retry"], view=One("operation", OperationView), status=202)
+def retry(call: Call, id: str) -> Any:
+    """Let an operation that waits for its next try run at once."""
+    return _steered(call, id, "retry")

@@ -7,6 +7,7 @@ from abaca.api import (
     access_rules,
     availability_zones,
     documents,
+    ensure_shares,
     export_locations,
     extensions,
     limits,
@@ -46,5 +47,7 @@ RESOURCES = (
 # Behind the door of Abaca's own, /abaca/v1.
 OWN = (
     documents.RESOURCE,
+    ensure_shares.RESOURCE,
+    export_locations.HISTORY,
     operations.RESOURCE,
 )

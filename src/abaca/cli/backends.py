@@ -31,6 +31,9 @@ COLUMNS = (
     "problem",
 )
 
+# Of what an ensuring found, so many are shown at its end.
+SHOWN = 50
+
 
 @click.group()
 def backend() -> None:
@@ -62,15 +65,16 @@ def list_backends(given: Given, *, is_json: bool) -> None:
 @backend.command("ensure")
 @configured
 @click.argument("host")
+@click.option("--dry-run", is_flag=True, help="Change nothing, and find out what would change.")
 @click.option("--watch", is_flag=True, help="Wait for the end, and show how far it is.")
-def ensure(given: Given, host: str, *, watch: bool) -> None:
+def ensure(given: Given, host: str, *, dry_run: bool, watch: bool) -> None:
     """Make the shares of a back end what its configuration says, while it serves.
 
     HOST is host@backend, as `abaca backend list` shows it. Shares that are busy or broken are left out. If it is under
-    way already, this joins it.
+    way already, this joins it; if it is paused, it stays so until `abaca operation resume`.
     """
     from abaca.db import schema
-    from abaca.operations import backend_ensure
+    from abaca.operations import backend_ensure, backend_ensure_dry_run
 
     loaded = given.load().settings
     db = app.open_database(loaded)
@@ -78,10 +82,14 @@ def ensure(given: Given, host: str, *, watch: bool) -> None:
         schema.check(db)
         with db.write() as tx:
             manner = backend_ensure.Manner(**loaded.ensure_manner)
-            op_id = backend_ensure.ask(tx, host, loaded.service_down_time, manner, None)
-        click.echo(f"{op_id} ensures the shares of {host}.")
+            how = backend_ensure_dry_run if dry_run else backend_ensure
+            asked = how.ask(tx, host, loaded.service_down_time, manner, None)
+        does = "finds out what ensuring would change of" if dry_run else "ensures"
+        click.echo(f"{asked.id} {does} the shares of {host}.")
+        if asked.is_paused:
+            click.echo(f"It is paused; `abaca operation resume {asked.id}` lets it go on.")
         if watch:
-            _watch(db, op_id)
+            _watch(db, asked.id)
     finally:
         db.close()
 
@@ -105,9 +113,22 @@ def _watch(db: Database, op_id: str) -> None:
             break
         time.sleep(0.2)
     findings = row.data.get("findings", {})
-    shown.one({name: value for name, value in findings.items() if value != []}, is_json=False)
+    shown.one({name: value for name, value in findings.items() if not isinstance(value, list)}, is_json=False)
+    _list_findings(db, op_id)
     if row.state != "done":
         raise errors.BackendError(reason=row.error_text or row.state)
+
+
+def _list_findings(db: Database, op_id: str) -> None:
+    """The first of those that need saying."""
+    from abaca.db.lists import Page
+    from abaca.db.operation_findings import FINDINGS
+
+    columns = ("kind", "share_id", "why")
+    with db.read() as tx:
+        found = FINDINGS.rows(tx, columns, {"operation_id": op_id}, Page(limit=SHOWN, descending=False))
+    if found:
+        shown.table(columns, [dict(row._mapping) for row in found], is_json=False)
 
 
 def _rows(tx: Tx, loaded: Settings) -> list[dict[str, Any]]:

@@ -17,6 +17,7 @@ from abaca.cli.options import Given, configured
 
 if TYPE_CHECKING:
     from abaca.db.engine import Database, Tx
+    from abaca.operations.steering import Verb
 
 COLUMNS = ("id", "kind", "resource_id", "queue", "state", "step", "attempt", "next_try", "age", "problem")
 
@@ -64,11 +65,7 @@ def show_operation(given: Given, operation_id: str, *, is_json: bool) -> None:
 @click.argument("operation_id")
 def retry(given: Given, operation_id: str) -> None:
     """Let an operation that waits for its next try run at once."""
-    from abaca.db import operations as rows
-
-    with open_database(given) as db, db.write() as tx:
-        if not rows.retry_now(tx, operation_id):
-            raise _refusal(rows.show(tx, operation_id), operation_id, "it is not waiting")
+    _steer(given, operation_id, "retry")
     click.echo(f"{operation_id} runs as soon as a worker is free.")
 
 
@@ -80,12 +77,36 @@ def cancel(given: Given, operation_id: str) -> None:
 
     One that is past its point of no return goes on to its end.
     """
-    from abaca.db import operations as rows
+    _steer(given, operation_id, "cancel")
+    click.echo(f"{operation_id} stops at its next step if there still is a way back.")
+
+
+@operation.command("pause")
+@configured
+@click.argument("operation_id")
+def pause(given: Given, operation_id: str) -> None:
+    """Ask an operation that goes in parts to pause after the one under way.
+
+    It then holds nothing, survives restarts, and waits for `abaca operation resume` or `cancel`.
+    """
+    _steer(given, operation_id, "pause")
+    click.echo(f"{operation_id} pauses after the part under way.")
+
+
+@operation.command("resume")
+@configured
+@click.argument("operation_id")
+def resume(given: Given, operation_id: str) -> None:
+    """Let an operation that is paused go on."""
+    _steer(given, operation_id, "resume")
+    click.echo(f"{operation_id} goes on as soon as a worker is free.")
+
+
+def _steer(given: Given, operation_id: str, verb: Verb) -> None:
+    from abaca.operations import registry, steering
 
     with open_database(given) as db, db.write() as tx:
-        if not rows.request_cancel(tx, operation_id):
-            raise _refusal(rows.show(tx, operation_id), operation_id, "it has ended")
-    click.echo(f"{operation_id} stops at its next step if there still is a way back.")
+        steering.steer(tx, operation_id, verb, registry.OPERATIONS)
 
 
 @contextlib.contextmanager
@@ -99,12 +120,6 @@ def open_database(given: Given) -> Iterator[Database]:
         yield db
     finally:
         db.close()
-
-
-def _refusal(row: Any, operation_id: str, why: str) -> errors.AbacaError:
-    if row is None:
-        return errors.NotFound(resource="Operation", id=operation_id)
-    return errors.Conflict(f"Operation {operation_id} is {row.state}: {why}.")
 
 
 def _brief(row: Any, tx: Tx) -> dict[str, Any]:
@@ -127,6 +142,8 @@ def _waits(row: Any, tx: Tx) -> str | None:
     """What a queued operation waits for."""
     from abaca.db import operations as rows
 
+    if row.state == "paused":
+        return f"for `abaca operation resume {row.id}`"
     if row.state != "queued":
         return None
     earlier = rows.find(tx, live=True, key=row.key, before=row.seq, limit=1)

@@ -10,17 +10,21 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from abaca.db import export_location_history as history
 from abaca.db.engine import Tx
+from abaca.db.export_location_history import Cause, Owner
 from abaca.db.tables import export_locations as t
 from abaca.db.tables import share_instances
 
 COLUMNS: dict[str, sa.ColumnElement[Any]] = {column.name: column for column in t.c}
 
 
-def add(tx: Tx, instance_id: str, exports: Sequence[Mapping[str, Any]]) -> None:
+def add(tx: Tx, instance_id: str, exports: Sequence[Mapping[str, Any]], owner: Owner, cause: Cause) -> None:
     """The locations of a new instance: `path`, `is_admin_only`, `preferred`."""
-    for export in exports:
-        tx.execute(_ADD, _row(tx, instance_id, export))
+    found = [_row(tx, instance_id, export) for export in exports]
+    if found:
+        tx.execute(_ADD, found)
+        history.begin(tx, {instance_id: owner}, found, cause)
 
 
 _ADD = sa.insert(t).inline()
@@ -33,6 +37,7 @@ def _row(tx: Tx, instance_id: str, export: Mapping[str, Any]) -> dict[str, Any]:
         "path": export["path"],
         "is_admin_only": export.get("is_admin_only", False),
         "preferred": export.get("preferred", False),
+        "preferred_by_hand": False,
         "metadata": {},
         "created_at": tx.now,
         "updated_at": None,
@@ -51,26 +56,34 @@ class _Changes:
         self.new: list[dict[str, Any]] = []
         self.marked: list[dict[str, Any]] = []
 
-    def add(self, instance_id: str, exports: Sequence[Mapping[str, Any]]) -> bool:
-        """True when something changes for this instance."""
-        before = len(self.gone) + len(self.new) + len(self.marked)
+    def add(self, instance_id: str, exports: Sequence[Mapping[str, Any]]) -> str | None:
+        """What changes for this instance, in words; None when nothing does."""
         old = self.old.get(instance_id, {})
         new = {export["path"]: _row(self.tx, instance_id, export) for export in exports}
+        said = [f"{path} goes" for path in sorted(old.keys() - new.keys())]
         self.gone += [row.id for path, row in old.items() if path not in new]
         for path, row in new.items():
             if path not in old:
                 self.new.append(row)
-            elif any(getattr(old[path], mark) != row[mark] for mark in _MARKS):
-                self.marked.append({"location": old[path].id, "at": self.tx.now, **{m: row[m] for m in _MARKS}})
-        return len(self.gone) + len(self.new) + len(self.marked) > before
+                said.append(f"{path} comes")
+                continue
+            if old[path].preferred_by_hand:
+                row["preferred"] = old[path].preferred
+            if any(getattr(old[path], mark) != row[mark] for mark in _MARKS):
+                self.marked.append({**old[path]._mapping, **{m: row[m] for m in _MARKS}})
+                said.append(f"{path} is marked otherwise")
+        return ", ".join(said) or None
 
-    def write(self) -> None:
+    def write(self, owners: Mapping[str, Owner], cause: Cause) -> None:
         if self.gone:
             self.tx.execute(sa.delete(t).where(t.c.id.in_(self.gone)))
         if self.new:
             self.tx.execute(_ADD, self.new)
         if self.marked:
-            self.tx.execute(_MARK, self.marked)
+            marks = [{"location": row["id"], "at": self.tx.now, **{m: row[m] for m in _MARKS}} for row in self.marked]
+            self.tx.execute(_MARK, marks)
+        history.end(self.tx, [*self.gone, *(row["id"] for row in self.marked)], cause)
+        history.begin(self.tx, owners, [*self.new, *self.marked], cause)
 
 
 _MARKS = ("is_admin_only", "preferred")
@@ -90,19 +103,27 @@ def of_many(tx: Tx, instance_ids: Iterable[str]) -> dict[str, list[sa.Row[Any]]]
     return found
 
 
-def replace_many(tx: Tx, wanted: Mapping[str, Sequence[Mapping[str, Any]]]) -> set[str]:
-    """Make these the whole sets of these instances; the ids of those for which something changed."""
+Wanted = Mapping[str, Sequence[Mapping[str, Any]]]
+
+
+def replace_many(tx: Tx, wanted: Wanted, owners: Mapping[str, Owner], cause: Cause) -> dict[str, str]:
+    """Make these the whole sets of these instances; for which something changed, and what. `owners` by instance."""
     if not wanted:
-        return set()
+        return {}
+    changes, said = _compared(tx, wanted)
+    changes.write(owners, cause)
+    return said
+
+
+def differences(tx: Tx, wanted: Wanted) -> dict[str, str]:
+    """What `replace_many` would change."""
+    return _compared(tx, wanted)[1] if wanted else {}
+
+
+def _compared(tx: Tx, wanted: Wanted) -> tuple[_Changes, dict[str, str]]:
     changes = _Changes(tx, tx.rows(_OF_MANY, {"instances": list(wanted)}))
-    changed = {instance_id for instance_id, exports in wanted.items() if changes.add(instance_id, exports)}
-    changes.write()
-    return changed
-
-
-def replace(tx: Tx, instance_id: str, exports: Sequence[Mapping[str, Any]]) -> bool:
-    """Make `exports` the whole set; True when something changed."""
-    return bool(replace_many(tx, {instance_id: exports}))
+    said = {instance_id: changes.add(instance_id, exports) for instance_id, exports in wanted.items()}
+    return changes, {instance_id: what for instance_id, what in said.items() if what is not None}
 
 
 @functools.lru_cache(maxsize=64)
@@ -134,7 +155,12 @@ def show(tx: Tx, location_id: str, names: tuple[str, ...], **of: str) -> sa.Row[
     return tx.row(statement)
 
 
-def set_metadata(tx: Tx, location_id: str, metadata: Mapping[str, str], *, preferred: bool) -> None:
-    """Replace a location's metadata, and say whether it is one to mount from first."""
-    values = {"metadata": dict(metadata), "preferred": preferred, "updated_at": tx.now}
+def set_metadata(tx: Tx, location_id: str, metadata: Mapping[str, str], *, preferred: bool | None) -> None:
+    """Replace a location's metadata. `preferred` says whether it is one to mount from first; None leaves that alone.
+
+    What is said here the back end does not take back.
+    """
+    values: dict[str, Any] = {"metadata": dict(metadata), "updated_at": tx.now}
+    if preferred is not None:
+        values |= {"preferred": preferred, "preferred_by_hand": True}
     tx.execute(sa.update(t).where(t.c.id == location_id).values(values))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The journal's rows: every statement that reads or writes `operations`.
 
-A row is `queued`, `running` under a lease, or ended (`done`, `failed`, `cancelled`). Only one of a key runs at a
-time, held by the unique `running_key`; only one of a coalescing key is queued, held by the unique `coalesce_key`.
+A row is `queued`, `running` under a lease, `paused`, or ended (`done`, `failed`, `cancelled`). Only one of a key runs
+at a time, held by the unique `running_key`; only one of a coalescing key is queued, held by the unique `coalesce_key`.
 Each claim raises `token`; every later write of that run names it, so a worker that slept through its lease changes
 nothing. `owner` is `worker#life`: a worker that starts again under its name knows by it what its earlier life has
 left.
@@ -22,7 +22,9 @@ from abaca.db import lists
 from abaca.db.engine import Tx, insert_into
 from abaca.db.tables import operations as t
 
-LIVE = ("queued", "running")
+# Those that have not ended; the first two go on by themselves.
+ACTIVE = ("queued", "running")
+LIVE = (*ACTIVE, "paused")
 ENDED = ("done", "failed", "cancelled")
 
 
@@ -65,18 +67,19 @@ def _queued(tx: Tx) -> dict[str, Any]:
         "progress_done": 0,
         "progress_total": 0,
         "cancel": False,
+        "pause": False,
         "created_at": tx.now,
         "updated_at": tx.now,
     }
 
 
-def join(tx: Tx, key: str) -> str | None:
-    """The id of an unfinished operation of `key`, which cannot end before this transaction has."""
-    statement = sa.select(t.c.id, t.c.queue).where(t.c.key == key, t.c.state.in_(LIVE)).limit(1).with_for_update()
-    row = tx.row(statement)
+def join(tx: Tx, key: str) -> sa.Row[Any] | None:
+    """An unfinished operation of `key` (id, queue, state, pause), which cannot end before this transaction has."""
+    columns = (t.c.id, t.c.queue, t.c.state, t.c.pause)
+    row = tx.row(sa.select(*columns).where(t.c.key == key, t.c.state.in_(LIVE)).limit(1).with_for_update())
     if row is not None:
         tx.wake(row.queue)
-    return None if row is None else str(row.id)
+    return row
 
 
 _INSERT = sa.insert(t).inline()
@@ -98,7 +101,7 @@ _blocked = sa.exists().where(
     _other.c.key == t.c.key,
     sa.or_(
         _other.c.state == "running",
-        sa.and_(_other.c.state == "queued", _other.c.seq < t.c.seq),
+        sa.and_(_other.c.state.in_(("queued", "paused")), _other.c.seq < t.c.seq),
     ),
 )
 
@@ -338,6 +341,26 @@ def wait(tx: Tx, op_id: str, token: int, place: Place, after_s: float) -> bool:
     return tx.execute(_WAIT, parameters).rowcount == 1
 
 
+def park(tx: Tx, op_id: str, token: int, place: Place) -> bool:
+    """Put it aside until somebody resumes it; at once back in its queue when somebody has. False as for `wait`."""
+    if not wait(tx, op_id, token, place, 0.0):
+        return False
+    tx.execute(sa.update(t).where(t.c.id == op_id, _may_pause).values(state="paused"))
+    return True
+
+
+# what is cancelled or undone goes on to its end
+_may_pause = sa.and_(t.c.state == "queued", t.c.pause.is_(True), t.c.cancel.is_(False), t.c.direction == "do")
+
+
+def wants_pause(tx: Tx, op_id: str) -> bool:
+    """Whether somebody has asked that it pauses."""
+    return bool(tx.scalar(_WANTS_PAUSE, {"op": op_id}))
+
+
+_WANTS_PAUSE = sa.select(t.c.pause).where(t.c.id == sa.bindparam("op"))
+
+
 def _flag(row: sa.Row[Any] | None) -> bool | None:
     return None if row is None else bool(row.cancel)
 
@@ -383,12 +406,32 @@ def find(
 
 def request_cancel(tx: Tx, op_id: str) -> bool:
     """Ask a live operation to stop at its next step; False when it has ended."""
-    statement = (
-        sa.update(t)
-        .where(t.c.id == op_id, t.c.state.in_(LIVE))
-        .values(cancel=True, not_before=0.0, updated_at=tx.now)
-        .returning(t.c.queue)
-    )
+    return _steer(tx, op_id, t.c.state.in_(LIVE), cancel=True, pause=False, not_before=0.0, state=_unpaused)
+
+
+# what was paused must be claimed to go on, be it to its end
+_unpaused = sa.case((t.c.state == "paused", "queued"), else_=t.c.state)
+
+
+def request_pause(tx: Tx, op_id: str) -> bool:
+    """Ask a live operation to pause after the part under way; False when it has ended, is cancelled or goes back.
+
+    One that no worker has had yet is paused at once; any other by a worker, which knows what it leaves half done.
+    """
+    is_fresh = sa.and_(t.c.state == "queued", t.c.token == 0)
+    can = sa.and_(t.c.state.in_(LIVE), t.c.cancel.is_(False), t.c.direction == "do")
+    state = sa.case((is_fresh, "paused"), else_=t.c.state)
+    return _steer(tx, op_id, can, pause=True, not_before=0.0, state=state)
+
+
+def resume(tx: Tx, op_id: str) -> bool:
+    """Let it go on; False when it is not paused and nobody has asked for that."""
+    can = sa.and_(t.c.state.in_(LIVE), t.c.pause.is_(True))
+    return _steer(tx, op_id, can, pause=False, not_before=0.0, state=_unpaused)
+
+
+def _steer(tx: Tx, op_id: str, condition: sa.ColumnElement[bool], **values: Any) -> bool:
+    statement = sa.update(t).where(t.c.id == op_id, condition).values(**values, updated_at=tx.now).returning(t.c.queue)
     queue = tx.scalar(statement)
     if queue is not None:
         tx.wake(queue)
@@ -397,16 +440,7 @@ def request_cancel(tx: Tx, op_id: str) -> bool:
 
 def retry_now(tx: Tx, op_id: str) -> bool:
     """Let a waiting operation run at once; False when it does not wait."""
-    statement = (
-        sa.update(t)
-        .where(t.c.id == op_id, t.c.state == "queued")
-        .values(not_before=0.0, updated_at=tx.now)
-        .returning(t.c.queue)
-    )
-    queue = tx.scalar(statement)
-    if queue is not None:
-        tx.wake(queue)
-    return queue is not None
+    return _steer(tx, op_id, t.c.state == "queued", not_before=0.0)
 
 
 def purge(tx: Tx, ended_before: Any, most: int = 1000) -> int:

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from abaca import errors
 from abaca.db import lists
 from abaca.db.engine import Tx
-from abaca.db.operations import LIVE
+from abaca.db.operations import ACTIVE, LIVE
 from abaca.db.tables import (
     RULE_NOT_ACTIVE,
     RULES_SYNCING,
@@ -234,7 +234,8 @@ def hold_many(tx: Tx, instance_ids: Sequence[str], at: Sequence[str]) -> set[str
 _ensuring = sa.exists().where(
     operations.c.kind == "backend-ensure",
     operations.c.queue == sa.bindparam("on_queue"),
-    operations.c.state.in_(LIVE),
+    # one that is paused works on none
+    operations.c.state.in_(ACTIVE),
 )
 _has_no_operation = ~sa.exists().where(operations.c.key == t.c.share_id, operations.c.state.in_(LIVE))
 

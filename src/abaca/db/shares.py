@@ -160,6 +160,12 @@ def lock(tx: Tx, share_id: str) -> None:
     tx.rows(sa.select(shares.c.id).where(shares.c.id == share_id).with_for_update())
 
 
+def lock_many(tx: Tx, share_ids: Sequence[str]) -> None:
+    """The same for many, in the order of their ids."""
+    if share_ids:
+        tx.rows(sa.select(shares.c.id).where(shares.c.id.in_(share_ids)).order_by(shares.c.id).with_for_update())
+
+
 def merge_metadata(tx: Tx, more: Mapping[str, Mapping[str, str]]) -> set[str]:
     """Add pairs to the metadata of many shares; the ids of those for which something changed."""
     if not more:

@@ -181,10 +181,37 @@ export_locations = sa.Table(
     sa.Column("path", sa.String(2000), nullable=False),
     sa.Column("is_admin_only", sa.Boolean, nullable=False, default=False),
     sa.Column("preferred", sa.Boolean, nullable=False, default=False),
+    # whether somebody has said by hand what `preferred` is: then the back end does not
+    sa.Column("preferred_by_hand", sa.Boolean, nullable=False, default=False),
     sa.Column("metadata", sa.JSON, nullable=False),
     *_times(),
     sa.Index("ix_export_locations_share_instance_id", "share_instance_id"),
     sa.Index("ix_export_locations_path", "path"),
+)
+
+# Where a share could be mounted from, and from when to when; it outlives the share. `since` and `until` are times,
+# `begun_by` and `ended_by` operations, which are forgotten sooner than this.
+export_location_history = sa.Table(
+    "export_location_history",
+    metadata,
+    _id(),
+    sa.Column("export_location_id", ID, nullable=False),
+    sa.Column("share_id", ID, nullable=False),
+    sa.Column("share_instance_id", ID, nullable=False),
+    sa.Column("project_id", KEY, nullable=False),
+    sa.Column("path", sa.String(2000), nullable=False),
+    sa.Column("is_admin_only", sa.Boolean, nullable=False),
+    sa.Column("preferred", sa.Boolean, nullable=False),
+    sa.Column("since", TIME, nullable=False),
+    sa.Column("until", TIME),
+    sa.Column("begun_by", ID),
+    sa.Column("begun_by_kind", sa.String(64)),
+    sa.Column("ended_by", ID),
+    sa.Column("ended_by_kind", sa.String(64)),
+    sa.Index("ix_export_location_history_share_id_since_id", "share_id", "since", "id"),
+    sa.Index("ix_export_location_history_export_location_id", "export_location_id"),
+    sa.Index("ix_export_location_history_share_instance_id", "share_instance_id"),
+    sa.Index("ix_export_location_history_until", "until"),
 )
 
 # A rule belongs to the share; `state` is what the back ends have made of it.
@@ -327,6 +354,7 @@ operations = sa.Table(
     sa.Column("progress_done", sa.Integer, nullable=False, default=0),
     sa.Column("progress_total", sa.Integer, nullable=False, default=0),
     sa.Column("cancel", sa.Boolean, nullable=False, default=False),
+    sa.Column("pause", sa.Boolean, nullable=False, default=False),
     sa.Column("error_code", sa.String(64)),
     sa.Column("error_text", sa.Text),
     sa.Column("request_id", NAME),
@@ -396,6 +424,20 @@ event_targets = sa.Table(
     sa.Column("delivered_at", TIME),
     sa.Column("dropped", sa.BigInteger, nullable=False),
     sa.Column("created_at", TIME, nullable=False),
+)
+
+# What an operation that goes through many things found of those that need saying; forgotten with it.
+operation_findings = sa.Table(
+    "operation_findings",
+    metadata,
+    _id(),
+    sa.Column("operation_id", ID, sa.ForeignKey("operations.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("kind", sa.String(16), nullable=False),
+    sa.Column("share_id", ID, nullable=False),
+    sa.Column("share_instance_id", ID, nullable=False),
+    sa.Column("why", sa.Text, nullable=False),
+    sa.Column("created_at", TIME, nullable=False),
+    sa.Index("ix_operation_findings_operation_id_created_at_id", "operation_id", "created_at", "id"),
 )
 
 

@@ -9,6 +9,8 @@ import msgspec
 
 # How many of those skipped, and of those failed, are named.
 NAMED = 50
+# How many of an operation are listed in rows of their own.
+LISTED = 10_000
 WHY_LENGTH = 200
 
 Kind = Literal["unchanged", "updated", "repaired", "skipped", "failed"]
@@ -25,8 +27,9 @@ class Named(msgspec.Struct, frozen=True):
 class Findings(msgspec.Struct):
     """How many share instances were found so.
 
-    `updated`: its users see something new, such as an export location. `repaired`: only its access rules are applied
-    again. `skipped`: it was busy or broken. `failed`: the back end cannot serve it, and it is in error.
+    `updated`: its users see something new, such as an export location. `repaired`: something on the back end was not
+    so, or its access rules are applied again. `skipped`: it was busy or broken. `failed`: the back end cannot serve
+    it, and it is in error; or it could not be ensured, and is as it was. `listed`: how many have a row of their own.
     """
 
     unchanged: int = 0
@@ -34,6 +37,7 @@ class Findings(msgspec.Struct):
     repaired: int = 0
     skipped: int = 0
     failed: int = 0
+    listed: int = 0
     some_skipped: list[Named] = msgspec.field(default_factory=list)
     some_failed: list[Named] = msgspec.field(default_factory=list)
 

@@ -38,6 +38,7 @@ class Local(
     contract.Driver,
     contract.Resizes,
     contract.Ensures,
+    contract.Inspects,
     contract.Snapshots,
     contract.ClonesSnapshots,
     contract.Reverts,
@@ -262,20 +263,55 @@ class Local(
         return outcomes
 
     def _ensure(self, instance: contract.ShareInstance) -> contract.EnsureOutcome | None:
-        """Repair one; what changed for its users, None when nothing did."""
+        """Repair one; None when nothing was to be done."""
         try:
-            pseudo = self._pseudo(instance)
-            _, limit_bytes = self._pool.usage(instance.id)
-            if limit_bytes != instance.size_gib * GIB:
-                self._pool.limit(instance.id, instance.size_gib)
-            is_repaired = self._serve(SHARES, instance.id, pseudo, None)
+            outcome = self._look(instance)
+            if outcome is not None:
+                if self._is_limited_wrongly(instance):
+                    self._pool.limit(instance.id, instance.size_gib)
+                self._serve(SHARES, instance.id, self._pseudo(instance), None)
         except (contract.Gone, contract.Refused) as error:
             return contract.EnsureOutcome(status="error", reason=error.message)
+        return outcome
+
+    def inspect(self, instances: Sequence[contract.ShareInstance]) -> dict[str, contract.EnsureOutcome]:
+        outcomes = {}
+        for instance in instances:
+            with self._one(instance.id):
+                try:
+                    outcome = self._look(instance)
+                except (contract.Gone, contract.Refused) as error:
+                    outcome = contract.EnsureOutcome(status="error", reason=error.message)
+            if outcome is not None:
+                outcomes[instance.id] = outcome
+        return outcomes
+
+    def _look(self, instance: contract.ShareInstance) -> contract.EnsureOutcome | None:
+        """What is not as it shall be, None when all is. Raises `Gone`."""
+        pseudo = self._pseudo(instance)
+        served = self._untrue(instance, pseudo)
+        limit = [f"its limit was not {instance.size_gib} GiB"] if self._is_limited_wrongly(instance) else []
         exports = self._exports(pseudo)
         moved = exports if set(exports) != set(instance.exports) else None
-        if moved is None and not is_repaired:
+        if moved is None and not served and not limit:
             return None
-        return contract.EnsureOutcome(exports=moved, reapply_access_rules=is_repaired)
+        return contract.EnsureOutcome(exports=moved, reapply_access_rules=bool(served), repairs=[*limit, *served])
+
+    def _untrue(self, instance: contract.ShareInstance, pseudo: str) -> list[str]:
+        """What is wrong with how it is served."""
+        held = self._ganesha.get(f"{SHARES}/{instance.id}")
+        found = [] if self._pool.is_mounted(SHARES, instance.id) else ["it was not mounted on the host"]
+        if held is None:
+            found.append("it had no export")
+        elif held.pseudo != pseudo or not self._ganesha.is_true(held):
+            found.append("its export was not as written")
+        return found
+
+    def _is_limited_wrongly(self, instance: contract.ShareInstance) -> bool:
+        """One that somebody may be growing at this moment is not cut back."""
+        _, limit_bytes = self._pool.usage(instance.id)
+        wanted_bytes = instance.size_gib * GIB
+        return limit_bytes < wanted_bytes or (instance.is_held and limit_bytes > wanted_bytes)
 
     # Snapshots
 

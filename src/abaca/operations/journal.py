@@ -44,6 +44,10 @@ class Interrupted(Exception):
     """The worker is being stopped, and this operation can go on from where it is in another life."""
 
 
+class Paused(Exception):
+    """Somebody has asked that it pauses, and nothing is half done."""
+
+
 class Cancelled(errors.AbacaError):
     """Cancelled on request."""
 
@@ -124,6 +128,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     cancellable: bool = True
     # the events of it
     tells: events.Telling | None = None
+    # whether it goes in parts, between which it can wait for as long as an operator likes
+    pausable: bool = False
 
 
 def operation(**parts: Any) -> Operation:
@@ -247,11 +253,18 @@ class Op:
             raise
 
     def between_parts(self) -> None:
-        """Raises what keeps a long step from going on: `Cancelled`, `Interrupted`, `LeaseLost`."""
+        """Raises what keeps a long step from going on: `Cancelled`, `Paused`, `Interrupted`, `LeaseLost`."""
         self.stop_if_cancelled()
+        if self.wants_pause():
+            raise Paused
         if self.stopping.is_set():
             raise Interrupted
         self.be_sure_of_lease()
+
+    def wants_pause(self) -> bool:
+        """Whether it shall pause as soon as nothing is half done."""
+        with self.db.read() as tx:
+            return self.what.pausable and rows.wants_pause(tx, self.id)
 
     def point(self, name: str, moment: str) -> None:
         """A moment at which a process may die, for tests."""

@@ -3,10 +3,26 @@
 
 from __future__ import annotations
 
-from abaca.operations import access_rules_sync, backend_ensure, share_create, share_delete, share_extend, share_shrink
+from abaca.operations import (
+    access_rules_sync,
+    backend_ensure,
+    backend_ensure_dry_run,
+    share_create,
+    share_delete,
+    share_extend,
+    share_shrink,
+)
 from abaca.operations.journal import Operation
 
 OPERATIONS: dict[str, Operation] = {
     module.OPERATION.kind: module.OPERATION
-    for module in (access_rules_sync, backend_ensure, share_create, share_delete, share_extend, share_shrink)
+    for module in (
+        access_rules_sync,
+        backend_ensure,
+        backend_ensure_dry_run,
+        share_create,
+        share_delete,
+        share_extend,
+        share_shrink,
+    )
 }

@@ -24,6 +24,7 @@ from abaca.operations.journal import (
     LeaseLost,
     NotUnderstood,
     Op,
+    Paused,
     Record,
     RecordFunction,
     Retry,
@@ -50,7 +51,7 @@ class Runner:
         self.ending: Callable[[], None] = lambda: None
 
     def run(self) -> str:
-        """How this run ended: `done`, `failed`, `cancelled`, `waiting`, `handed back` or `lost`.
+        """How this run ended: `done`, `failed`, `cancelled`, `waiting`, `paused`, `handed back` or `lost`.
 
         Raises what the database raises when it is away while the worker is being stopped.
         """
@@ -74,6 +75,8 @@ class Runner:
                 raise
             except Interrupted:
                 return self._hand_back()
+            except Paused:
+                return self._park()
             except Exception as error:  # noqa: BLE001 - a step may fail in any way: each ends in undo or another try
                 may_pass = isinstance(error, PASSING) and op.attempt < len(self.retry.delays_s)
                 if may_pass or op.step >= op.what.pivot:
@@ -209,6 +212,12 @@ class Runner:
         self._insist(lambda tx: _kept(rows.wait(tx, op.id, op.token, place, op.db.time() + delay_s)))
         op.waits_s = delay_s
         return "waiting"
+
+    def _park(self) -> str:
+        op = self.op
+        op.attempt = 0
+        self._insist(lambda tx: _kept(rows.park(tx, op.id, op.token, op.place())))
+        return "paused"
 
     def _hand_back(self) -> str:
         op = self.op

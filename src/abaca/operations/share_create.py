@@ -14,6 +14,7 @@ import msgspec
 
 from abaca import errors
 from abaca.db import export_locations, share_instances
+from abaca.db.export_location_history import Cause, Owner
 from abaca.domain.messages import Action, Detail
 from abaca.drivers import contract
 from abaca.operations import events, journal
@@ -49,7 +50,8 @@ def remove_from_backend(op: Op) -> None:
 def succeed(op: Op, tx: Tx) -> None:
     """It can be used from here on."""
     instance_id = op.args.instance.id
-    export_locations.add(tx, instance_id, op.data["exports"])
+    owner = Owner(op.args.instance.share_id, op.args.instance.project_id)
+    export_locations.add(tx, instance_id, op.data["exports"], owner, Cause(op.id, op.what.kind))
     share_instances.finish_create(tx, instance_id)
 
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from abaca import errors
-from abaca.db import access_rules, pools, quotas, share_instances, shares
+from abaca.db import access_rules, export_location_history, pools, quotas, share_instances, shares
+from abaca.db.export_location_history import NOBODY, Cause
 from abaca.domain.messages import Action, Detail
 from abaca.drivers import contract
 from abaca.operations import events, journal
@@ -57,13 +58,14 @@ def succeed(op: Op, tx: Tx) -> None:
     """Forget it, and give back what it took."""
     row = share_instances.whole(tx, op.args.instance.id)
     if row is not None:
-        _forget(tx, row)
+        _forget(tx, row, Cause(op.id, op.what.kind))
 
 
-def _forget(tx: Tx, row: Any) -> None:
+def _forget(tx: Tx, row: Any, cause: Cause = NOBODY) -> None:
     # the share, its rules, its instance: in the order in which those who change its rules lock them
     shares.lock(tx, row.share_id)
     access_rules.lock(tx, row.share_id)
+    export_location_history.end_of_instance(tx, row.id, cause)
     share_instances.delete(tx, row.id)
     if share_instances.INSTANCES.one(tx, ("id",), {"share_id": row.share_id}) is None:
         shares.delete(tx, row.share_id)

@@ -11,8 +11,8 @@ import msgspec
 
 from abaca import errors
 from abaca.db import availability_zones, pools, services
-from abaca.drivers import contract, load
-from abaca.operations import backend_ensure
+from abaca.drivers import load
+from abaca.operations import backend_ensure, ensure_calls
 
 if TYPE_CHECKING:
     from abaca.db.engine import Database, Tx
@@ -46,11 +46,12 @@ class Backends:
         known = services.backend_info(tx, one.queue)
         if known == said:
             return
-        if known is None or not isinstance(one.driver, contract.Ensures):
+        if known is None or not ensure_calls.can_ensure(one.driver):
             services.set_backend_info(tx, one.queue, said)
             return
-        op_id = backend_ensure.start(tx, service_id, one.queue, self.manner, None)
-        log.info("back end %s has another configuration: op=%s ensures its shares", one.backend.name, op_id)
+        asked = backend_ensure.start(tx, service_id, one.queue, self.manner, None)
+        does = "is paused and will ensure" if asked.is_paused else "ensures"
+        log.info("back end %s has another configuration: op=%s %s its shares", one.backend.name, asked.id, does)
 
     def beat(self) -> None:
         """Those that have started are alive."""

@@ -8,7 +8,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from abaca import errors
-from abaca.db import events, messages, operations, shares
+from abaca.db import events, export_location_history, messages, operations, shares
 from abaca.operations import share_delete
 
 if TYPE_CHECKING:
@@ -33,12 +33,14 @@ class Expiry:
         keep_messages_s: float,
         keep_operations_s: float,
         keep_events_s: float,
+        keep_export_locations_s: float = 31_536_000,
     ) -> None:
         self.db = db
         self.hosts = tuple(hosts)
         self.keep_messages_s = keep_messages_s
         self.keep_operations_s = keep_operations_s
         self.keep_events_s = keep_events_s
+        self.keep_export_locations_s = keep_export_locations_s
 
     def messages(self) -> None:
         """Messages whose time is over."""
@@ -70,6 +72,16 @@ class Expiry:
         for target, lost in dropped.items():
             log.error("%d events for %s are given up: they could not be delivered for too long", lost, target)
         return number
+
+    def export_locations(self) -> None:
+        """Of where shares could be mounted from: what ended long ago."""
+        ended_before = self.db.now() - datetime.timedelta(seconds=self.keep_export_locations_s)
+        while self._purge_export_locations(ended_before) == BATCH:
+            pass
+
+    def _purge_export_locations(self, ended_before: datetime.datetime) -> int:
+        with self.db.write() as tx:
+            return export_location_history.purge(tx, ended_before, BATCH)
 
     def recycle_bin(self) -> None:
         """Shares that nobody took out of the recycle bin in time: their deletion begins."""

@@ -97,5 +97,6 @@ def _sync(tx: Tx, row: Any) -> None:
 def _is_explained(tx: Tx, row: Any) -> bool:
     if row.status == "ensuring":  # that operation is about the whole back end
         kind, queue = backend_ensure.OPERATION.kind, service_host(row.host)
-        return bool(operations.find(tx, live=True, kind=kind, queue=queue, limit=1))
+        found = operations.find(tx, live=True, kind=kind, queue=queue, limit=1)
+        return bool(found) and found[0].state != "paused"
     return bool(operations.find(tx, live=True, key=row.share_id, limit=1))

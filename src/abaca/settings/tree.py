@@ -141,9 +141,15 @@ class Worker(Section, frozen=True):
     ensure_page: Annotated[
         int, said("Shares that are ensured together; only these show `ensuring` at a time.", ge=1, le=5000)
     ] = 500
+    ensure_threads: Annotated[
+        Threads, said("Shares of a page that are ensured at once where the driver takes them one by one.")
+    ] = 8
     keep_operations_s: Annotated[
         float, said("Seconds that the history of ended operations is kept.", ge=60, le=LONG_S)
     ] = 604800
+    keep_export_locations_s: Annotated[
+        float, said("Seconds that export locations which have ended stay in the history.", ge=60, le=LONG_S)
+    ] = 31536000
     metrics_listen: Annotated[str, said("Address of the worker's own `/metrics`.")] = "127.0.0.1"
     metrics_port: Annotated[AnyPort | None, said("Port of the worker's own `/metrics`. Unset: none is served.")] = None
 
@@ -354,8 +360,12 @@ class Settings(Section, frozen=True):
 
     @property
     def ensure_manner(self) -> dict[str, Any]:
-        """How the shares of a back end are ensured: `shows_status`, `page_size`."""
-        return {"shows_status": self.update_shares_status_on_ensure, "page_size": self.worker.ensure_page}
+        """How the shares of a back end are ensured: `shows_status`, `page_size`, `threads`."""
+        return {
+            "shows_status": self.update_shares_status_on_ensure,
+            "page_size": self.worker.ensure_page,
+            "threads": self.worker.ensure_threads,
+        }
 
     @property
     def event_targets(self) -> dict[str, Names]:

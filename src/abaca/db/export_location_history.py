@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where shares could be mounted from, and from when to when: a row for each time that a location was one.
+
+Rows are written by whoever changes the locations, in that transaction, and outlive the share.
+"""
+
+from __future__ import annotations
+
+import datetime
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from abaca.db import lists
+from abaca.db.engine import Tx
+from abaca.db.tables import export_location_history as t
+
+
+class Cause(msgspec.Struct, frozen=True):
+    """The operation that changes something: its id and kind; None is an operator's hand."""
+
+    operation_id: str | None
+    kind: str | None
+
+
+NOBODY = Cause(None, None)
+
+
+class Owner(msgspec.Struct, frozen=True):
+    """Whose an instance is."""
+
+    share_id: str
+    project_id: str
+
+
+def begin(tx: Tx, owners: Mapping[str, Owner], locations: Sequence[Mapping[str, Any]], cause: Cause) -> None:
+    """These locations, as written to their own table, begin; `owners` by instance. One statement."""
+    if locations:
+        tx.execute(_BEGIN, [_row(tx, owners[row["share_instance_id"]], row, cause) for row in locations])
+
+
+_BEGIN = sa.insert(t).inline()
+
+
+def _row(tx: Tx, owner: Owner, location: Mapping[str, Any], cause: Cause) -> dict[str, Any]:
+    return {
+        "id": str(uuid.uuid4()),
+        "export_location_id": location["id"],
+        "share_id": owner.share_id,
+        "share_instance_id": location["share_instance_id"],
+        "project_id": owner.project_id,
+        "path": location["path"],
+        "is_admin_only": location["is_admin_only"],
+        "preferred": location["preferred"],
+        "since": tx.now,
+        "until": None,
+        "begun_by": cause.operation_id,
+        "begun_by_kind": cause.kind,
+    }
+
+
+def end(tx: Tx, location_ids: Sequence[str], cause: Cause) -> None:
+    """These locations end. One statement."""
+    if location_ids:
+        _end(tx, t.c.export_location_id.in_(location_ids), cause)
+
+
+def end_of_instance(tx: Tx, instance_id: str, cause: Cause) -> None:
+    """All locations of an instance end."""
+    _end(tx, t.c.share_instance_id == instance_id, cause)
+
+
+def _end(tx: Tx, condition: sa.ColumnElement[bool], cause: Cause) -> None:
+    values = {"until": tx.now, "ended_by": cause.operation_id, "ended_by_kind": cause.kind}
+    tx.execute(sa.update(t).where(condition, t.c.until.is_(None)).values(values))
+
+
+HISTORY = lists.Listing(
+    t,
+    filters={"share_id": lists.equal(t.c.share_id), "is_admin_only": lists.equal(t.c.is_admin_only)},
+    sorts=("since", "path"),
+)
+
+
+def project_of(tx: Tx, share_id: str) -> str | None:
+    """Whose a share was that may be gone; None when nothing is known of it."""
+    found: str | None = tx.scalar(sa.select(t.c.project_id).where(t.c.share_id == share_id).limit(1))
+    return found
+
+
+def purge(tx: Tx, ended_before: datetime.datetime, most: int) -> int:
+    """Forget up to `most` that ended before then; how many."""
+    old = sa.select(t.c.id).where(t.c.until < ended_before).limit(most)
+    return tx.execute(sa.delete(t).where(t.c.id.in_(old))).rowcount
