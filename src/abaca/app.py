@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from abaca.drivers.contract import Driver
     from abaca.events.contract import Target
     from abaca.metrics import Metrics
+    from abaca.nodes.contract import Machines
     from abaca.operations.journal import Op
     from abaca.operations.wakeup import Listener
     from abaca.operations.worker import Chore, Served, Worker
@@ -165,6 +166,7 @@ def worker(settings: Settings) -> Worker:
         for backend in settings.backends
     ]
     db = ready_database(settings)
+    served.append(serve_nodes(settings, db))
     if metrics is not None and settings.worker.metrics_port is not None:
         metrics.serve(settings.worker.metrics_listen, settings.worker.metrics_port)
     timing = workers.Timing(
@@ -235,6 +237,37 @@ def _give_events(made: Worker, settings: Settings, targets: Iterable[Target], me
         made.on_stopped = leave_all
 
 
+def serve_nodes(settings: Settings, db: Database) -> Served:
+    """The queue of what is done on servers, with the tools for it. Raises `ConfigError`."""
+    from abaca.operations.attachment_tools import Tools
+    from abaca.operations.worker import Served
+
+    tools = Tools(compute(settings, db), nodes(settings))
+    return Served(tools, settings.nodes.max_connections, is_backend=False)
+
+
+def nodes(settings: Settings) -> Machines:
+    """The hands on servers, as `[nodes] plugin` says. Raises `ConfigError`."""
+    said = settings.nodes
+    if said.plugin == "rehearsal":
+        from abaca.nodes.rehearsal import Rehearsal
+
+        path = settings.state_path / "nodes" / "rehearsal.sqlite"
+        try:
+            return Rehearsal(path, delays=said.rehearsal_delays, failures=said.rehearsal_failures)
+        except ValueError as error:
+            raise errors.ConfigError(
+                problem=f"[nodes] rehearsal_failures: {error}", mend="Name a method and an error"
+            ) from None
+    from abaca.nodes.mounts import Nodes
+    from abaca.nodes.shell import Limits
+
+    limits = Limits(
+        connect_s=said.connect_timeout_s, command_s=said.command_timeout_s, install_s=said.install_timeout_s
+    )
+    return Nodes(limits=limits, max_connections=said.max_connections)
+
+
 def _give_chores(made: Worker, settings: Settings, db: Database) -> None:
     """What the worker does beside operations, and how often."""
     from abaca.operations.backend_ensure import Manner
@@ -243,16 +276,17 @@ def _give_chores(made: Worker, settings: Settings, db: Database) -> None:
     from abaca.reconcile.expiry import Expiry
     from abaca.reconcile.stuck_states import StuckStates
 
-    backends = Backends(db, made.served.values(), Manner(**settings.ensure_manner))
+    of_backends = {queue: one for queue, one in made.served.items() if one.is_backend}
+    backends = Backends(db, of_backends.values(), Manner(**settings.ensure_manner))
     expiry = Expiry(
         db,
-        made.served,
+        of_backends,
         keep_messages_s=settings.message_ttl,
         keep_operations_s=settings.worker.keep_operations_s,
         keep_events_s=settings.events.keep_s,
         keep_export_locations_s=settings.worker.keep_export_locations_s,
     )
-    stuck = StuckStates(db, made.served)
+    stuck = StuckStates(db, of_backends)
 
     def report(one: Served) -> Chore:
         """One for each: a back end that does not answer holds up nobody else's."""
@@ -263,7 +297,7 @@ def _give_chores(made: Worker, settings: Settings, db: Database) -> None:
     made.on_problem = backends.tell
     made.chores = [
         Chore("heartbeat", settings.report_interval, backends.beat),
-        *(report(one) for one in made.served.values()),
+        *(report(one) for one in of_backends.values()),
         Chore("stuck states", 60, stuck.heal),
         Chore("message expiry", 3600, expiry.messages),
         Chore("operation expiry", 3600, expiry.operations),

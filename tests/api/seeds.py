@@ -6,6 +6,7 @@ A place is the path up to its placeholder: "/shares/{id}", "/shares/{id}/metadat
 
 import re
 
+from abaca.db import servers
 from tests.api.world import PROJECT, World
 
 # Nobody's in particular: share types are everybody's, and the routes to change them the administrators'.
@@ -49,6 +50,7 @@ def plant(world: World) -> dict[str, str]:
         "/share-access-rules/{id}/metadata/{key}": "k",
         "/messages/{message_id}": _message(world),
         "/operations/{id}": _operation(world),
+        "/attachments/{id}": _attachment(world, share_id),
         "/services/{verb}": "disable",
         "/os-services/{verb}": "disable",
         "/quota-sets/{project_id}": PROJECT,
@@ -74,6 +76,24 @@ def _message(world: World) -> str:
     _made(world, "member", "/shares", {"share": wish})
     world.settle()
     return world.ask("member", "GET", "/messages", **NEWEST).body["messages"][0]["id"]
+
+
+def _attachment(world: World, share_id: str) -> str:
+    """The share, on a server of its project."""
+    values = {"name": "planted", "project_id": PROJECT, "user_id": None, "status": "ACTIVE", "metadata": {}}
+    way_in = {
+        "ssh_user": "root",
+        "ssh_port": 22,
+        "ssh_host": "10.0.9.1",
+        "host_key": "ssh-ed25519 AAAA",
+        "key": "file:/k",
+    }
+    with world.db.write() as tx:
+        server_id = servers.create(tx, {**values, **way_in}, [("10.0.9.1", "default")])
+    wish = {"attachment": {"share_id": share_id, "server_id": server_id}}
+    attachment = _made(world, "member", "//abaca/v1/attachments", wish)["attachment"]
+    world.settle()
+    return attachment["id"]
 
 
 def _operation(world: World) -> str:

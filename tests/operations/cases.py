@@ -1,11 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """How each kind of operation comes about: what is prepared, and which request starts it. A new kind needs two lines."""
 
+import itertools
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
+from abaca.db import servers
 from abaca.db.tables import export_locations
+from tests.api.world import PROJECT
+
+NUMBERS = itertools.count(1)
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+NEW_SERVER = {"user_id": None, "status": "ACTIVE", "metadata": {}, "ssh_user": "root", "ssh_port": 22}
 
 
 class Case(NamedTuple):
@@ -88,7 +95,38 @@ def ensure_dry(theatre, _share_id):
     return answer.body["operation"]["resource_id"]
 
 
+def a_server(theatre, ip, name=None):
+    """A machine of the member's project in the inventory."""
+    values = {"name": name or f"machine-{ip}", "project_id": PROJECT, "ssh_host": ip, "host_key": KEY, "key": "file:/k"}
+    with theatre.db.write() as tx:
+        return servers.create(tx, {**NEW_SERVER, **values}, [(ip, "default")])
+
+
+def a_share_and_a_server(theatre):
+    return a_share(theatre), a_server(theatre, f"10.7.{next(NUMBERS)}.1")
+
+
+def attach(theatre, prepared):
+    share_id, server_id = prepared
+    wish = {"attachment": {"share_id": share_id, "server_id": server_id}}
+    return theatre.ask("POST", "//abaca/v1/attachments", wish)["attachment"]["id"]
+
+
+def an_attachment(theatre):
+    attachment_id = attach(theatre, a_share_and_a_server(theatre))
+    theatre.until_ended("attachment-attach", attachment_id)
+    theatre.settle()
+    return attachment_id
+
+
+def detach(theatre, attachment_id):
+    theatre.ask("DELETE", f"//abaca/v1/attachments/{attachment_id}")
+    return attachment_id
+
+
 CASES = {
+    "attachment-attach": Case(a_share_and_a_server, attach),
+    "attachment-detach": Case(an_attachment, detach),
     "backend-ensure-dry-run": Case(a_share_that_has_moved, ensure_dry),
     "backend-ensure": Case(a_share_that_has_moved, ensure),
     "share-create": Case(nothing, new_share),

@@ -18,8 +18,9 @@ from abaca import app, settings
 from abaca.db import operations as rows
 from abaca.db import quotas
 from abaca.db.engine import Database
-from abaca.db.tables import access_rules, messages, pools, services, share_instances, shares
+from abaca.db.tables import access_rules, attachments, messages, pools, services, share_instances, shares
 from abaca.domain.access_rules import PENDING
+from abaca.domain.attachments import MACHINE
 from abaca.domain.shares import SHARE_INSTANCE
 from abaca.drivers import contract
 from abaca.operations.journal import Retry
@@ -98,7 +99,8 @@ def known_stage(config):
 def make_worker(known, name, timing):
     """A worker as the composition root makes one, without chores."""
     served = Served(app.driver(known.settings, known.settings.backends[0]), 4)
-    worker = Worker(name, known.db, [served], OPERATIONS, timing=timing, listener=known.here.listener(name))
+    both = [served, app.serve_nodes(known.settings, known.db)]
+    worker = Worker(name, known.db, both, OPERATIONS, timing=timing, listener=known.here.listener(name))
     worker.on_started = Backends(known.db, [served]).announce
     return worker
 
@@ -140,12 +142,14 @@ class Theatre:
         self.stage = Stage(self.world.settings, self.db, here)
         self.driver = app.driver(self.stage.settings, self.stage.settings.backends[0])
         self.driver.start()
+        self.nodes = app.nodes(self.stage.settings)
         self.acting = None
         self.thread = None
         self.told = set()
         stack.callback(self.leave)
         if nursery is not None:
             nursery.do("tests.operations.theatre:rehearse", config=str(self.config))
+        stack.callback(self.nodes.close)
         stack.callback(self.driver.stop)
         self.ask("POST", "/types", {"share_type": {"name": "default", "extra_specs": {DHSS: "False"}}}, who="admin")
 
@@ -231,6 +235,7 @@ class Theatre:
         """What is wrong after an operation has ended; nothing, it is hoped."""
         with self.db.read() as tx:
             found = [*stuck(tx), *counted_wrong(tx), *self.differences(tx, operation.resource_id)]
+            found += left_on_servers(tx, self.nodes.tables())
             # each is told once, of the case that it belongs to
             found = [line for line in found if line not in self.told]
             self.told.update(found)
@@ -293,13 +298,31 @@ def stuck(tx):
     busy = share_instances.c.status.in_(sorted(SHARE_INSTANCE.busy))
     syncing = share_instances.c.access_rules_status == "syncing"
     pending = access_rules.c.state.in_(PENDING)
+    attaching = attachments.c.state.in_(sorted(MACHINE.busy))
     return [
         *(f"stuck: operation {row.kind} is {row.state}" for row in tx.rows(sa.select(t).where(live))),
         *(f"stuck: {row.id} is {row.status}" for row in tx.rows(sa.select(share_instances).where(busy))),
         *(f"stuck: the rules of {row.id} are syncing" for row in tx.rows(sa.select(share_instances).where(syncing))),
         *(f"stuck: {row.host} is ensuring" for row in tx.rows(sa.select(services).where(services.c.ensuring))),
+        *(f"stuck: attachment {row.id} is {row.state}" for row in tx.rows(sa.select(attachments).where(attaching))),
         *(f"stuck: rule {row.access_to} is {row.state}" for row in tx.rows(sa.select(access_rules).where(pending))),
     ]
+
+
+def left_on_servers(tx, tables):
+    """Mounts and rules that no attachment explains, and attachments that are not so."""
+    rows = {row.id: row for row in tx.rows(sa.select(attachments))}
+    mounted = {line["name"]: line for line in tables.values()}
+    found = [f"leaked: a mount of {name}, which is no attachment" for name in mounted.keys() - rows.keys()]
+    for row in rows.values():
+        if row.state == "active" and mounted.get(row.id, {}).get("source") != row.source:
+            found.append(f"attachment {row.id} is active, but its machine has {mounted.get(row.id)}")
+    needed = {(row.share_id, address) for row in rows.values() for address in row.addresses}
+    made = sa.select(access_rules).where(access_rules.c.made_for.is_not(None))
+    for rule in tx.rows(made):
+        if (rule.share_id, rule.access_to) not in needed:
+            found.append(f"leaked: rule for {rule.access_to}, which no attachment needs")
+    return found
 
 
 def counted_wrong(tx):

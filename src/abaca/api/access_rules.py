@@ -139,11 +139,12 @@ def deny(call: Call, id: str, body: Deny) -> None:
     """Take a rule away, whatever became of it; to do so twice is fine."""
     with call.db.write() as tx:
         row = share_for_change(call, tx, id, _WANTED)
-        rule = access_rules.show(tx, body.access_id, ("id", "share_id", "state"))
+        rule = access_rules.show(tx, body.access_id, ("id", "share_id", "state", "made_for"))
         if rule is None or rule.share_id != id:
             raise errors.NotFound(resource="Share access rule", id=body.access_id)
         if rule.state in ("queued_to_deny", "denying"):
             return
+        _check_is_users(rule)
         _check_settled(row, id)
         access_rules.move(tx, rule.id, "deny")
         access_rules_sync.start(tx, _Instance(row), call.caller)
@@ -198,7 +199,8 @@ def update(call: Call, id: str, body: UpdateRule) -> Row[Any] | None:
         raise errors.Invalid("'access_level' is required.")
     level = rules.check_level(str(body.access_level))
     with call.db.write() as tx:
-        rule = _rule(call, tx, id, ("id", "share_id", "access_level"))
+        rule = _rule(call, tx, id, ("id", "share_id", "access_level", "made_for"))
+        _check_is_users(rule)
         row = _open_for_rules(call, tx, rule.share_id)
         if rule.access_level != level:
             with refused_as(errors.Invalid):
@@ -262,6 +264,13 @@ def _open_for_rules(call: Call, tx: Tx, share_id: str) -> Row[Any]:
     if row.access_rules_status == "error" and not call.has(RULES_DESPITE_ERRORS):
         raise errors.Invalid(f"Share {share_id} has an access rule in error; deny that one first.")
     return row
+
+
+def _check_is_users(rule: Row[Any]) -> None:
+    if rule.made_for is not None:
+        raise errors.Forbidden(
+            f"Access rule {rule.id} belongs to attachments of the share and goes with the last of them: detach those."
+        )
 
 
 def _check_settled(row: Row[Any], share_id: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from abaca.api import (
     access_rules,
+    attachments,
     availability_zones,
     documents,
     ensure_shares,
@@ -46,6 +47,7 @@ RESOURCES = (
 
 # Behind the door of Abaca's own, /abaca/v1.
 OWN = (
+    attachments.RESOURCE,
     documents.RESOURCE,
     ensure_shares.RESOURCE,
     export_locations.HISTORY,

@@ -178,6 +178,7 @@ def soft_delete(call: Call, id: str) -> None:
         row = share_for_change(call, tx, id, _WANTED)
         if row.is_soft_deleted:
             raise errors.Forbidden(f"Share {id} is in the recycle bin already.")
+        share_delete.refuse_attached(tx, id)
         if row.status not in rules.DELETABLE:
             raise errors.Forbidden(f"Share {id} cannot be put into the recycle bin while it is {row.status}.")
         until = tx.now + datetime.timedelta(seconds=call.settings.soft_deleted_share_retention_time)

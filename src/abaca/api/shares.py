@@ -295,6 +295,8 @@ def delete(call: Call, id: str) -> None:
         _check_group(call, row)
         try:
             share_delete.start(tx, row, call.caller)
+        except share_delete.Attached:
+            raise
         except errors.Conflict as conflict:
             raise errors.Forbidden(conflict.message) from None
 

@@ -21,13 +21,16 @@ COLUMNS: dict[str, sa.ColumnElement[Any]] = {column.name: column for column in t
 def add(tx: Tx, share_id: str, values: Mapping[str, Any]) -> str:
     """A new rule, queued to be applied; its id. Raises `Invalid` when the share has one for the same client."""
     rule_id = str(uuid.uuid4())
-    row = {"id": rule_id, "share_id": share_id, "access_key": None, "metadata": {}, "updated_at": None, **values}
+    row = {"id": rule_id, "share_id": share_id, **_NEW, **values}
     row |= {"state": ACCESS_RULE.after("none", "allow"), "created_at": tx.now}
     if tx.row(_add(tx.dialect), row) is None:
         raise errors.Invalid(
             f"Share access {values['access_type']}:{values['access_to']} exists already; update or deny that rule."
         )
     return rule_id
+
+
+_NEW: dict[str, Any] = {"access_key": None, "made_for": None, "metadata": {}, "updated_at": None}
 
 
 @functools.cache

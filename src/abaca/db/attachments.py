@@ -125,9 +125,13 @@ def _move(event: str) -> Any:
     )
 
 
-def try_move(tx: Tx, attachment_id: str, event: str) -> bool:
-    """Let `event` happen; False, with nothing changed, where the state does not allow it or nothing is left."""
-    return tx.row(_move(event), {"attachment": attachment_id, "at": tx.now}) is not None
+def try_move(tx: Tx, attachment_id: str, event: str, among: Sequence[str] | None = None) -> bool:
+    """Let `event` happen; False, with nothing changed, where the state does not allow it or nothing is left.
+
+    With `among` it happens only at those states: another operation may have been announced meanwhile.
+    """
+    statement = _move(event) if among is None else _move(event).where(t.c.state.in_(among))
+    return tx.row(statement, {"attachment": attachment_id, "at": tx.now}) is not None
 
 
 def move(tx: Tx, attachment_id: str, event: str) -> None:

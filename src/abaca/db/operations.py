@@ -438,6 +438,18 @@ def _steer(tx: Tx, op_id: str, condition: sa.ColumnElement[bool], **values: Any)
     return queue is not None
 
 
+def cancel_of_key(tx: Tx, key: str) -> None:
+    """Ask whatever lives under `key` to stop at its next step."""
+    statement = (
+        sa.update(t)
+        .where(t.c.key == key, t.c.state.in_(LIVE))
+        .values(cancel=True, not_before=0.0, updated_at=tx.now)
+        .returning(t.c.queue)
+    )
+    for row in tx.rows(statement):
+        tx.wake(row.queue)
+
+
 def retry_now(tx: Tx, op_id: str) -> bool:
     """Let a waiting operation run at once; False when it does not wait."""
     return _steer(tx, op_id, t.c.state == "queued", not_before=0.0)

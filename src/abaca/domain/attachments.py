@@ -35,7 +35,30 @@ MACHINE = Machine(
     busy=("attaching", "remounting", "detaching"),
 )  # fmt: skip
 
-WANTED = ("attached", "detached")
+# What machines can mount over the network; a test compares it with the mounters there are.
+PROTOCOLS = ("NFS",)
+
+# What a user, or an operator, can do about an attachment in error, by the error's code.
+MENDS = {
+    "MachineUnreachable": "Start the server, or let its SSH be reached; it is tried again by itself.",
+    "MachineTimedOut": "See what the server is busy with; it is tried again by itself.",
+    "HostKeyMismatch": "Find out why the server shows another host key; if it was made anew, register its new key.",
+    "LoginRefused": "Let the registered user log in to the server with the registered key.",
+    "NoWayIn": "Register how to log in to the server: its host key and the reference to a private key.",
+    "MountRefused": "Free the mount point on the server or choose another one, and see whether it reaches the storage.",
+    "MachineUnsupported": "Install the protocol's client on the server by hand, or attach to another server.",
+    "MountInUse": "End the processes that it names, or detach with force.",
+    "StillOpen": "Close the files of the former address, and it moves.",
+    "Refused": "Change or deny the access rule that stands in the way, or give the server an address that is let in.",
+    "RulePending": "See why the share's back end does not apply its access rules.",
+    "ServerGone": "Nothing: the attachment goes by itself.",
+}
+
+
+def mend(error_code: str | None) -> str | None:
+    """What to do about an error of this code."""
+    return None if error_code is None else MENDS.get(error_code, "Ask the operator, with the attachment's id.")
+
 
 # Delays, in seconds, before an attachment in error is tried again; the last goes on for ever.
 RETRY_S = (30, 60, 120, 300, 600, 1800, 3600)

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from abaca import errors
-from abaca.db import access_rules, messages, operations, share_instances, shares
+from abaca.db import access_rules, attachments, messages, operations, share_instances, shares
 from abaca.domain.access_rules import PENDING
 from abaca.domain.messages import Action, Detail
 from abaca.drivers import contract
 from abaca.operations import events, journal
+from abaca.operations.attachment_tools import QUEUE
 from abaca.operations.share_instances import service_host, told
 
 if TYPE_CHECKING:
@@ -129,6 +130,7 @@ def _settle(op: Op, tx: Tx) -> None:
     states = access_rules.summary(tx, op.args.share_id)
     status = "syncing" if states & set(PENDING) else "error" if "error" in states else "active"
     share_instances.update(tx, op.args.instance_id, {"access_rules_status": status})
+    attachments.hurry(tx, op.args.share_id, QUEUE)
 
 
 def _tell(op: Op, tx: Tx, detail: Detail, reason: str | None) -> None:

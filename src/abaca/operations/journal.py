@@ -11,6 +11,7 @@ forward. The end (state event, quota, message, the row itself) is one transactio
 from __future__ import annotations
 
 import contextlib
+import datetime
 import logging
 import math
 import threading
@@ -154,9 +155,13 @@ class Target(msgspec.Struct, frozen=True):
     coalesce_key: str | None = None
 
 
-def enqueue(tx: Tx, what: Operation, args: msgspec.Struct, target: Target, by: Requester | None) -> str:
-    """Write the operation into the caller's transaction; its id."""
+def enqueue(
+    tx: Tx, what: Operation, args: msgspec.Struct, target: Target, by: Requester | None, *, wait_s: float = 0.0
+) -> str:
+    """Write the operation into the caller's transaction, not to be taken before `wait_s` have passed; its id."""
     row = _row(what, args, target, by)
+    if wait_s > 0:
+        row["not_before"] = tx.now.replace(tzinfo=datetime.UTC).timestamp() + wait_s
     if what.tells is None or tx.subscriptions is None:
         return rows.add(tx, row)
     op_id = str(uuid.uuid4())

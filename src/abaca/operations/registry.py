@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from abaca.operations import (
     access_rules_sync,
+    attachment_attach,
+    attachment_detach,
     backend_ensure,
     backend_ensure_dry_run,
     share_create,
@@ -18,6 +20,8 @@ OPERATIONS: dict[str, Operation] = {
     module.OPERATION.kind: module.OPERATION
     for module in (
         access_rules_sync,
+        attachment_attach,
+        attachment_detach,
         backend_ensure,
         backend_ensure_dry_run,
         share_create,

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from abaca import errors
-from abaca.db import access_rules, export_location_history, pools, quotas, share_instances, shares
+from abaca.db import access_rules, attachments, export_location_history, pools, quotas, share_instances, shares
 from abaca.db.export_location_history import NOBODY, Cause
 from abaca.domain.messages import Action, Detail
 from abaca.drivers import contract
-from abaca.operations import events, journal
+from abaca.operations import attachment_detach, events, journal
 from abaca.operations.share_instances import service_host, tell, told
 
 if TYPE_CHECKING:
@@ -31,11 +31,25 @@ class Args(msgspec.Struct, frozen=True):
     instance: contract.ShareInstance
 
 
+class Attached(errors.Conflict):
+    """Share {id} is attached to servers and stays: {attachments}. Detach it first."""
+
+
+class StillAttached(contract.Busy):
+    """The share is being detached from its servers: {reason}"""
+
+
 def start(tx: Tx, share: Any, by: Requester | None, *, event: str = "delete") -> str | None:
     """Accept the deletion of a row with id, instance_id and host; the operation's id.
 
-    None when no back end ever had it: then it is gone at once. Raises `Conflict` where its status forbids `event`.
+    None when no back end ever had it: then it is gone at once. Raises `Conflict` where its status forbids `event`, and
+    `Attached` where servers use it; with `force_delete` those are made to let go of it first.
     """
+    shares.lock(tx, share.id)
+    if event == "force_delete":
+        _detach(tx, share.id, by)
+    else:
+        refuse_attached(tx, share.id)
     share_instances.move(tx, share.instance_id, event)
     row = share_instances.whole(tx, share.instance_id)
     if row is None:
@@ -49,8 +63,31 @@ def start(tx: Tx, share: Any, by: Requester | None, *, event: str = "delete") ->
     return journal.enqueue(tx, OPERATION, Args(instance=told(row)), target, by)
 
 
+def refuse_attached(tx: Tx, share_id: str) -> None:
+    """Raises `Attached`, naming the attachments, when the share has any."""
+    found = [f"{row.id} (server {row.server_id}, {row.mount_point})" for row in attachments.of_share(tx, share_id)]
+    if found:
+        more = f" and {len(found) - 5} more" if len(found) > 5 else ""
+        raise Attached(id=share_id, attachments=", ".join(found[:5]) + more)
+
+
+def _detach(tx: Tx, share_id: str, by: Requester | None) -> None:
+    for row in attachments.of_share(tx, share_id):
+        if row.state != "detaching":
+            attachment_detach.start(tx, row, by, force=True)
+
+
+def _check_detached(op: Op) -> None:
+    """Not before all servers have let go of it: only a forced deletion finds any."""
+    with op.db.read() as tx:
+        left = [row.id for row in attachments.of_share(tx, op.args.instance.share_id)]
+    if left:
+        raise StillAttached(reason=", ".join(left[:5]))
+
+
 def delete_on_backend(op: Op) -> None:
     """The export first, then the data."""
+    _check_detached(op)
     op.driver.delete(op.args.instance)
 
 

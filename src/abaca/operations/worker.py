@@ -62,10 +62,14 @@ class Chore(msgspec.Struct, frozen=True):
 
 
 class Served:
-    """A back end this worker serves: its driver, and how much it may do at once. Its queue is `backend.host`."""
+    """A back end this worker serves: its driver, and how much it may do at once. Its queue is `backend.host`.
 
-    def __init__(self, driver: contract.Driver, concurrency: int = 8) -> None:
-        self.driver = driver
+    Work on servers is served alike, with tools in place of a driver; then `is_backend` is False.
+    """
+
+    def __init__(self, driver: Any, concurrency: int = 8, *, is_backend: bool = True) -> None:
+        self.driver: contract.Driver = driver
+        self.is_backend = is_backend
         self.backend = driver.backend
         self.queue = driver.backend.host
         self.concurrency = concurrency
@@ -221,7 +225,8 @@ class Worker:
         def attempt() -> None:
             try:
                 one.driver.start()
-                self.on_started(one)
+                if one.is_backend:
+                    self.on_started(one)
             except errors.AbacaError as error:
                 one.problem = error.message
                 self.on_problem(one, one.problem)

@@ -229,6 +229,31 @@ class Webhook(Section, frozen=True):
     ca_file: Annotated[Path | None, said("Certificates that prove the receiver. Unset: those known to Python.")] = None
 
 
+class Nodes(Section, frozen=True):
+    """How shares are mounted on servers, and how it is seen to that they stay so."""
+
+    plugin: Annotated[
+        Literal["ssh", "rehearsal"],
+        said("`ssh`: on the machines themselves. `rehearsal`: on paper only, to try things and for load tests."),
+    ] = "ssh"
+    max_connections: Annotated[int, said("Machines that one worker works on at a time.", ge=1, le=256)] = 48
+    connect_timeout_s: Annotated[float, said("Seconds to reach a machine and to log in.", gt=0)] = 15
+    command_timeout_s: Annotated[float, said("Seconds for one command on a machine, such as mounting.", gt=0)] = 60
+    install_timeout_s: Annotated[float, said("Seconds for installing the client's packages.", gt=0)] = 600
+    verify_interval_s: Annotated[
+        float, said("Seconds after which an attachment is looked at again on its machine.", ge=1, le=LONG_S)
+    ] = 600
+    rehearsal_delays: Annotated[
+        Mapping[str, float],
+        said(
+            "Rehearsal: seconds that methods take, such as `mount:0.5,all:0.1`; they are mount, look, unmount, remount."
+        ),
+    ] = field(default_factory=dict)
+    rehearsal_failures: Annotated[
+        Names, said("Rehearsal: methods that fail, such as `mount:Unreachable` or `mount:TimedOut:10.0.0.7`.")
+    ] = ()
+
+
 class Backend(Section, frozen=True):
     """One section for each name in `enabled_share_backends`; the driver's own options stand in the same section."""
 
@@ -331,6 +356,7 @@ class Settings(Section, frozen=True):
     api: Api = field(default_factory=Api)
     worker: Worker = field(default_factory=Worker)
     compute: Compute = field(default_factory=Compute)
+    nodes: Nodes = field(default_factory=Nodes)
     quota: Quota = field(default_factory=Quota)
     oslo_policy: OsloPolicy = field(default_factory=OsloPolicy)
     oslo_middleware: OsloMiddleware = field(default_factory=OsloMiddleware)

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Accept attachments of one share, to one server or to many, in the one transaction that makes them exist.
+
+The rows, the rules that they need and the operations are written together, so that a hundred servers cost one call to
+the back end. Each server is accepted or refused by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from abaca import errors
+from abaca.db import attachments, pools
+from abaca.domain import access_rules as rules
+from abaca.domain import attachments as domain
+from abaca.operations import attachment_attach, attachment_rules
+
+if TYPE_CHECKING:
+    from abaca.compute.contract import Server
+    from abaca.db.engine import Tx
+    from abaca.operations.journal import Requester
+
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """How the share shall be there; what is None is chosen."""
+
+    mount_point: str | None = None
+    tag: str | None = None
+    access_level: str | None = None
+    mode: str | None = None
+
+
+class Accepted(msgspec.Struct):
+    """The ids of the attachments, and for servers that were refused why."""
+
+    ids: list[str] = msgspec.field(default_factory=list)
+    refused: list[tuple[str, errors.AbacaError]] = msgspec.field(default_factory=list)
+
+
+# What `accept` reads of a share.
+SHARE_COLUMNS = ("id", "project_id", "status", "host", "share_proto", "is_soft_deleted")
+
+
+def accept(tx: Tx, share: Any, servers: Sequence[Server], wish: Wish, by: Requester | None) -> Accepted:
+    """Attach a share, whose row was locked before it was read with SHARE_COLUMNS, to servers.
+
+    Raises `Invalid` and `Conflict` for what is wrong with the share or the wish.
+    """
+    values = _common(share, wish)
+    _check(share)
+    versions = _versions(tx, share.host)
+    found = Accepted()
+    for server in servers:
+        try:
+            told = {"server_id": server.id, "addresses": _addresses(server, versions)}
+            user_id = by.user_id if by is not None else None
+            found.ids.append(attachments.add(tx, {**values, **told, "user_id": user_id}))
+        except errors.AbacaError as error:
+            found.refused.append((server.id, error))
+    rows = [row for row in attachments.of_share(tx, share.id) if row.id in set(found.ids)]
+    attachment_rules.settle(tx, share.id, sorted({ip for row in rows for ip in row.addresses}), by)
+    for row in rows:
+        attachment_attach.enqueue(tx, row, by)
+    return found
+
+
+def _common(share: Any, wish: Wish) -> dict[str, Any]:
+    if wish.mode not in (None, "network"):
+        raise errors.Invalid("'mode' must be network; other modes are not offered here.")
+    return {
+        "share_id": share.id,
+        "project_id": share.project_id,
+        "mode": "network",
+        "mount_point": domain.check_mount_point(
+            domain.default_mount_point(share.id) if wish.mount_point is None else wish.mount_point
+        ),
+        "tag": domain.check_tag(wish.tag, share.id),
+        "access_level": rules.check_level(wish.access_level),
+    }
+
+
+def _check(share: Any) -> None:
+    if share.is_soft_deleted:
+        raise errors.Conflict(f"Share {share.id} is in the recycle bin; restore it before you attach it.")
+    if share.status != "available":
+        raise errors.Conflict(f"Share {share.id} is {share.status}; it can be attached when it is available.")
+    if share.share_proto not in domain.PROTOCOLS:
+        raise errors.Conflict(
+            f"Share {share.id} is {share.share_proto}; servers can mount: {', '.join(domain.PROTOCOLS)}."
+        )
+
+
+def _versions(tx: Tx, host: str) -> set[int]:
+    """Of which addresses the share's back end lets clients in."""
+    pool = pools.show(tx, host, 0)  # whether it is up does not matter here
+    said = {} if pool is None else pool.capabilities
+    return {version for version in (4, 6) if said.get(f"ipv{version}_support", True)}
+
+
+def _addresses(server: Server, versions: set[int]) -> list[str]:
+    found = sorted({address.ip for address in server.addresses if address.version in versions})
+    if not found:
+        raise errors.Conflict(
+            f"Server {server.id} has no address that the share's back end can let in: it serves IPv"
+            + " and IPv".join(str(version) for version in sorted(versions))
+        )
+    return found

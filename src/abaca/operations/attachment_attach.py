@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Make an attachment true: its rules in force, the share mounted on the server, seen there, and written down.
+
+The same operation attaches, tries again, verifies, and moves to another export location: every part of it is "already
+so" where it is. What can go wrong: the back end does not let the server in, the machine does not answer or refuses;
+then the attachment is in `error` with the reason, and the reconciler tries again with growing delays. A mount that
+never was in use is taken back; the rules stay, explained by the attachment, until it is detached.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import ipaddress
+import logging
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from abaca import errors
+from abaca.db import attachments, export_locations, shares
+from abaca.domain.attachments import retry_delay_s
+from abaca.drivers import contract
+from abaca.nodes.contract import InUse, Mount, NodeError
+from abaca.operations import attachment_rules, journal
+from abaca.operations.attachment_tools import QUEUE, StillOpen
+
+if TYPE_CHECKING:
+    from abaca.db.engine import Tx
+    from abaca.operations.journal import Op, Requester
+
+log = logging.getLogger(__name__)
+
+# How long it waits at most before it looks at its rules by itself; their end lets it go on at once.
+RULES_S = 2.0
+
+
+class Args(msgspec.Struct, frozen=True):
+    """Which attachment."""
+
+    attachment_id: str
+
+
+def start(tx: Tx, row: Any, by: Requester | None, *, event: str = "attach") -> str:
+    """Move an attachment's row that exists by `event` (`attach`, `remount`) and queue the work; the operation's id."""
+    attachments.move(tx, row.id, event)
+    return enqueue(tx, row, by)
+
+
+def enqueue(tx: Tx, row: Any, by: Requester | None) -> str:
+    """Queue the work for one that is `attaching` already: a row with id, share_id and addresses."""
+    target = journal.Target(queue=QUEUE, key=attachments.key(row.id), resource_id=row.id)
+    wait_s = 0.0 if attachment_rules.are_active(tx, row.share_id, row.addresses) else RULES_S
+    return journal.enqueue(tx, OPERATION, Args(row.id), target, by, wait_s=wait_s)
+
+
+def grant_access(op: Op, tx: Tx) -> None:
+    """The rules that it needs, made or made again; and where it shall be mounted from."""
+    row = _row(op, tx)
+    attachment_rules.settle(tx, row.share_id, row.addresses, op)
+    op.learn(row=told_of(tx, row))
+
+
+def leave_access(_op: Op, _tx: Tx) -> None:
+    """The attachment stays, in error, and with it what it needs."""
+
+
+def await_access(op: Op) -> None:
+    """Not before the back end lets it in."""
+    row = op.data["row"]
+    if row["wanted_source"] is None:
+        raise contract.Refused(reason=f"share {row['share_id']} has no export location")
+    with op.db.read() as tx:
+        attachment_rules.check(tx, row["share_id"], row["addresses"], row["access_level"])
+
+
+def mount_on_server(op: Op) -> None:
+    """Package, directory, persistence, mount, and a look at the machine's own table; or a move from the old source."""
+    row = op.data["row"]
+    entry = op.driver.entry(row["server_id"])
+    wanted, old = mount_of(row, row["wanted_source"]), row["source"]
+    if old in (None, row["wanted_source"]):
+        seen = op.driver.nodes.mount(entry, wanted)
+    else:
+        try:
+            seen = op.driver.nodes.remount(entry, wanted, mount_of(row, old))
+        except InUse as error:
+            raise StillOpen(reason=error.message) from error
+    op.learn(seen=seen)
+
+
+def unmount_on_server(op: Op) -> None:
+    """What never was in use goes again; a machine that cannot be reached keeps what it may have for the next try."""
+    row = op.data["row"]
+    if row["was_active"] or row["wanted_source"] is None:
+        return
+    with contextlib.suppress(NodeError, errors.NotFound):
+        op.driver.nodes.unmount(op.driver.entry(row["server_id"]), mount_of(row, row["wanted_source"]))
+
+
+def succeed(op: Op, tx: Tx) -> None:
+    """It is mounted; a machine that was seen to say so."""
+    row, seen = op.data["row"], op.data["seen"]
+    values: dict[str, Any] = {
+        "source": row["wanted_source"],
+        "made_directory": bool(seen["made_directory"]) or row["made_directory"],
+        "last_verified_at": tx.now,
+    }
+    if attachments.try_move(tx, op.args.attachment_id, "attached"):
+        values |= HEALTHY
+    attachments.update(tx, op.args.attachment_id, values)  # also when it is to be detached: there is something to undo
+
+
+def fail(op: Op, tx: Tx, error: errors.AbacaError) -> None:
+    """In error with the reason, to be tried again."""
+    if attachments.try_move(tx, op.args.attachment_id, "failed", ("attaching", "remounting")):
+        write_error(tx, op.args.attachment_id, error)
+
+
+HEALTHY = {"error_code": None, "error_text": None, "attempts": 0, "retry_at": None}
+
+
+def write_error(tx: Tx, attachment_id: str, error: errors.AbacaError) -> None:
+    """Why it is in error, and when it is tried again."""
+    row = attachments.show(tx, attachment_id)
+    if row is None:
+        return
+    attempts = row.attempts + 1
+    delay = datetime.timedelta(seconds=retry_delay_s(attempts))
+    values = {
+        "error_code": error.code,
+        "error_text": error.message,
+        "attempts": attempts,
+        "retry_at": tx.now + delay,
+    }
+    attachments.update(tx, attachment_id, values)
+    log.warning("attachment=%s on server %s: %s", attachment_id, row.server_id, error.message)
+
+
+# ---------------------------------------------------------------- what it is made of
+
+
+def _row(op: Op, tx: Tx) -> Any:
+    row = attachments.show(tx, op.args.attachment_id)
+    if row is None:
+        raise errors.NotFound(resource="Attachment", id=op.args.attachment_id)
+    return row
+
+
+def told_of(tx: Tx, row: Any) -> dict[str, Any]:
+    """An attachment's row as its steps keep it; `wanted_source` is None where the share has nothing to mount."""
+    share = shares.show(tx, row.share_id, ("share_proto",))
+    return {
+        "id": row.id,
+        "share_id": row.share_id,
+        "server_id": row.server_id,
+        "mount_point": row.mount_point,
+        "access_level": row.access_level,
+        "addresses": row.addresses,
+        "protocol": share.share_proto if share is not None else "NFS",
+        "source": row.source,
+        "made_directory": row.made_directory,
+        "wanted_source": choose_source(tx, row.share_id, row.addresses, row.source),
+        "was_active": row.last_verified_at is not None,
+    }
+
+
+def mount_of(row: Any, source: str) -> Mount:
+    """An attachment, as machines are told of it."""
+    return Mount(
+        name=row["id"],
+        protocol=row["protocol"],
+        source=source,
+        mount_point=row["mount_point"],
+        is_read_only=row["access_level"] == "ro",
+    )
+
+
+def choose_source(tx: Tx, share_id: str, addresses: list[str], current: str | None) -> str | None:
+    """Where to mount from: what is in use, else the first location that such a server can reach, the preferred first.
+
+    None when the share has none.
+    """
+    paths = [row.path for row in export_locations.of_share(tx, share_id, ("path",), with_admin_only=False)]
+    if not paths or current in paths:
+        return current if paths else None
+    families = {ipaddress.ip_address(address).version for address in addresses}
+    reachable = [path for path in paths if (6 if path.startswith("[") else 4) in families]
+    return str((reachable or paths)[0])
+
+
+OPERATION = journal.operation(
+    kind="attachment-attach",
+    resource="attachment",
+    args=Args,
+    steps=(
+        journal.Record(grant_access, undo=leave_access),
+        journal.Step(await_access, undo=journal.nothing),
+        journal.Step(mount_on_server, undo=unmount_on_server),
+    ),
+    succeed=succeed,
+    fail=fail,
+)

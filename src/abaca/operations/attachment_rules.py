@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The access rules that attachments need: one for each share and address, shared by all attachments that need it.
+
+`settle` is level-triggered: it looks at the attachments there are and makes the rules theirs, in the caller's
+transaction, with the back end's part queued. A rule that a user made serves too, and is never changed or taken away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from abaca.db import access_rules, attachments, shares
+from abaca.domain.access_rules import PENDING
+from abaca.drivers import contract
+from abaca.operations import access_rules_sync
+from abaca.operations.attachment_tools import RulePending
+
+if TYPE_CHECKING:
+    from abaca.db.engine import Tx
+    from abaca.operations.journal import Requester
+
+MARK = "attachments"
+_DENIED = ("queued_to_deny", "denying")
+_COLUMNS = ("id", "access_to", "access_level", "state", "made_for")
+
+
+class _Instance(msgspec.Struct, frozen=True):
+    """The instance whose back end lets in."""
+
+    id: str
+    share_id: str
+    host: str
+
+
+def settle(tx: Tx, share_id: str, addresses: Sequence[str], by: Requester | None) -> None:
+    """Make the rules for these addresses those that the share's attachments need now."""
+    shares.lock(tx, share_id)
+    needed = _needed(tx, share_id)
+    known = _known(tx, share_id)
+    changed = [_settle(tx, share_id, address, needed.get(address), known.get(address)) for address in addresses]
+    if any(changed):
+        share = shares.show(tx, share_id, ("instance_id", "host"))
+        if share is not None and share.host is not None:
+            access_rules_sync.start(tx, _Instance(share.instance_id, share_id, share.host), by)
+
+
+def _needed(tx: Tx, share_id: str) -> dict[str, str]:
+    """The level that each address needs."""
+    found: dict[str, str] = {}
+    for row in attachments.of_share(tx, share_id):
+        for address in row.addresses:
+            found[address] = "rw" if "rw" in (row.access_level, found.get(address)) else "ro"
+    return found
+
+
+def _known(tx: Tx, share_id: str) -> dict[str, Any]:
+    rows = access_rules.of_share(tx, share_id, _COLUMNS, equal={"access_type": "ip"})
+    return {row.access_to: row for row in rows}
+
+
+def _settle(tx: Tx, share_id: str, address: str, level: str | None, rule: Any) -> bool:
+    """Whether the back end has to be told."""
+    if rule is None:
+        if level is not None:
+            values = {"access_type": "ip", "access_to": address, "access_level": level, "made_for": MARK}
+            access_rules.add(tx, share_id, values)
+        return level is not None
+    if rule.made_for != MARK or rule.state in _DENIED:
+        return False  # a user's; or it goes, and whoever needs it again waits for that
+    if level is None:
+        access_rules.move(tx, rule.id, "deny")
+        return True
+    if rule.access_level == level and rule.state != "error":
+        return False
+    if rule.state in ("active", "error"):
+        access_rules.move(tx, rule.id, "update")
+    access_rules.update(tx, rule.id, {"access_level": level})
+    return True
+
+
+def are_active(tx: Tx, share_id: str, addresses: Sequence[str]) -> bool:
+    """Whether nobody has to wait for the rules of these addresses."""
+    known = _known(tx, share_id)
+    return all(address in known and known[address].state == "active" for address in addresses)
+
+
+def check(tx: Tx, share_id: str, addresses: Sequence[str], level: str) -> None:
+    """Return when the share lets in at least one of these addresses at `level`, and nothing is on its way.
+
+    Raises `RulePending` while it may yet come, `contract.Refused` when it will not.
+    """
+    known = _known(tx, share_id)
+    refused = []
+    is_in = False
+    for address in addresses:
+        rule = known.get(address)
+        if rule is None or rule.state in PENDING:
+            raise RulePending(reason=f"that for {address} is {rule.state if rule else 'about to be made'}")
+        if rule.state == "error":
+            refused.append(f"the back end does not let in {address}")
+        elif level == "rw" and rule.access_level == "ro":
+            if rule.made_for == MARK:
+                raise RulePending(reason=f"that for {address} becomes one to write")
+            refused.append(f"rule {rule.id}, which a user made, lets {address} only read; change or deny that rule")
+        else:
+            is_in = True
+    if not is_in:
+        raise contract.Refused(reason="; ".join(refused))

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the operations of attachments work with in place of a storage driver: servers, and the hands on them.
+
+Their queue is served by every worker. Each attachment has a key of its own, so that one machine which does not answer
+holds up nothing but itself.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from abaca import errors
+from abaca.drivers import contract
+
+if TYPE_CHECKING:
+    from abaca.nodes.contract import Entry, Machines
+
+QUEUE = "nodes"
+
+
+class RulePending(contract.Busy):
+    """The access rules are not in force yet: {reason}"""
+
+    code = "RulePending"
+
+
+class StillOpen(contract.Busy):
+    """The share has moved, and files of its former address are still open: {reason}"""
+
+    code = "StillOpen"
+
+
+class ServerGone(errors.NotFound):
+    """Server {server} is not known any more; its attachments go by themselves."""
+
+    code = "ServerGone"
+
+
+class Servers(Protocol):
+    """Where servers come from: `compute.contract.Compute`, as far as it is needed here."""
+
+    def show(self, server_id: str, /) -> Any: ...
+
+    def entry(self, server_id: str, /) -> Any: ...
+
+
+class Tools:
+    """Handed to steps as their `driver`; its back end is only the name of the queue."""
+
+    def __init__(self, servers: Servers, nodes: Machines) -> None:
+        self.servers = servers
+        self.nodes = nodes
+        self.backend = contract.Backend(
+            name=QUEUE, host=QUEUE, share_backend_name=QUEUE, state_dir=Path("/nonexistent/nodes")
+        )
+
+    def start(self) -> None:
+        """There is nothing to wait for."""
+
+    def stop(self) -> None:
+        """Let go of all machines; what is mounted stays."""
+        self.nodes.close()
+
+    def entry(self, server_id: str) -> Entry:
+        """How to get into a server. Raises `ServerGone`, and what the compute plugin raises."""
+        if self.is_gone(server_id):
+            raise ServerGone(server=server_id)
+        entry: Entry = self.servers.entry(server_id)
+        return entry
+
+    def is_gone(self, server_id: str) -> bool:
+        """Whether nobody knows the server any more. Raises what the compute plugin raises."""
+        return self.servers.show(server_id) is None

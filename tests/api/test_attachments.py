@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attaching through Abaca's own door, with machines on paper: what is accepted, refused, shared and taken back."""
+
+import itertools
+
+import pytest
+
+from abaca.db import servers
+from tests.api import world as worlds
+from tests.api.world import OTHER_PROJECT, PROJECT
+from tests.conftest import wait_until
+
+NUMBERS = itertools.count(1)
+NEWEST = {"x-openstack-manila-api-version": worlds.NEWEST}
+DOOR = "//abaca/v1/attachments"
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    with worlds.world(tmp_path_factory.mktemp("attachments"), worker=True) as made:
+        specs = {"driver_handles_share_servers": "False"}
+        made.ask("admin", "POST", "/types", {"share_type": {"name": "default", "extra_specs": specs}}, **NEWEST)
+        yield made
+
+
+def server(world, *ips, project_id=PROJECT):
+    number = next(NUMBERS)
+    ips = ips or (f"10.8.{number // 250}.{number % 250 + 1}",)
+    values = {"name": f"m{number}", "project_id": project_id, "user_id": None, "status": "ACTIVE", "metadata": {}}
+    way_in = {
+        "ssh_user": "root",
+        "ssh_port": 22,
+        "ssh_host": f"m{number}",
+        "host_key": "ssh-ed25519 AAAA",
+        "key": "file:/k",
+    }
+    with world.db.write() as tx:
+        return servers.create(tx, {**values, **way_in}, [(ip, "default") for ip in ips])
+
+
+def share(world, who="member", proto="NFS"):
+    wish = {"share": {"share_proto": proto, "size": 1}}
+    share_id = world.ask(who, "POST", "/shares", wish, **NEWEST).body["share"]["id"]
+    world.settle()
+    return share_id
+
+
+def attach(world, share_id, server_id, who="member", **more):
+    return world.ask(who, "POST", DOOR, {"attachment": {"share_id": share_id, "server_id": server_id, **more}})
+
+
+def attached(world, share_id, server_id, **more):
+    answer = attach(world, share_id, server_id, **more)
+    assert answer.status == 202, answer
+    return until(world, answer.body["attachment"]["id"], "active")
+
+
+def shown(world, attachment_id):
+    return world.ask("member", "GET", f"{DOOR}/{attachment_id}").body["attachment"]
+
+
+def until(world, attachment_id, state):
+    def there():
+        found = shown(world, attachment_id)
+        return found if found["state"] == state else None
+
+    return wait_until(there, 15)
+
+
+def until_gone(world, attachment_id):
+    wait_until(lambda: world.ask("member", "GET", f"{DOOR}/{attachment_id}").status == 404, 15)
+    world.settle()
+
+
+def rules(world, share_id):
+    answer = world.ask("member", "GET", f"/share-access-rules?share_id={share_id}", **NEWEST)
+    return {rule["access_to"]: (rule["access_level"], rule["state"]) for rule in answer.body["access_list"]}
+
+
+def test_a_share_is_attached_seen_and_detached_without_a_trace(world):
+    share_id, server_id = share(world), server(world, "10.8.200.1", "fd77::1")
+    answer = attach(world, share_id, server_id)
+    assert answer.status == 202
+    accepted = answer.body["attachment"]
+    assert (accepted["state"], accepted["mount_point"]) == ("attaching", f"/mnt/{share_id}")
+    found = until(world, accepted["id"], "active")
+    assert found["export_location"].startswith("10.0.0.10:/")
+    assert found["last_verified_at"]
+    assert (found["mode"], found["access_level"], found["error"]) == ("network", "rw", None)
+    # the back end serves IPv4
+    assert rules(world, share_id) == {"10.8.200.1": ("rw", "active")}
+    assert world.ask("member", "DELETE", f"{DOOR}/{accepted['id']}").status == 202
+    until_gone(world, accepted["id"])
+    assert rules(world, share_id) == {}
+    assert world.ask("member", "DELETE", f"/shares/{share_id}", **NEWEST).status == 202
+
+
+def test_many_servers_are_attached_in_one_request_and_refused_one_by_one(world):
+    share_id = share(world)
+    good = [server(world) for _ in range(8)]
+    attached(world, share_id, good[0])
+    wish = {"share_id": share_id, "server_ids": [*good, "no-such-server"], "mount_point": "/srv/data"}
+    answer = world.ask("member", "POST", DOOR, {"attachment": wish})
+    assert answer.status == 202
+    assert {one["server_id"] for one in answer.body["attachments"]} == set(good[1:])
+    assert {one["server_id"]: one["code"] for one in answer.body["refused"]} == {good[0]: 409, "no-such-server": 404}
+    world.settle()
+    listed = world.ask("member", "GET", f"{DOOR}?share_id={share_id}&limit=100").body["attachments"]
+    assert {one["state"] for one in listed} == {"active"}
+    assert len(listed) == 8
+    assert len(rules(world, share_id)) == 8
+
+
+def test_a_rule_is_shared_raised_and_goes_with_the_last_who_needs_it(world):
+    share_id = share(world)
+    first, second = server(world, "10.8.201.1"), server(world, "10.8.201.1")
+    one = attached(world, share_id, first, access_level="ro")
+    assert rules(world, share_id) == {"10.8.201.1": ("ro", "active")}
+    two = attached(world, share_id, second)
+    world.settle()
+    assert rules(world, share_id) == {"10.8.201.1": ("rw", "active")}
+    world.ask("member", "DELETE", f"{DOOR}/{two['id']}")
+    until_gone(world, two["id"])
+    assert rules(world, share_id) == {"10.8.201.1": ("ro", "active")}
+    world.ask("member", "DELETE", f"{DOOR}/{one['id']}")
+    until_gone(world, one["id"])
+    assert rules(world, share_id) == {}
+
+
+def test_a_rule_that_a_user_made_is_used_and_left_alone(world):
+    share_id, server_id = share(world), server(world, "10.8.202.1")
+    allow = {"allow_access": {"access_type": "ip", "access_to": "10.8.202.1"}}
+    world.ask("member", "POST", f"/shares/{share_id}/action", allow, **NEWEST)
+    world.settle()
+    found = attached(world, share_id, server_id)
+    world.ask("member", "DELETE", f"{DOOR}/{found['id']}")
+    until_gone(world, found["id"])
+    assert rules(world, share_id) == {"10.8.202.1": ("rw", "active")}
+
+
+def test_a_users_rule_that_gives_too_little_is_named_in_the_error(world):
+    share_id, server_id = share(world), server(world, "10.8.203.1")
+    allow = {"allow_access": {"access_type": "ip", "access_to": "10.8.203.1", "access_level": "ro"}}
+    rule = world.ask("member", "POST", f"/shares/{share_id}/action", allow, **NEWEST).body["access"]
+    world.settle()
+    found = until(world, attach(world, share_id, server_id).body["attachment"]["id"], "error")
+    assert found["error"]["code"] == "Refused"
+    assert rule["id"] in found["error"]["message"]
+    assert found["error"]["mend"]
+    assert found["next_try_at"]
+
+
+def test_a_rule_of_attachments_cannot_be_taken_away_by_hand(world):
+    share_id, server_id = share(world), server(world, "10.8.204.1")
+    attached(world, share_id, server_id)
+    rule = world.ask("member", "GET", f"/share-access-rules?share_id={share_id}", **NEWEST).body["access_list"][0]
+    deny = {"deny_access": {"access_id": rule["id"]}}
+    answer = world.ask("member", "POST", f"/shares/{share_id}/action", deny, **NEWEST)
+    assert answer.status == 403
+    assert "detach" in answer.body["forbidden"]["message"]
+    change = {"update_access": {"access_level": "ro"}}
+    assert world.ask("member", "PUT", f"/share-access-rules/{rule['id']}", change, **NEWEST).status == 403
+
+
+def test_an_attached_share_is_not_deleted_until_it_is_forced(world):
+    share_id, server_id = share(world), server(world)
+    found = attached(world, share_id, server_id)
+    answer = world.ask("member", "DELETE", f"/shares/{share_id}", **NEWEST)
+    assert answer.status == 409
+    assert found["id"] in answer.body["conflictingRequest"]["message"]
+    soft = world.ask("member", "POST", f"/shares/{share_id}/action", {"soft_delete": None}, **NEWEST)
+    assert soft.status == 409
+    forced = world.ask("admin", "POST", f"/shares/{share_id}/action", {"force_delete": None}, **NEWEST)
+    assert forced.status == 202
+    until_gone(world, found["id"])
+    wait_until(lambda: world.ask("member", "GET", f"/shares/{share_id}", **NEWEST).status == 404, 15)
+
+
+def test_verifying_looks_again(world):
+    share_id, server_id = share(world), server(world)
+    before = attached(world, share_id, server_id)
+    answer = world.ask("member", "POST", f"{DOOR}/{before['id']}/verify")
+    assert answer.status == 202
+    after = until(world, before["id"], "active")
+    assert after["last_verified_at"] > before["last_verified_at"]
+
+
+def test_the_same_twice_is_a_conflict_that_names_the_first(world):
+    one, two, server_id = share(world), share(world), server(world)
+    first = attached(world, one, server_id, mount_point="/srv/x", tag="mine")
+    for answer in (
+        attach(world, one, server_id, mount_point="/srv/y"),
+        attach(world, two, server_id, mount_point="/srv/x"),
+        attach(world, two, server_id, mount_point="/srv/y", tag="mine"),
+    ):
+        assert answer.status == 409
+        assert first["id"] in answer.body["conflictingRequest"]["message"]
+
+
+BAD = [
+    ({"mount_point": path}, 400)
+    for path in ("mnt/x", "/mnt/../etc", "/etc", "/mnt/a b", "/mnt/a;b", "/mnt/$(id)", "/mnt/'x'", '/mnt/"', "/", "")
+]
+BAD += [
+    ({"tag": "a b"}, 400),
+    ({"access_level": "rwx"}, 400),
+    ({"mode": "virtiofs"}, 400),
+    ({"mode": "teleport"}, 400),
+    ({"server_ids": ["x"]}, 400),
+    ({"server_id": None}, 400),
+    ({"server_id": "nobody"}, 404),
+    ({"share_id": "nothing"}, 404),
+    ({"mount_point": 7}, 400),
+    ({"mount_point": "/mnt/a\nb"}, 400),
+]
+
+
+@pytest.mark.parametrize(("wrong", "status"), BAD, ids=str)
+def test_bad_input_is_refused_and_changes_nothing(world, wrong, status):
+    wish = {"share_id": share_of(world), "server_id": server_of(world), **wrong}
+    before = world.number("SELECT count(*) FROM attachments")
+    answer = world.ask("member", "POST", DOOR, {"attachment": wish})
+    assert answer.status == status, answer
+    assert world.number("SELECT count(*) FROM attachments") == before
+    assert rules(world, share_of(world)) == {}
+
+
+def share_of(world):
+    if not hasattr(world, "spare_share"):
+        world.spare_share = share(world)
+    return world.spare_share
+
+
+def server_of(world):
+    if not hasattr(world, "spare_server"):
+        world.spare_server = server(world)
+    return world.spare_server
+
+
+def test_shares_and_servers_of_others_are_not_there(world):
+    mine, theirs = share(world), share(world, who="other")
+    assert attach(world, mine, server(world, project_id=OTHER_PROJECT)).status == 404
+    assert attach(world, theirs, server(world)).status == 404
+    found = attached(world, mine, server(world))
+    for method, path in (("GET", ""), ("DELETE", ""), ("POST", "/verify")):
+        assert world.ask("other", method, f"{DOOR}/{found['id']}{path}").status == 404
+    assert world.ask("other", "GET", DOOR).body["attachments"] == []
+
+
+def test_a_protocol_that_no_machine_mounts_is_a_conflict(world):
+    assert attach(world, share(world, proto="CIFS"), server(world)).status == 409
+
+
+def test_a_server_without_an_address_that_the_back_end_lets_in_is_a_conflict(world):
+    answer = attach(world, share(world), server(world, "fd77::9"))
+    assert answer.status == 409
+    assert "IPv4" in answer.body["conflictingRequest"]["message"]
