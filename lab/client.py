@@ -87,10 +87,9 @@ class HostClient:
     def start(self, timeout_s: float = 60.0) -> Self:
         """Return when commands are taken."""
         begun = time.monotonic()
-        hold = "mount -t tmpfs tmpfs /mnt && exec sleep infinity"
         spaces = ["--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation", "private"]
         log = f"{self.network.bridge}-{self.name}.log"
-        self._process = self.network.run.spawn(["unshare", *spaces, "--", "sh", "-c", hold], log=log)
+        self._process = self.network.run.spawn(["unshare", *spaces, "--", "sh", "-c", self.first_process()], log=log)
         holder = self._process
         self._inside = processes.wait_until(
             lambda: processes.children(holder.pid), timeout_s, f"client {self.name}", holder
@@ -109,6 +108,10 @@ class HostClient:
             self.check(["ip", *words])
         self.started_in_s = time.monotonic() - begun
         return self
+
+    def first_process(self) -> str:
+        """Return the script that holds the namespaces; mounting `/mnt` says that it is ready."""
+        return "mount -t tmpfs tmpfs /mnt && exec sleep infinity"
 
     def run(self, command: Sequence[str], timeout_s: float = 30.0) -> guest.Result:
         """Run a command as root; raises `TimedOut` after it was killed at `timeout_s`."""

@@ -8,7 +8,8 @@ wanted=(
     nfs-ganesha nfs-ganesha-vfs dbus libnfs-utils nfs-common # the NFS server, its bus, and clients without a kernel mount
     btrfs-progs e2fsprogs util-linux                         # pools in a sparse image
     user-mode-linux busybox-static dropbear-bin              # machines that mount shares, booted as plain processes
-    openssh-client iproute2 nftables kmod procps             # how those machines are reached
+    openssh-client openssh-server sudo                       # machines that are logged in to by SSH
+    iproute2 nftables kmod procps systemd                    # how those machines are reached, and what runs on them
     postgresql                                               # the database at scale
     rabbitmq-server                                          # the message bus of a cloud, for events
 )

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How tests get into their machines."""
+"""How tests get into their machines, and a file system that every kernel can mount."""
 
 import msgspec
+
+from abaca.nodes.contract import Mounter
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -14,7 +16,34 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     key: str
 
 
-def entry_of(guest):
-    """The way into a guest of the lab."""
-    ssh = guest.ssh
+def entry_of(machine):
+    """The way into a guest or a node of the lab."""
+    ssh = machine.ssh
     return Entry(host=ssh.host, port=ssh.port, user=ssh.user, host_key=ssh.host_key, key=f"file:{ssh.private_key}")
+
+
+class Memory(Mounter):
+    """Memory under the name of the source: mounted by every kernel, without a server."""
+
+    protocols = ("MEMORY",)
+    fstype = "tmpfs"
+    program = "mount"
+
+    def packages(self, distribution):
+        return ()
+
+    def check(self, source):
+        return None if source.isprintable() and source else "an empty name"
+
+    def options(self, mount):
+        return ("ro" if mount.is_read_only else "rw", "size=1m")
+
+
+class Absent(Memory):
+    """A protocol whose program no machine has."""
+
+    protocols = ("ABSENT",)
+    program = "mount.absent"
+
+    def packages(self, distribution):
+        return ("absent-client",)

@@ -34,6 +34,8 @@ FAMILIES: Mapping[str, str] = {
     "opensuse-tumbleweed": "suse",
     "alpine": "alpine",
 }
+# A login by SSH may bring no path to the administrator's programs, and a language of its own.
+_ENVIRONMENT = ("env", "LC_ALL=C", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
 _PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]*")
 
 
@@ -75,17 +77,18 @@ def installer(distribution: Distribution, packages: Sequence[str]) -> Installer 
     kind = family(distribution)
     if kind is None:
         return None
-    return Installer(commands=_commands(kind, plain[kind], packages), by_hand=shlex.join(plain[kind]))
+    commands = tuple((*_ENVIRONMENT, *command) for command in _commands(kind, plain[kind], packages))
+    return Installer(commands=commands, by_hand=shlex.join(plain[kind]))
 
 
 def _commands(kind: str, plain: tuple[str, ...], packages: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     if kind == "debian":
-        apt = ("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-q", "-o", f"DPkg::Lock::Timeout={LOCK_WAIT_S}")
+        apt = ("DEBIAN_FRONTEND=noninteractive", "apt-get", "-q", "-o", f"DPkg::Lock::Timeout={LOCK_WAIT_S}")
         install = (*apt, "-o", "Dpkg::Options::=--force-confold", *plain[1:])
         return (install, (*apt, "update"), install)
     if kind == "fedora":
         # dnf and yum wait for the lock by themselves; the command's own time limit bounds it.
         return (plain, ("yum", "install", "-y", *packages))
     if kind == "suse":
-        return (("env", f"ZYPP_LOCK_TIMEOUT={LOCK_WAIT_S}", *plain),)
+        return ((f"ZYPP_LOCK_TIMEOUT={LOCK_WAIT_S}", *plain),)
     return (("apk", "add", "--wait", str(LOCK_WAIT_S), *packages),)

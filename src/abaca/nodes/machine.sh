@@ -171,6 +171,7 @@ forget() {
 
 # From the mount point up to the first directory that was made for it, as long as they are empty.
 remove_directory() {
+    [ -n "$made" ] || return 0
     case $mount_point in "$made" | "$made"/*) ;; *) return 0 ;; esac
     here=$mount_point
     while rmdir "$here" 2> /dev/null && [ "$here" != "$made" ]; do here=${here%/*}; done

@@ -252,12 +252,12 @@ class Visit(msgspec.Struct, frozen=True):
         if state.mounted is not None:
             if not self._is_ours(state):
                 reason = f"{where} is taken by {state.mounted.source} ({state.mounted.fstype})"
+        elif state.real != state.exists:
+            reason = f"{state.exists} is a link to {state.real or 'nowhere'}: name the real place"
         elif state.directory == "file":
             reason = f"{where} is a file"
         elif state.directory == "filled":
             reason = f"{where} is not empty, and its content would be hidden"
-        elif state.real != state.exists:
-            reason = f"{state.exists} is a link to {state.real or 'nowhere'}: name the real place"
         strangers = [name for name, _ in state.marks if name != self.wanted.name]
         if not reason and strangers:
             reason = f"{where} belongs to the attachment {strangers[0]}"
