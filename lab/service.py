@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import http.client
+import os
 import pathlib
 import secrets
+import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -70,9 +72,14 @@ class Service:
         return self._run.spawn(argv, log=f"{name}.log", launch=processes.Launch(env=_KEEP_BYTECODE))
 
     def configure(self, section: str, **options: object) -> None:
-        """Change options in the file; who reads it, and when, is another matter."""
-        self._sections.setdefault(section, {}).update(options)
+        """Change options in the file, or take out those that are None; who reads it, and when, is another matter."""
+        known = self._sections.setdefault(section, {}) | options
+        self._sections[section] = {option: value for option, value in known.items() if value is not None}
         self._write_configuration()
+
+    def reload(self) -> None:
+        """Say that the file has changed."""
+        os.kill(self.process.pid, signal.SIGHUP)
 
     def command(self, *words: str) -> str:
         """Run a command such as `operation list --json` and return its output; raises `LabError` when it fails."""

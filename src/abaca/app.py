@@ -307,6 +307,46 @@ def _give_chores(made: Worker, settings: Settings, db: Database) -> None:
     ]
 
 
+def reload(made: Worker, started: Settings, now: Settings) -> None:
+    """Its back ends serve on by the drivers' options that stand in `now`; `started` is what it was started with.
+
+    Raises `ConfigError` when one of them cannot be taken before the next start; then all are as before.
+    """
+    from abaca.drivers import load
+    from abaca.operations.backend_ensure import Manner
+    from abaca.reconcile.backends import Backends
+
+    if _without_options(started) != _without_options(now):
+        log.warning("what changed beside the options of drivers is taken at the next start")
+    sections = {one.name: one for one in now.backends}
+    drivers = {one.name: one.driver for one in started.backends}
+    changed = []
+    for one in made.served.values():
+        section = sections.get(one.backend.name)
+        if section is None:
+            continue
+        if section.driver != drivers[section.name]:
+            raise errors.ConfigError(
+                problem=f"[{section.name}] driver cannot change while the back end serves",
+                mend="Restart the worker, or set it back.",
+            )
+        options = load.options(type(one.driver), section.options, where=section.name)
+        load.check_change(one.driver, options, where=section.name)
+        if options != one.driver.options:
+            changed.append((one, options))
+    backends = Backends(made.db, made.served.values(), Manner(**now.ensure_manner))
+    for one, options in changed:
+        backends.change(one, options)
+        log.info("back end %s serves by its changed options", one.backend.name)
+
+
+def _without_options(settings: Settings) -> Settings:
+    import msgspec
+
+    sections = (msgspec.structs.replace(section, options={}) for section in settings.backends)
+    return settings.changed(backends=tuple(sections))
+
+
 def driver(settings: Settings, backend: Backend, metrics: Metrics | None = None) -> Driver:
     """A back end's driver, constructed but not started. Raises `ConfigError` for options that it does not take."""
     from abaca.drivers import contract, load, wrappers

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import logging
 import os
+import queue
 import shutil
 import signal
 import socket
 import sys
+import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
 import click
@@ -37,7 +40,8 @@ supervised = click.option("--supervisor", "supervisor_pid", type=int, hidden=Tru
 def run(given: Given) -> None:
     """Run everything on this host: the API, a worker, and SQLite in the state directory unless another is configured.
 
-    Nothing else is needed. TERM or ^C stops it within seconds; work under way goes on at the next start.
+    Nothing else is needed. TERM or ^C stops it within seconds; work under way goes on at the next start. HUP has the
+    worker take the changed options of drivers.
     """
     loaded = given.load().settings
     state = StateDirectory(loaded.state_path)
@@ -83,8 +87,10 @@ def worker(given: Given, supervisor_pid: int | None) -> int:
     """Run the worker of this host's back ends.
 
     TERM lets running steps end, hands everything else back and exits; another ends it at once, which harms nothing:
-    the next start goes on where this one was.
+    the next start goes on where this one was. HUP has it read its configuration again and take the changed options of
+    drivers; when anything is wrong with them all stays as it was, and the log says why.
     """
+    changes = Changes()
     loaded = given.load().settings
     app.set_up_logs(loaded)
     if supervisor_pid is not None:
@@ -107,9 +113,33 @@ def worker(given: Given, supervisor_pid: int | None) -> int:
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
     processes.give_back_memory()
+    changes.follow(lambda: app.reload(made, loaded, given.load().settings))
     made.run()
     state.release()
     return 0
+
+
+class Changes:
+    """HUP, from the moment this is made; what it asks for is done in a thread, one after the other."""
+
+    def __init__(self) -> None:
+        self._asked: queue.SimpleQueue[None] = queue.SimpleQueue()
+        if supervisor.is_told_of_changes():
+            signal.signal(signal.SIGHUP, lambda *_: self._asked.put(None))
+
+    def follow(self, take: Callable[[], None]) -> None:
+        """Call `take` for each; what it refuses is logged."""
+        threading.Thread(target=self._follow, args=(take,), name="changes", daemon=True).start()
+
+    def _follow(self, take: Callable[[], None]) -> None:
+        while True:
+            self._asked.get()
+            try:
+                take()
+            except errors.ConfigError as error:
+                log.error("the changed configuration is refused and all stays as it was: %s", error.message)
+            except Exception:
+                log.exception("the changed configuration was not taken")
 
 
 def _serve(loaded: Settings, process: str) -> None:

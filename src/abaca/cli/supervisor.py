@@ -55,6 +55,8 @@ def become(plan: Plan, locks: Sequence[int]) -> NoReturn:
     started = plan._replace(pids={name: spawn(command) for name, command in plan.programs.items()})
     for lock in locks:
         os.set_inheritable(lock, True)
+    if is_told_of_changes():
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is somebody to take it
     environ = {**os.environ, _PLAN: json.dumps(started), _LOCKS: json.dumps(list(locks))}
     os.execve(sys.executable, [sys.executable, "-m", "abaca.cli.supervisor"], environ)  # noqa: S606 - no shell is meant
 
@@ -65,6 +67,11 @@ def spawn(command: Sequence[str]) -> int:
     environ = {"MALLOC_ARENA_MAX": "2", **os.environ}
     no_input = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)
     return os.posix_spawn(command[0], list(command), environ, file_actions=[no_input])
+
+
+def is_told_of_changes() -> bool:
+    """Whether HUP means that the configuration has changed; from a terminal it means that nobody is there any more."""
+    return not os.isatty(0)
 
 
 class Program:
@@ -126,18 +133,30 @@ class Supervisor:
         self.programs = programs
         self.grace_s = grace_s
         self._stop = Stop()
+        self._has_changes = False
+
+    def _changed(self) -> None:
+        self._has_changes = True
 
     def run(self) -> int:
         """Block; the exit status for the command."""
-        with _signals_wake(self._stop.asked) as wake:
+        with _signals_wake(self._stop.asked, self._changed) as wake:
             status = self._bury()
             while not self._stop.is_asked and not status:
                 pause_s = self._restart_what_is_due()
                 select.select([wake], [], [], pause_s)
                 _drain(wake)
                 status = self._bury()
+                self._tell_of_changes()
             self._stop_all(wake)
         return status
+
+    def _tell_of_changes(self) -> None:
+        if self._has_changes:
+            self._has_changes = False
+            for program in self.programs:
+                if program.name == "worker":
+                    program.send(signal.SIGHUP)
 
     def _bury(self) -> int:
         """Note who has ended; not 0 when starting again would not help."""
@@ -190,7 +209,7 @@ class Supervisor:
 
 
 @contextlib.contextmanager
-def _signals_wake(on_stop: Callable[[], None]) -> Iterator[socket.socket]:
+def _signals_wake(on_stop: Callable[[], None], on_change: Callable[[], None]) -> Iterator[socket.socket]:
     """A socket that becomes readable when a signal arrives, so that no signal is missed between two looks."""
     reader, writer = socket.socketpair()
     reader.setblocking(False)
@@ -200,6 +219,8 @@ def _signals_wake(on_stop: Callable[[], None]) -> Iterator[socket.socket]:
         signal.SIGTERM: signal.signal(signal.SIGTERM, lambda *_: on_stop()),
         signal.SIGINT: signal.signal(signal.SIGINT, lambda *_: on_stop()),
     }
+    if is_told_of_changes():
+        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, lambda *_: on_change())
     fd_before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
     try:
         yield reader

@@ -178,9 +178,15 @@ class Driver(abc.ABC):
     announces: ClassVar[Mapping[str, Any]] = {}
     # Of the addresses that clients may come from; a driver that learns it from its options sets it when constructed.
     ip_versions: tuple[int, ...] = (4,)
+    # Options that may change while it serves; the others wait for the next start.
+    changeable: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, backend: Backend, options: Any) -> None:
         self.backend = backend
+        self.options = options
+
+    def change(self, options: Any) -> None:
+        """Serve by these options, of which only `changeable` ones differ; calls under way end by either."""
         self.options = options
 
     @abc.abstractmethod

@@ -96,6 +96,18 @@ def options(found: type[contract.Driver], section: Mapping[str, str], *, where: 
         raise errors.ConfigError(problem=f"[{where}] {error}", mend="Mend the section.") from error
 
 
+def check_change(served: contract.Driver, wanted: Any, *, where: str) -> None:
+    """Raises `errors.ConfigError` when `served` cannot take these options before its next start."""
+    names = (field.name for field in msgspec.structs.fields(type(wanted)))
+    differ = {name for name in names if getattr(served.options, name) != getattr(wanted, name)}
+    rigid = ", ".join(sorted(differ - served.changeable))
+    if rigid:
+        raise errors.ConfigError(
+            problem=f"[{where}] {rigid} cannot change while the back end serves",
+            mend="Restart the worker, or set it back.",
+        )
+
+
 def _value(text: str, kind: Any) -> Any:
     """What the text stands for, as msgspec needs it: commas part lists, colons pairs, words are true or false."""
     shape = msgspec.inspect.type_info(kind)

@@ -49,6 +49,7 @@ class Local(
 
     vendor: ClassVar[str] = "Abaca"
     announces: ClassVar[dict[str, Any]] = {"mount_point_name_support": True, "thin_provisioning": True}
+    changeable: ClassVar[frozenset[str]] = frozenset({"export_ips", "root_mode"})
 
     class Options(msgspec.Struct, frozen=True, kw_only=True):
         pool_device: Annotated[
@@ -92,7 +93,7 @@ class Local(
 
     def __init__(self, backend: contract.Backend, options: Options) -> None:
         super().__init__(backend, options)
-        self.ip_versions = tuple(sorted({ipaddress.ip_address(address).version for address in options.export_ips}))
+        self.change(options)
         self._pool = Pool(
             backend.name, backend.state_dir, options.pool_device, options.pool_image, options.pool_size_gib
         )
@@ -108,6 +109,10 @@ class Local(
         # One instance at a time, even when ensuring runs beside a request; a fixed number of locks for any number.
         self._locks = [threading.RLock() for _ in range(64)]
         self._reviving = threading.Lock()
+
+    def change(self, options: Options) -> None:
+        super().change(options)
+        self.ip_versions = tuple(sorted({ipaddress.ip_address(address).version for address in options.export_ips}))
 
     # Life
 

@@ -31,7 +31,7 @@ def wrap(driver: contract.Driver, *arounds: Around) -> contract.Driver:
     for promise in promises:
         for name in vars(promise).get("__annotations__", {}):
             if hasattr(driver, name):
-                body.setdefault(name, getattr(driver, name))
+                body.setdefault(name, _look(name))
     body |= {"__module__": __name__, "Options": cls.Options, "__doc__": cls.__doc__}
     wrapped = type(f"Wrapped{cls.__name__}", (Wrapped, *promises), body)
     result = wrapped(driver, arounds)
@@ -50,7 +50,6 @@ class Wrapped:
         self.inner = inner
         self.arounds = arounds
         self.backend = inner.backend
-        self.options = inner.options
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
@@ -69,6 +68,11 @@ def _forward(name: str) -> Callable[..., Any]:
 
     method.__name__ = name
     return method
+
+
+def _look(name: str) -> property:
+    """The driver's attribute as it is now: some follow the options, which may change."""
+    return property(lambda self: getattr(self.inner, name))
 
 
 def _bind(around: Around, name: str, call: Call) -> Call:

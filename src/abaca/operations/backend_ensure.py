@@ -290,9 +290,11 @@ def _about(op: Op, row: Any) -> About:
 
 
 def succeed(op: Op, tx: Tx) -> None:
-    """From now on the configuration that its shares were made for is this one."""
+    """From now on the configuration that its shares were made for is this one; if it is another again, on it goes."""
     services.set_backend_info(tx, op.args.host, op.data["backend_info"])
     _close(op, tx)
+    if not op.is_followed and digest(op.driver) != op.data["backend_info"]:
+        start(tx, op.args.service_id, op.args.host, op.args.manner, op)
 
 
 def fail(op: Op, tx: Tx, _error: errors.AbacaError) -> None:

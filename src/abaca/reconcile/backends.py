@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -41,6 +41,17 @@ class Backends:
             service_id = services.register(tx, services.SHARE_BINARY, one.queue, one.backend.availability_zone)
             self._compare(tx, one, service_id, said)
         self._report(one)
+
+    def change(self, one: Served, options: Any) -> None:
+        """It serves by these options from now on, and its shares are ensured where they are concerned."""
+        one.driver.change(options)
+        said = backend_ensure.digest(one.driver)
+        with self.db.write() as tx:
+            service = services.find(tx, one.queue, 0)
+            if service is not None:
+                self._compare(tx, one, service.id, said)
+        if one.is_started:
+            self._report(one)
 
     def _compare(self, tx: Tx, one: Served, service_id: int, said: str) -> None:
         known = services.backend_info(tx, one.queue)

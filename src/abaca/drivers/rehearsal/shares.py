@@ -32,6 +32,18 @@ class Rehearsal(
     vendor: ClassVar[str] = "Abaca"
     protocols: ClassVar[tuple[str, ...]] = ("NFS", "CIFS", "CEPHFS", "GLUSTERFS")
     announces: ClassVar[dict[str, Any]] = {"mount_point_name_support": True, "qos": True, "dedupe": True}
+    changeable: ClassVar[frozenset[str]] = frozenset(
+        {
+            "access_types",
+            "admin_export_ips",
+            "delays",
+            "ensured_metadata",
+            "export_ips",
+            "failures",
+            "progress_percent",
+            "revision",
+        }
+    )
 
     class Options(msgspec.Struct, frozen=True, kw_only=True):
         pool_count: Annotated[
@@ -82,8 +94,12 @@ class Rehearsal(
 
     def __init__(self, backend: contract.Backend, options: Options) -> None:
         super().__init__(backend, options)
-        self.ip_versions = tuple(sorted({ipaddress.ip_address(address).version for address in options.export_ips}))
         self.ledger = ledger.Ledger(backend.state_dir / f"{backend.name}.sqlite")
+        self.change(options)
+
+    def change(self, options: Options) -> None:
+        super().change(options)
+        self.ip_versions = tuple(sorted({ipaddress.ip_address(address).version for address in options.export_ips}))
         failures = script.parse_failures(options.failures, interfaces.methods(type(self)))
         self.script = script.Script(options.delays, failures, self._is_due)
 
