@@ -148,7 +148,7 @@ def api(settings: Settings, *, process: str = "api") -> WsgiApplication:
     metrics = open_metrics(settings, f"{process}-{settings.osapi_share_listen_port}") if settings.api.metrics else None
     if metrics is not None:
         metrics.also(front.Queues(db))
-    further = [doors.own(routes.OWN)]
+    further = [doors.own(routes.OWN), doors.compute(routes.COMPUTE)]
     application = pipeline.make_app(settings, db, routes.RESOURCES, further=further, compute=compute(settings, db))
     tracing = _tracing(settings)
     traced = tracing.requests(application, front.ROUTE) if tracing is not None else application

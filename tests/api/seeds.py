@@ -51,6 +51,8 @@ def plant(world: World) -> dict[str, str]:
         "/messages/{message_id}": _message(world),
         "/operations/{id}": _operation(world),
         "/attachments/{id}": _attachment(world, share_id),
+        # of both doors that know servers
+        "/servers/{server_id}": _server(world),
         "/services/{verb}": "disable",
         "/os-services/{verb}": "disable",
         "/quota-sets/{project_id}": PROJECT,
@@ -94,6 +96,15 @@ def _attachment(world: World, share_id: str) -> str:
     attachment = _made(world, "member", "//abaca/v1/attachments", wish)["attachment"]
     world.settle()
     return attachment["id"]
+
+
+def _server(world: World) -> str:
+    """A machine of the inventory."""
+    machine = {"name": "garden-gate", "addresses": ["10.0.0.9", "2001:db8::9"], "metadata": {"k": "v"}}
+    answer = world.ask("admin", "POST", "//abaca/v1/servers", {"server": machine})
+    assert answer.status in (201, 409), answer.body
+    found = world.ask("admin", "GET", "//abaca/v1/servers?name=garden-gate").body["servers"]
+    return found[0]["id"]
 
 
 def _operation(world: World) -> str:

@@ -11,11 +11,13 @@ import re
 import pytest
 
 from abaca.api import openapi, routes, routing, versions
+from abaca.api.compute import versions as compute_versions
 from tests.api import seeds
 from tests.api.world import world
 
 OWN = routing.Table(routes.OWN).routes
-ALL = (*routing.Table(routes.RESOURCES).routes, *OWN)
+COMPUTE = routing.Table(routes.COMPUTE).routes
+ALL = (*routing.Table(routes.RESOURCES).routes, *OWN, *COMPUTE)
 NOTHING = "00000000-0000-4000-8000-000000000000"
 ROLES = ("admin", "member", "reader", "none")
 
@@ -28,15 +30,22 @@ def here(tmp_path_factory):
 
 def start(route):
     """What comes before the route's path, for `World.ask`."""
-    return "//abaca/v1" if route in OWN else ""
+    return "//abaca/v1" if route in OWN else "//compute/v2.1" if route in COMPUTE else ""
 
 
 def newest(route):
-    return min(route.until, versions.MAXIMUM)
+    return min(route.until, compute_versions.MAXIMUM if route in COMPUTE else versions.MAXIMUM)
+
+
+def is_newest(route):
+    """Whether it is served at the newest version of its door."""
+    return newest(route) in (versions.MAXIMUM, compute_versions.MAXIMUM) and route.until > newest(route)
 
 
 def asked(route):
     """What names the version, and allows what is experimental."""
+    if route in COMPUTE:
+        return {"openstack-api-version": f"compute 2.{newest(route)}"}
     return {
         "x-openstack-manila-api-version": f"2.{newest(route)}",
         "x-openstack-manila-api-experimental": "true",
@@ -80,14 +89,17 @@ def verdict(answer):
 def test_what_each_role_may_use_is_as_the_golden_file_says(here, golden):
     """Nothing is there to be found, so that whoever may use a route is told just that."""
     lines = []
-    for route in sorted(ALL, key=lambda route: (route.path, route.method, route.action or "", route.since)):
+    for route in sorted(
+        ALL, key=lambda route: (route in COMPUTE, route.path, route.method, route.action or "", route.since)
+    ):
         path = re.sub(r"{\w+}", "nosuch", route.path)
         sent = {route.action: {"nosuch": 1}} if route.action else None
         found = {who: verdict(here.ask(who, route.method, start(route) + path, sent, **asked(route))) for who in ROLES}
         assert found["none"] == "401"
         since = f"2.{route.since}-" + (f"2.{route.until}" if route.until <= versions.MAXIMUM else "")
         who = " ".join(f"{role}={found[role]}" for role in ROLES if role != "none")
-        lines.append(f"{route.name} [{since}] {route.policy.name}: {who}")
+        name = route.name.replace(" /", " /compute/v2.1/", 1) if route in COMPUTE else route.name
+        lines.append(f"{name} [{since}] {route.policy.name}: {who}")
     golden("tests/golden/surface.txt", "\n".join(lines))
 
 

@@ -148,9 +148,8 @@ def world(directory: Path, *, worker: bool, more: str = "", backend: str = "") -
     (directory / "abaca.conf").write_text(CONFIG.format(directory=directory, more=more, backend=backend))
     loaded = settings.read([directory / "abaca.conf"], environ={}).settings
     db = app.ready_database(loaded)
-    application = pipeline.make_app(
-        loaded, db, routes.RESOURCES, further=[doors.own(routes.OWN)], compute=app.compute(loaded, db)
-    )
+    further = [doors.own(routes.OWN), doors.compute(routes.COMPUTE)]
+    application = pipeline.make_app(loaded, db, routes.RESOURCES, further=further, compute=app.compute(loaded, db))
     made = World(directory, front.front(application, front.Health(db), None), db, loaded)
     for name in PEOPLE:
         secret = base64.b64encode(f"{name}:{PASSWORD}".encode()).decode()

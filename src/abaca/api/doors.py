@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import abaca
 from abaca import errors
 from abaca.api import paging, routing, versions
+from abaca.api.compute import versions as compute_versions
 
 if TYPE_CHECKING:
     from abaca.api.pipeline import Call
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 class Door:
     """`negotiate` sets the version of a call and says so in the answer's headers; `document` gives what the prefix
     itself answers, by the address of the service. With `names_projects` paths may begin with the caller's project.
+    `public` holds documents for which nobody need be known, by their whole path.
     """
 
     prefix: str
@@ -26,6 +28,7 @@ class Door:
     negotiate: Callable[[Call], None]
     document: Callable[[str], Any]
     names_projects: bool = False
+    public: Mapping[str, Callable[[str], Any]] = field(default_factory=dict)
 
     def holds(self, path: str) -> bool:
         """Whether a path is behind this door."""
@@ -44,6 +47,29 @@ def own(resources: Iterable[routing.Resource]) -> Door:
         return {"name": "Abaca", "release": abaca.__version__, "href": f"{base}/abaca/v1/"}
 
     return Door("/abaca/v1", routing.Table(resources), lambda _call: None, document)
+
+
+def compute(resources: Iterable[routing.Resource]) -> Door:
+    """/compute/v2.1: what OpenStack's clients of compute need of servers, in Nova's microversions."""
+    document, every = compute_versions.document, compute_versions.every
+    return Door(
+        "/compute/v2.1",
+        routing.Table(resources),
+        _negotiate_compute,
+        document,
+        names_projects=True,
+        public={"/compute": every, "/compute/": every, "/compute/v2.1": document, "/compute/v2.1/": document},
+    )
+
+
+def _negotiate_compute(call: Call) -> None:
+    response = call.response
+    response.set_header("x-compute-request-id", call.request_id)
+    response.set_header("vary", compute_versions.VARY)
+    asked = compute_versions.asked_for(call.request.env)
+    call.version = compute_versions.negotiate(asked)
+    response.set_header(compute_versions.HEADER, f"{compute_versions.SERVICE} 2.{call.version}")
+    response.set_header(compute_versions.FORMER_HEADER, f"2.{call.version}")
 
 
 def _negotiate_microversion(call: Call) -> None:

@@ -17,10 +17,15 @@ FALSE = ("0", "false", "f", "no", "n", "off")
 
 @dataclass(frozen=True)
 class Listed:
-    """Rows, and how many there are without paging (None: not asked for)."""
+    """Rows, and how many there are without paging (None: not asked for).
+
+    A list that `is_marked` goes on by marker alone; `next_marker` is where, None at its end.
+    """
 
     rows: Sequence[Any]
     count: int | None = None
+    is_marked: bool = False
+    next_marker: str | None = None
 
 
 def read(query: Mapping[str, str], max_limit: int) -> Page:
@@ -50,6 +55,11 @@ def next_link(url: str, query: Mapping[str, str], page: Page, last_id: str) -> l
     """The link to the next page: `marker` for lists that know it, and the offset for the others."""
     following = {**query, "offset": str(page.offset + page.limit), "marker": last_id}
     return [{"rel": "next", "href": f"{url}?{urlencode(following)}"}]
+
+
+def link_after(url: str, query: Mapping[str, str], marker: str) -> list[dict[str, str]]:
+    """The link to the page after a marker."""
+    return [{"rel": "next", "href": f"{url}?{urlencode({**query, 'marker': marker})}"}]
 
 
 def _number(query: Mapping[str, str], name: str) -> int | None:

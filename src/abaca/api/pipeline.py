@@ -162,6 +162,8 @@ def find_door(call: Call) -> bool:
     """The list of versions needs no token, and what is behind no door is not here for anybody."""
     path = call.path
     for door in call.parts.doors:
+        if path in door.public and call.request.method == "GET":
+            return _finish(call, "200 OK", door.public[path](call.root))
         if door.holds(path):
             call.door = door
             return False
@@ -379,7 +381,9 @@ def _render_list(call: Call, view: wire.Many, result: Any) -> dict[str, Any]:
     body: dict[str, Any] = dict.fromkeys(view.keys, shown)
     if listed.count is not None:
         body["count"] = listed.count
-    if view.links and shown and "limit" in call.query and len(shown) == call.page.limit:
-        url = f"{call.base}{call.path}"
+    url = f"{call.base}{call.path}"
+    if listed.next_marker is not None and view.links:
+        body[view.links] = paging.link_after(url, call.query, listed.next_marker)
+    elif view.links and shown and "limit" in call.query and len(shown) == call.page.limit and not listed.is_marked:
         body[view.links] = paging.next_link(url, call.query, call.page, shown[-1].id)
     return body

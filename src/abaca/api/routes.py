@@ -16,6 +16,7 @@ from abaca.api import (
     operations,
     pools,
     quotas,
+    servers,
     services,
     share_actions,
     share_instances,
@@ -23,6 +24,7 @@ from abaca.api import (
     share_types,
     shares,
 )
+from abaca.api.compute import servers as compute_servers
 
 RESOURCES = (
     access_rules.RESOURCE,
@@ -52,4 +54,8 @@ OWN = (
     ensure_shares.RESOURCE,
     export_locations.HISTORY,
     operations.RESOURCE,
+    servers.RESOURCE,
 )
+
+# Behind the door of compute, /compute/v2.1.
+COMPUTE = (compute_servers.RESOURCE,)

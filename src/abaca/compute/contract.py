@@ -87,14 +87,16 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """Which servers a list shall hold; None: any. `name` says of a name whether it is wanted.
+    """Which servers a list shall hold; None: any. `only` says of a server that is as the rest says if it is wanted.
 
-    `marker` is the id of the last server of the page before.
+    `name` is a regular expression that a plug-in may hand on; `only` decides. `marker` is the id of the last server of
+    the page before.
     """
 
     project_id: str | None = None
     user_id: str | None = None
-    name: Callable[[str], bool] | None = None
+    name: str | None = None
+    only: Callable[[Server], bool] | None = None
     statuses: tuple[str, ...] | None = None
     availability_zone: str | None = None
     ip: str | None = None

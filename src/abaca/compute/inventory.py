@@ -27,7 +27,7 @@ COLUMNS = (
     "updated_at",
 )
 FLAVOR = Flavor(id="inventory", name="inventory")
-# Rows read at once when names are compared here and not in the database.
+# Rows read at once when what is wanted is not said in the database's terms.
 PAGE = 1000
 
 
@@ -38,24 +38,23 @@ class Inventory(Compute):
         self._db = db
 
     def list(self, wanted: Wanted) -> Sequence[Server]:
-        """By the database, except for names."""
+        """By the database; what `only` it knows is tried on page after page."""
         asked = _conditions(wanted)
         with self._db.read() as tx:
             if wanted.marker is not None and rows.SERVERS.one(tx, ("id",), {"id": wanted.marker}) is None:
                 raise errors.Invalid(f"There is no server {wanted.marker[:64]!r} to go on after: 'marker' is wrong.")
-            found: list[Any] = []
+            found: list[Server] = []
             marker = wanted.marker
             while len(found) < wanted.limit:
-                size = wanted.limit if wanted.name is None else PAGE
-                page = Page(size, 0, marker, wanted.sort_key, wanted.descending)
-                read = rows.SERVERS.rows(tx, COLUMNS, asked, page)
-                found.extend(row for row in read if wanted.name is None or wanted.name(row.name))
+                size = wanted.limit if wanted.only is None else PAGE
+                read = rows.SERVERS.rows(tx, COLUMNS, asked, Page(size, 0, marker, wanted.sort_key, wanted.descending))
+                at = rows.addresses(tx, [row.id for row in read])
+                servers = (_server(row, at[row.id]) for row in read)
+                found.extend(server for server in servers if wanted.only is None or wanted.only(server))
                 if len(read) < size:
                     break
                 marker = read[-1].id
-            found = found[: wanted.limit]
-            at = rows.addresses(tx, [row.id for row in found])
-        return [_server(row, at[row.id]) for row in found]
+        return found[: wanted.limit]
 
     def show(self, server_id: str) -> Server | None:
         """By its id."""

@@ -11,9 +11,11 @@ import binascii
 import ipaddress
 import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from abaca import errors
+from abaca.domain import metadata
 
 # What a machine of the inventory may be said to be; Nova has more of them.
 STATUSES = ("ACTIVE", "SHUTOFF", "ERROR")
@@ -143,3 +145,77 @@ def _is_blob_of(kind: str, text: str) -> bool:
         return False
     named = len(kind).to_bytes(4, "big") + kind.encode()
     return blob.startswith(named) and len(blob) > len(named) + 16
+
+
+def check(said: Mapping[str, Any], key_directory: str) -> tuple[dict[str, Any], tuple[tuple[str, str], ...] | None]:
+    """The columns that `said` stands for, and the addresses if it says them. Raises Invalid naming the field."""
+    unknown = sorted(str(name) for name in said if name not in FIELDS)
+    if unknown:
+        known = ", ".join(FIELDS)
+        raise errors.Invalid(f"Nothing is known of {unknown[0][:64]!r} of a server; known are: {known}.")
+    values: dict[str, Any] = {}
+    for name, value in said.items():
+        field = FIELDS[name]
+        if value is None and field.may_be_null:
+            values[name] = None
+        elif not isinstance(value, field.type) or isinstance(value, bool):
+            raise errors.Invalid(f"'{name}' must be {field.must}.")
+        else:
+            values[name] = field.check(value)
+    if values.get("key") is not None:
+        check_key(values["key"], key_directory)
+    return values, values.pop("addresses", None)
+
+
+class _Field(NamedTuple):
+    type: type
+    must: str
+    check: Callable[[Any], Any]
+    may_be_null: bool = False
+
+
+def _addresses(said: Sequence[Any]) -> tuple[tuple[str, str], ...]:
+    """Each is an address as text, or an object with `ip` and, if need be, `network`."""
+    pairs = []
+    for one in said[: MOST_ADDRESSES + 1]:
+        whole = {"ip": one} if isinstance(one, str) else one
+        if not isinstance(whole, dict) or not {"ip"} <= set(whole) <= {"ip", "network"}:
+            raise errors.Invalid("Each of 'addresses' must be an address, or an object with 'ip' and 'network'.")
+        pair = whole["ip"], whole.get("network", NETWORK)
+        if not all(isinstance(part, str) for part in pair):
+            raise errors.Invalid("'ip' and 'network' must be text.")
+        pairs.append(pair)
+    return check_addresses(pairs)
+
+
+def _line(name: str) -> Callable[[str], str]:
+    def check_line(text: str) -> str:
+        if len(text) > 255 or not text.isprintable():
+            raise errors.Invalid(f"'{name}' must be at most 255 printable characters.")
+        return text
+
+    return check_line
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+# What is said of a server when it is registered.
+FIELDS: Mapping[str, _Field] = {
+    "name": _Field(str, "text", check_name),
+    "project_id": _Field(str, "text", check_project),
+    "description": _Field(str, "text", _line("description"), may_be_null=True),
+    "status": _Field(str, "text", check_status),
+    "availability_zone": _Field(str, "text", _line("availability_zone"), may_be_null=True),
+    "metadata": _Field(dict, "an object of text", metadata.check),
+    "addresses": _Field(list, "a list", _addresses),
+    "ssh_host": _Field(str, "text", check_ssh_host, may_be_null=True),
+    "ssh_port": _Field(int, "a whole number", check_ssh_port),
+    "ssh_user": _Field(str, "text", check_ssh_user),
+    "host_key": _Field(str, "text", check_host_key, may_be_null=True),
+    "key": _Field(str, "text", _as_it_is, may_be_null=True),
+}
+# What it is where nothing is said.
+DEFAULTS: Mapping[str, Any] = {"status": "ACTIVE", "metadata": {}, "ssh_port": 22, "ssh_user": "root"}
+REQUIRED = ("name", "addresses")
