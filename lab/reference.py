@@ -118,17 +118,24 @@ def drivers() -> str:
 
 
 def api_routes() -> str:
-    """Every call of the shared file system API: its versions and the rule that guards it."""
-    parts = [
-        MADE,
-        "# Calls of the shared file system API\n",
-        "Paths are below `/v2`. What each rule allows: [policy](policy.md).\n",
-    ]
+    """Every call of every door: its versions and the rule that guards it."""
+    parts = [MADE, "# Calls\n", "What each rule allows: [policy](policy.md).\n"]
     for resource in routes.RESOURCES:
-        parts += [f"## {resource.name.replace('_', ' ').capitalize()}\n", "| call | versions | rule |", "|---|---|---|"]
-        parts += [f"| `{route.name}` | {versions(route)} | `{route.policy.name}` |" for route in resource.routes]
-        parts.append("")
+        parts += _routes_of(resource, "/v2")
+    for resource in routes.COMPUTE:
+        parts += _routes_of(resource, "/compute/v2.1")
+    for resource in routes.OWN:
+        parts += _routes_of(resource, "/abaca/v1", has_versions=False)
     return "\n".join(parts)
+
+
+def _routes_of(resource: routing.Resource, prefix: str, *, has_versions: bool = True) -> Iterator[str]:
+    yield f"## {resource.name.replace('_', ' ').capitalize()}, below `{prefix}`\n"
+    yield "| call | versions | rule |\n|---|---|---|" if has_versions else "| call | rule |\n|---|---|"
+    for route in resource.routes:
+        known = f" {versions(route)} |" if has_versions else ""
+        yield f"| `{route.name}` |{known} `{route.policy.name}` |"
+    yield ""
 
 
 def versions(route: Any) -> str:
@@ -144,14 +151,14 @@ def versions(route: Any) -> str:
 
 def policy_rules() -> str:
     """Every rule that an operator may change in policy.yaml, with its default."""
-    table = routing.Table(routes.RESOURCES)
+    tables = [routing.Table(resources) for resources in (routes.RESOURCES, routes.COMPUTE, routes.OWN)]
     lines = [
         MADE,
         "# Policy\n",
         "Rules that `policy.yaml` may override, with their defaults; an empty default allows everybody.\n",
     ]
     lines += ["| rule | default | |", "|---|---|---|"]
-    rules = {rule.name: rule for rule in (*table.rules, *policy.BASE_RULES)}
+    rules = {rule.name: rule for rule in (*policy.BASE_RULES, *(rule for table in tables for rule in table.rules))}
     lines += [f"| `{rule.name}` | `{rule.check}` | {rule.description} |" for _, rule in sorted(rules.items())]
     return "\n".join(lines).replace("``", "") + "\n"
 

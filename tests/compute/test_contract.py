@@ -25,7 +25,7 @@ def test_a_server_is_shown_with_its_owner_and_its_addresses(harness):
     server_id = harness.add("web", "10.0.0.1", "2001:db8::1")
     server = harness.compute.show(server_id)
     assert (server.id, server.name, server.project_id, server.status) == (server_id, "web", PROJECT, "ACTIVE")
-    assert [(one.ip, one.version) for one in server.addresses] == [("10.0.0.1", 4), ("2001:db8::1", 6)]
+    assert [(one.ip, one.family) for one in server.addresses] == [("10.0.0.1", 4), ("2001:db8::1", 6)]
     assert server.created_at is not None
 
 

@@ -37,7 +37,7 @@ class Address(msgspec.Struct, frozen=True):
     mac: str | None = None
 
     @property
-    def version(self) -> int:
+    def family(self) -> int:
         """4 or 6."""
         return 6 if ":" in self.ip else 4
 

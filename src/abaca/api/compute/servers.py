@@ -28,7 +28,7 @@ SHOW = policy.reader("os_compute_api:servers:show", "See a server.")
 INDEX_ALL = policy.admin("os_compute_api:servers:index:get_all_tenants", "List the servers of all projects.")
 DETAIL_ALL = policy.admin("os_compute_api:servers:detail:get_all_tenants", "The same with all that is known of them.")
 
-RESOURCE = Resource("servers", "/servers", rules=(INDEX_ALL, DETAIL_ALL))
+RESOURCE = Resource("servers", "/servers", rules=(INDEX_ALL, DETAIL_ALL), since="2.1")
 
 # vm_state and power_state of a status; others are in between.
 _STATES = {
@@ -92,7 +92,7 @@ def _image(call: Call, image_id: str | None) -> dict[str, Any] | str:
 def _addresses(_call: Call, addresses: tuple[contract.Address, ...]) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = {}
     for one in addresses:
-        shown = {"addr": one.ip, "version": one.version, "OS-EXT-IPS:type": one.kind}
+        shown = {"addr": one.ip, "version": one.family, "OS-EXT-IPS:type": one.kind}
         if one.mac is not None:
             shown["OS-EXT-IPS-MAC:mac_addr"] = one.mac
         found.setdefault(one.network, []).append(shown)
@@ -302,9 +302,9 @@ def _predicate(filters: dict[str, str]) -> Callable[[contract.Server], bool] | N
     if name:
         called = Pattern(name)
         tests.append(lambda server: called.finds(server.name))
-    for field, version in (("ip", 4), ("ip6", 6)):
+    for field, family in (("ip", 4), ("ip6", 6)):
         if filters.get(field):
-            tests.append(_at(Pattern(filters[field]), version))
+            tests.append(_at(Pattern(filters[field]), family))
     exact: Mapping[str, Callable[[contract.Server], str | None]] = {
         "uuid": lambda server: server.id,
         "flavor": lambda server: server.flavor.id,
@@ -317,8 +317,8 @@ def _predicate(filters: dict[str, str]) -> Callable[[contract.Server], bool] | N
     return (lambda server: all(test(server) for test in tests)) if tests else None
 
 
-def _at(pattern: Pattern, version: int) -> Callable[[contract.Server], bool]:
-    return lambda server: any(one.version == version and pattern.finds(one.ip) for one in server.addresses)
+def _at(pattern: Pattern, family: int) -> Callable[[contract.Server], bool]:
+    return lambda server: any(one.family == family and pattern.finds(one.ip) for one in server.addresses)
 
 
 def _equals(of: Callable[[contract.Server], str | None], value: str) -> Callable[[contract.Server], bool]:
