@@ -101,7 +101,7 @@ def _versions(tx: Tx, host: str) -> set[int]:
 
 
 def _addresses(server: Server, versions: set[int]) -> list[str]:
-    found = sorted({address.ip for address in server.addresses if address.version in versions})
+    found = sorted({address.ip for address in server.addresses if address.family in versions})
     if not found:
         raise errors.Conflict(
             f"Server {server.id} has no address that the share's back end can let in: it serves IPv"
