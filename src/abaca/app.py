@@ -166,7 +166,8 @@ def worker(settings: Settings) -> Worker:
         for backend in settings.backends
     ]
     db = ready_database(settings)
-    served.append(serve_nodes(settings, db))
+    on_nodes = serve_nodes(settings, db)
+    served.append(on_nodes)
     if metrics is not None and settings.worker.metrics_port is not None:
         metrics.serve(settings.worker.metrics_listen, settings.worker.metrics_port)
     timing = workers.Timing(
@@ -180,6 +181,7 @@ def worker(settings: Settings) -> Worker:
     if tracing is not None:
         made.around = lambda op: tracing.span(op.what.kind, _ids(op))
     _give_chores(made, settings, db)
+    made.chores += _see_to_attachments(settings, db, on_nodes)
     _give_events(made, settings, targets, metrics)
     return made
 
@@ -244,6 +246,20 @@ def serve_nodes(settings: Settings, db: Database) -> Served:
 
     tools = Tools(compute(settings, db), nodes(settings))
     return Served(tools, settings.nodes.max_connections, is_backend=False)
+
+
+def _see_to_attachments(settings: Settings, db: Database, on_nodes: Served) -> list[Chore]:
+    """That attachments stay true."""
+    from abaca.operations.worker import Chore
+    from abaca.reconcile.attachments import Attachments
+
+    tools: Any = on_nodes.driver
+    interval_s = settings.nodes.verify_interval_s
+    attachments = Attachments(db, tools, verify_interval_s=interval_s)
+    return [
+        Chore("attachments", 15, attachments.heal),
+        Chore("verifying attachments", min(60.0, interval_s), attachments.verify),
+    ]
 
 
 def nodes(settings: Settings) -> Machines:

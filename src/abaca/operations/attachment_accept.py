@@ -51,11 +51,11 @@ def accept(tx: Tx, share: Any, servers: Sequence[Server], wish: Wish, by: Reques
     """
     values = _common(share, wish)
     _check(share)
-    versions = _versions(tx, share.host)
+    versions = versions_of(tx, share.host)
     found = Accepted()
     for server in servers:
         try:
-            told = {"server_id": server.id, "addresses": _addresses(server, versions)}
+            told = {"server_id": server.id, "addresses": addresses_of(server, versions)}
             user_id = by.user_id if by is not None else None
             found.ids.append(attachments.add(tx, {**values, **told, "user_id": user_id}))
         except errors.AbacaError as error:
@@ -93,14 +93,15 @@ def _check(share: Any) -> None:
         )
 
 
-def _versions(tx: Tx, host: str) -> set[int]:
+def versions_of(tx: Tx, host: str) -> set[int]:
     """Of which addresses the share's back end lets clients in."""
     pool = pools.show(tx, host, 0)  # whether it is up does not matter here
     said = {} if pool is None else pool.capabilities
     return {version for version in (4, 6) if said.get(f"ipv{version}_support", True)}
 
 
-def _addresses(server: Server, versions: set[int]) -> list[str]:
+def addresses_of(server: Server, versions: set[int]) -> list[str]:
+    """The addresses of a server that are let in. Raises `Conflict` when it has none."""
     found = sorted({address.ip for address in server.addresses if address.family in versions})
     if not found:
         raise errors.Conflict(

@@ -3,7 +3,7 @@
 
 What can go wrong: files are open (the error names the processes), or the machine does not answer; then the attachment
 is in `error`, still wanted gone, and is tried again with growing delays. With `force` open files lose the share, and a
-machine that does not answer is given up: its access ends all the same. A server that nobody knows any more is not
+machine that cannot be entered is given up: its access ends all the same. A server that nobody knows any more is not
 asked.
 """
 
@@ -17,7 +17,7 @@ import msgspec
 from abaca import errors
 from abaca.compute.contract import NoWayIn
 from abaca.db import attachments, operations
-from abaca.nodes.contract import TimedOut, Unreachable
+from abaca.nodes.contract import NodeError
 from abaca.operations import attachment_rules, journal
 from abaca.operations.attachment_attach import mount_of, told_of, write_error
 from abaca.operations.attachment_tools import QUEUE, ServerGone
@@ -60,7 +60,7 @@ def unmount_on_server(op: Op) -> None:
         op.driver.nodes.unmount(entry, mount_of(told, source), force=op.args.force)
     except ServerGone:
         log.info("attachment=%s: server %s is gone, and with it what was mounted there", row.id, row.server_id)
-    except (Unreachable, TimedOut, NoWayIn) as error:
+    except (NodeError, NoWayIn) as error:
         if not op.args.force:
             raise
         log.warning("attachment=%s goes by force, without its machine: %s", row.id, error.message)

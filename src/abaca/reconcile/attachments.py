@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attachments stay true: looked at on their machines, tried again after errors, moved with their exports, and gone
+with their servers.
+
+It takes no input and may run in any number of workers at any time: what it finds it hands to the operations, each in a
+transaction that looks again. Pages are bounded, so that one look never holds many machines.
+"""
+
+from __future__ import annotations
+
+import datetime
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from abaca import errors
+from abaca.db import attachments, shares
+from abaca.nodes.contract import Job, Outcome
+from abaca.operations import attachment_accept, attachment_attach, attachment_detach, attachment_rules
+
+if TYPE_CHECKING:
+    from abaca.db.engine import Database, Tx
+    from abaca.operations.attachment_tools import Tools
+
+log = logging.getLogger(__name__)
+
+BATCH = 500
+# So many machines are looked at together.
+PAGE = 48
+
+
+class Attachments:
+    """What one worker sees to, for all attachments there are."""
+
+    def __init__(self, db: Database, tools: Tools, *, verify_interval_s: float) -> None:
+        self.db = db
+        self.tools = tools
+        self.verify_interval_s = verify_interval_s
+
+    # ---------------------------------------------------------------- what the database says
+
+    def heal(self) -> int:
+        """Busy ones without an operation fail, errors are tried again, moved exports are followed; how many of all."""
+        mended = sum(
+            self._one(row, mend)
+            for find, mend in ((attachments.unexplained, _fail), (attachments.moved, _remount))
+            for row in self._found(find)
+        )
+        return mended + sum(self._try_again(row) for row in self._found(attachments.due))
+
+    def _found(self, find: Callable[[Tx, int], Sequence[Any]]) -> Sequence[Any]:
+        with self.db.read() as tx:
+            return find(tx, BATCH)
+
+    def _one(self, row: Any, mend: Callable[[Tx, Any], None]) -> bool:
+        """Whether it was mended; not so where somebody else was faster."""
+        try:
+            with self.db.write() as tx:
+                shares.lock(tx, row.share_id)
+                fresh = attachments.show(tx, row.id)
+                if fresh is None or (fresh.state, fresh.retry_at) != (row.state, row.retry_at):
+                    return False
+                mend(tx, fresh)
+        except (errors.Conflict, errors.NotFound):
+            return False
+        return True
+
+    def _try_again(self, row: Any) -> bool:
+        try:
+            is_gone = self.tools.is_gone(row.server_id)
+        except errors.AbacaError as away:
+            log.warning("attachment=%s waits: %s", row.id, away.message)
+            return False
+        return self._one(row, _let_go if is_gone else _again)
+
+    # ---------------------------------------------------------------- what the machines say
+
+    def verify(self) -> int:
+        """Look at a page of those that nobody has looked at for long; how many there were."""
+        since = self.db.now() - datetime.timedelta(seconds=self.verify_interval_s)
+        with self.db.read() as tx:
+            found = attachments.unverified(tx, since, PAGE)
+        jobs = {}
+        for row in found:
+            job = self._job(row)
+            if job is not None:
+                jobs[row.id] = (row, job)
+        outcomes = self.tools.nodes.many([job for _, job in jobs.values()])
+        for (row, _), outcome in zip(jobs.values(), outcomes, strict=True):
+            self._one(row, lambda tx, fresh, outcome=outcome: _judge(tx, fresh, outcome))  # type: ignore[misc]
+        return len(found)
+
+    def _job(self, row: Any) -> Job | None:
+        """How to look at its machine; None where there is nothing to look at."""
+        try:
+            server = self.tools.servers.show(row.server_id)
+            if server is None:
+                self._one(row, _let_go)
+                return None
+            self._one(row, lambda tx, fresh: _follow(tx, fresh, server))
+            entry = self.tools.entry(row.server_id)
+        except errors.Unavailable as away:
+            log.warning("server=%s cannot be looked up: %s", row.server_id, away.message)
+            return None
+        except errors.AbacaError as error:
+            problem = error
+            self._one(row, lambda tx, fresh: _lose(tx, fresh, problem))
+            return None
+        with self.db.read() as tx:
+            told = attachment_attach.told_of(tx, row)
+        return Job(action="look", entry=entry, mount=attachment_attach.mount_of(told, row.source))
+
+
+def _fail(tx: Tx, row: Any) -> None:
+    if not attachments.try_move(tx, row.id, "failed"):
+        raise errors.NotFound(resource="Attachment", id=row.id)
+    log.warning("attachment=%s was %s without an operation", row.id, row.state)
+    attachment_attach.write_error(
+        tx, row.id, errors.AbacaError(f"The attachment was {row.state}, and nothing was going to end that.")
+    )
+
+
+def _again(tx: Tx, row: Any) -> None:
+    (attachment_detach if row.wanted == "detached" else attachment_attach).start(tx, row, None)
+
+
+def _remount(tx: Tx, row: Any) -> None:
+    log.info("attachment=%s: the share can no longer be mounted from %s; it moves", row.id, row.source)
+    attachment_attach.start(tx, row, None, event="remount")
+
+
+def _let_go(tx: Tx, row: Any) -> None:
+    log.info("attachment=%s: server %s is gone; so are its rules", row.id, row.server_id)
+    attachment_detach.start(tx, row, None)
+
+
+def _follow(tx: Tx, row: Any, server: Any) -> None:
+    """Rules for the addresses that the server has now."""
+    share = shares.show(tx, row.share_id, ("host",))
+    if share is None:
+        return
+    try:
+        now = attachment_accept.addresses_of(server, attachment_accept.versions_of(tx, share.host))
+    except errors.Conflict:
+        return  # it has none any more: it is told when the machine is looked at
+    if now != row.addresses:
+        log.info("attachment=%s: server %s has other addresses", row.id, row.server_id)
+        attachments.update(tx, row.id, {"addresses": now})
+        attachment_rules.settle(tx, row.share_id, sorted({*now, *row.addresses}), None)
+
+
+def _lose(tx: Tx, row: Any, error: errors.AbacaError) -> None:
+    attachments.move(tx, row.id, "lost")
+    attachment_attach.write_error(tx, row.id, error)
+
+
+def _judge(tx: Tx, row: Any, outcome: Outcome) -> None:
+    """What a look at the machine means."""
+    if outcome.error is not None:
+        _lose(tx, row, outcome.error)
+    elif outcome.seen is None or outcome.seen.is_read_only != (row.access_level == "ro"):
+        log.warning("attachment=%s is not mounted on server %s as it shall be; again", row.id, row.server_id)
+        attachment_attach.start(tx, row, None)
+    else:
+        attachments.update(tx, row.id, {"last_verified_at": tx.now})

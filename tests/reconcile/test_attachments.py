@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attachments stay true: machines that go away and come back, exports that move, servers that vanish."""
+
+import contextlib
+import datetime
+
+import pytest
+import sqlalchemy as sa
+
+from abaca import app
+from abaca.db import attachments as rows
+from abaca.db import servers
+from abaca.db.tables import access_rules, attachments, export_locations
+from abaca.nodes.contract import Holder
+from abaca.operations.attachment_tools import Tools
+from abaca.reconcile.attachments import Attachments
+from tests.conftest import wait_until
+from tests.databases import database, postgres  # noqa: F401 (fixtures)
+from tests.operations import cases
+from tests.operations import theatre as stage
+from tests.operations.theatre import Theatre
+
+DOOR = "//abaca/v1/attachments"
+
+
+@pytest.fixture
+def theatre(database, tmp_path):  # noqa: F811
+    with contextlib.ExitStack() as stack:
+        made = Theatre(database, tmp_path, None, stack)
+        made.enter()
+        yield made
+        made.settle()
+        with made.db.read() as tx:
+            assert [*stage.stuck(tx), *stage.left_on_servers(tx, made.nodes.tables())] == []
+
+
+@pytest.fixture
+def attachment(theatre):
+    return shown(theatre, cases.an_attachment(theatre))
+
+
+def shown(theatre, attachment_id):
+    return theatre.ask("GET", f"{DOOR}/{attachment_id}")["attachment"]
+
+
+def reconciler(theatre, verify_interval_s=0.0):
+    compute = app.compute(theatre.stage.settings, theatre.db)
+    return Attachments(theatre.db, Tools(compute, theatre.nodes), verify_interval_s=verify_interval_s)
+
+
+def make_due(theatre):
+    """The time of the next try has come."""
+    with theatre.db.write() as tx:
+        tx.execute(sa.update(attachments).values(retry_at=tx.now - datetime.timedelta(seconds=1)))
+
+
+def host(attachment):
+    return attachment["addresses"][0]
+
+
+def test_looking_finds_all_well(theatre, attachment):
+    assert reconciler(theatre).verify() == 1
+    after = shown(theatre, attachment["id"])
+    assert after["state"] == "active"
+    assert after["last_verified_at"] > attachment["last_verified_at"]
+
+
+def test_what_was_seen_lately_is_not_looked_at(theatre, attachment):
+    assert reconciler(theatre, verify_interval_s=600).verify() == 0
+
+
+def test_what_somebody_unmounted_is_mounted_again(theatre, attachment):
+    theatre.nodes.forget(host(attachment), attachment["mount_point"])
+    reconciler(theatre).verify()
+    theatre.settle()
+    assert shown(theatre, attachment["id"])["state"] == "active"
+    assert len(theatre.nodes.tables()) == 1
+
+
+def test_a_machine_that_went_away_is_said_and_comes_back_by_itself(theatre, attachment):
+    theatre.nodes.take_away(host(attachment))
+    reconciler(theatre).verify()
+    lost = shown(theatre, attachment["id"])
+    assert (lost["state"], lost["error"]["code"], lost["attempts"]) == ("error", "MachineUnreachable", 1)
+    assert lost["error"]["mend"]
+    assert reconciler(theatre).heal() == 0, "its time has not come"
+    make_due(theatre)
+    reconciler(theatre).heal()
+    theatre.settle()
+    again = shown(theatre, attachment["id"])
+    assert (again["state"], again["attempts"]) == ("error", 2)
+    assert again["next_try_at"] > lost["next_try_at"]
+    theatre.nodes.bring_back(host(attachment))
+    make_due(theatre)
+    reconciler(theatre).heal()
+    theatre.settle()
+    back = shown(theatre, attachment["id"])
+    assert (back["state"], back["error"], back["attempts"]) == ("active", None, 0)
+
+
+def test_one_machine_that_is_away_holds_up_nobody_else(theatre):
+    share_id = cases.a_share(theatre)
+    machines = [cases.a_server(theatre, f"10.9.1.{number}") for number in range(1, 6)]
+    theatre.nodes.take_away("10.9.1.3")
+    wish = {"attachment": {"share_id": share_id, "server_ids": machines}}
+    theatre.ask("POST", DOOR, wish)
+    theatre.settle()
+    states = {one["server_id"]: one["state"] for one in theatre.ask("GET", DOOR)["attachments"]}
+    assert [states[one] for one in machines] == ["active", "active", "error", "active", "active"]
+
+
+def test_moved_exports_are_followed(theatre, attachment):
+    with theatre.db.write() as tx:
+        path = export_locations.c.path
+        tx.execute(sa.update(export_locations).values(path=sa.func.replace(path, "10.0.0.", "10.0.9.")))
+    assert reconciler(theatre).heal() == 1
+    theatre.settle()
+    after = shown(theatre, attachment["id"])
+    assert (after["state"], after["export_location"][:10]) == ("active", "10.0.9.10:")
+
+
+def test_open_files_keep_the_old_export_until_they_are_closed(theatre, attachment):
+    theatre.nodes.hold(host(attachment), attachment["mount_point"], Holder(7, "tail -f log"))
+    with theatre.db.write() as tx:
+        path = export_locations.c.path
+        tx.execute(sa.update(export_locations).values(path=sa.func.replace(path, "10.0.0.", "10.0.9.")))
+    reconciler(theatre).heal()
+    theatre.settle()  # the theatre's patience is short
+    waits = shown(theatre, attachment["id"])
+    assert (waits["state"], waits["error"]["code"]) == ("error", "StillOpen")
+    assert "process 7 (tail -f log)" in waits["error"]["message"]
+    assert waits["export_location"] == attachment["export_location"]
+    theatre.nodes.hold(host(attachment), attachment["mount_point"], None)
+    make_due(theatre)
+    reconciler(theatre).heal()
+    theatre.settle()
+    assert shown(theatre, attachment["id"])["state"] == "active"
+
+
+def test_a_busy_share_is_detached_when_it_is_free_or_at_once_by_force(theatre, attachment):
+    theatre.nodes.hold(host(attachment), attachment["mount_point"], Holder(7, "sleep 9"))
+    theatre.ask("DELETE", f"{DOOR}/{attachment['id']}")
+    theatre.settle()
+    busy = shown(theatre, attachment["id"])
+    assert (busy["state"], busy["wanted"], busy["error"]["code"]) == ("error", "detached", "MountInUse")
+    assert "process 7 (sleep 9)" in busy["error"]["message"]
+    theatre.ask("DELETE", f"{DOOR}/{attachment['id']}?force=true")
+    theatre.settle()
+    assert theatre.ask("GET", DOOR)["attachments"] == []
+
+
+def test_a_server_that_vanished_loses_its_rules(theatre, attachment):
+    with theatre.db.write() as tx:
+        servers.delete(tx, attachment["server_id"])
+    theatre.nodes.forget(host(attachment), attachment["mount_point"])  # the machine is gone, not only its entry
+    reconciler(theatre).verify()
+    theatre.settle()
+    with theatre.db.read() as tx:
+        assert tx.rows(sa.select(access_rules)) == []
+        assert tx.rows(sa.select(attachments)) == []
+
+
+def test_a_server_with_other_addresses_gets_rules_for_those(theatre, attachment):
+    with theatre.db.write() as tx:
+        servers.update(tx, attachment["server_id"], {"ssh_host": host(attachment)}, [("10.77.0.1", "default")])
+    reconciler(theatre).verify()
+    theatre.settle()
+    with theatre.db.read() as tx:
+        assert [(row.access_to, row.state) for row in tx.rows(sa.select(access_rules))] == [("10.77.0.1", "active")]
+    assert shown(theatre, attachment["id"])["state"] == "active"
+
+
+def test_a_busy_state_without_an_operation_becomes_an_error_that_is_tried_again(theatre, attachment):
+    with theatre.db.write() as tx:
+        rows.move(tx, attachment["id"], "attach")
+    assert reconciler(theatre).heal() == 1
+    assert shown(theatre, attachment["id"])["state"] == "error"
+    make_due(theatre)
+    reconciler(theatre).heal()
+    theatre.settle()
+    assert shown(theatre, attachment["id"])["state"] == "active"
+
+
+def test_two_workers_that_see_the_same_do_it_once(theatre, attachment):
+    theatre.nodes.forget(host(attachment), attachment["mount_point"])
+    theatre.leave()
+    reconciler(theatre).verify()
+    reconciler(theatre).verify()
+    theatre.enter()
+    theatre.settle()
+    assert len(theatre.operations("attachment-attach")) == 2, "the first, and one more"
+
+
+def test_a_detach_ends_an_attach_that_waits(theatre):
+    share_id = cases.a_share(theatre)
+    server_id = cases.a_server(theatre, "10.9.2.1")
+    theatre.leave()
+    attachment_id = cases.attach(theatre, (share_id, server_id))
+    cases.detach(theatre, attachment_id)
+    theatre.enter()
+    theatre.settle()
+    wait_until(lambda: theatre.ask("GET", DOOR)["attachments"] == [], 5)
