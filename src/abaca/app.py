@@ -148,6 +148,8 @@ def api(settings: Settings, *, process: str = "api") -> WsgiApplication:
     metrics = open_metrics(settings, f"{process}-{settings.osapi_share_listen_port}") if settings.api.metrics else None
     if metrics is not None:
         metrics.also(front.Queues(db))
+        if settings.event_targets:
+            metrics.also(front.Events(db))
     further = [doors.own(routes.OWN), doors.compute(routes.COMPUTE)]
     application = pipeline.make_app(settings, db, routes.RESOURCES, further=further, compute=compute(settings, db))
     tracing = _tracing(settings)
@@ -206,6 +208,14 @@ def event_targets(settings: Settings) -> list[Target]:
                 ca_file=str(webhook.ca_file) if webhook.ca_file else None,
             )
         )
+    bus = settings.oslo_messaging_notifications
+    if bus.driver and bus.transport_url:
+        import warnings
+
+        with warnings.catch_warnings():  # what it imports complains about itself
+            warnings.simplefilter("ignore")
+            from abaca.events import messaging
+        found.append(messaging.Messaging(bus.transport_url, bus.topics, f"share.{settings.host}"))
     return found
 
 

@@ -7,8 +7,9 @@ import pytest
 from prometheus_client.mmap_dict import MmapedDict
 
 from abaca.api import front
-from abaca.db import operations, schema
+from abaca.db import events, operations, schema
 from abaca.db.engine import Database
+from abaca.domain.events import About, Subscriptions
 from abaca.metrics import Metrics
 from tests.api import world
 from tests.databases import postgres  # noqa: F401 (a fixture)
@@ -91,6 +92,7 @@ class Figures:
     def __init__(self, db, directory):
         self.metrics = Metrics(directory, "api-0")
         self.metrics.also(front.Queues(db))
+        self.metrics.also(front.Events(db))
         self.app = front.front(application, front.Health(db), self.metrics)
 
     def get(self, path):
@@ -167,6 +169,21 @@ def test_the_journal_is_asked_at_the_scrape(figures, db):
     lines = figures.lines()
     assert 'abaca_operations{kind="share-create",queue="here@alpha",state="queued"} 3.0' in lines
     assert 'abaca_operations_lease_expired{queue="here@alpha"} 0.0' in lines
+
+
+def test_a_scrape_shows_how_far_a_target_of_events_is_behind(figures, db, tmp_path):
+    db.subscriptions = Subscriptions({"webhook_audit": ["*"]})
+    with db.write() as tx:
+        for number in range(2):
+            events.write(tx, "share.create.end", About(resource_type="share", resource_id=f"s{number}"), {})
+    worker = Metrics(tmp_path / "metrics", "worker-a")
+    worker.events("webhook_audit", 5, 1)
+    lines = figures.lines()
+    assert 'abaca_events_undelivered{target="webhook_audit"} 2.0' in lines
+    assert 'abaca_events_dropped{target="webhook_audit"} 0.0' in lines
+    assert any(line.startswith('abaca_events_oldest_undelivered_seconds{target="webhook_audit"}') for line in lines)
+    assert 'abaca_events_total{outcome="delivered",target="webhook_audit"} 5.0' in lines
+    assert 'abaca_events_total{outcome="failed",target="webhook_audit"} 1.0' in lines
 
 
 def test_a_scrape_without_the_database_leaves_the_journal_out(tmp_path):

@@ -20,18 +20,18 @@ longest_pause_s = 0.1
 [webhook_audit]
 url = {url}
 secret_file = {directory}/secret
-{webhook}
+{more}
 """
 
 
 class House:
     """One installation; `ask` is a member's request, `work` starts a worker."""
 
-    def __init__(self, place, receiver, stack, webhook=""):
+    def __init__(self, place, receiver, stack, more=""):
         self.directory = place.directory
         (self.directory / "secret").write_text(SECRET + "\n")
         connection = f"[database]\nconnection = {place.url}\n" if not place.is_sqlite else ""
-        more = MORE.format(url=receiver.url, directory=self.directory, webhook=webhook, name="one") + connection
+        more = MORE.format(url=receiver.url, directory=self.directory, more=more, name="one") + connection
         self.world = stack.enter_context(world(self.directory, worker=False, more=more))
         self.db = self.world.db
         self.receiver = receiver

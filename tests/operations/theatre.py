@@ -15,8 +15,8 @@ import msgspec
 import sqlalchemy as sa
 
 from abaca import app, settings
+from abaca.db import events, quotas
 from abaca.db import operations as rows
-from abaca.db import quotas
 from abaca.db.engine import Database
 from abaca.db.tables import access_rules, attachments, messages, pools, services, share_instances, shares
 from abaca.domain.access_rules import PENDING
@@ -42,6 +42,8 @@ MORE = """
 default_share_type = default
 [worker]
 ensure_page = 10
+[events]
+log = true
 [quota]
 shares = -1
 gigabytes = -1
@@ -236,6 +238,7 @@ class Theatre:
         with self.db.read() as tx:
             found = [*stuck(tx), *counted_wrong(tx), *self.differences(tx, operation.resource_id)]
             found += left_on_servers(tx, self.nodes.tables())
+            found += told_wrong(tx, operation)
             # each is told once, of the case that it belongs to
             found = [line for line in found if line not in self.told]
             self.told.update(found)
@@ -288,6 +291,20 @@ def rules_of(tx, share_id):
     t = access_rules.c
     found = tx.rows(sa.select(t.access_to, t.state).where(t.share_id == share_id))
     return {row.access_to: row.state for row in found}
+
+
+def told_wrong(tx, operation):
+    """Whether its end was told once, as what it was; and its start, where that is told when it is queued."""
+    tells = OPERATIONS[operation.kind].tells
+    if tells is None:
+        return []
+    asked = operation.request_id
+    types = [row.event_type for row in events.find(tx, resource_id=operation.resource_id) if row.request_id == asked]
+    end = f"{tells.name}.{'end' if operation.state == 'done' else 'error'}"
+    wanted = [end, *([f"{tells.name}.start"] if tells.starts else [])]
+    if sorted(kind for kind in types if tells.starts or not kind.endswith(".start")) == sorted(wanted):
+        return []
+    return [f"{operation.kind} is {operation.state} and told {types}, not {wanted}"]
 
 
 def stuck(tx):

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from abaca import metrics as figures
-from abaca.db import journal_figures
+from abaca.db import events, journal_figures
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -95,6 +95,34 @@ class Queues:
         for queue, count in left.items():
             expired.add_metric((queue,), count)
         return [live, oldest, expired]
+
+
+class Events:
+    """How far targets of events are behind, asked from the database at the scrape."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def collect(self) -> Iterable[Metric]:
+        """For each target that ever was served."""
+        from prometheus_client.core import GaugeMetricFamily
+
+        number = GaugeMetricFamily("abaca_events_undelivered", "Events a target does not have yet.", labels=("target",))
+        oldest = GaugeMetricFamily(
+            "abaca_events_oldest_undelivered_seconds", "Age of the oldest of them.", labels=("target",)
+        )
+        dropped = GaugeMetricFamily("abaca_events_dropped", "Events given up for a target.", labels=("target",))
+        try:
+            with self._db.read() as tx:
+                found = events.targets(tx)
+                now = tx.now
+        except exc.SQLAlchemyError:
+            return []
+        for one in found:
+            number.add_metric((one["name"],), one["undelivered"])
+            oldest.add_metric((one["name"],), (now - one["oldest"]).total_seconds() if one["oldest"] else 0.0)
+            dropped.add_metric((one["name"],), one.get("dropped", 0))
+        return [number, oldest, dropped]
 
 
 def front(application: Application, health: Health, metrics: figures.Metrics | None) -> Application:
