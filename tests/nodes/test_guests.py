@@ -1,10 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mounting on real machines with a real NFS client, from a real server."""
 
+import os
+import signal
+import time
+
+import msgspec
 import pytest
 
-from abaca.nodes import contract
+from abaca.nodes import contract, mounts
+from abaca.nodes.nfs import Nfs
+from abaca.nodes.shell import Limits
+from lab import guest
 from tests.conftest import wait_until
+from tests.drivers.harness import rules
+from tests.nodes.machines import entry_of
 
 pytestmark = pytest.mark.system
 
@@ -63,3 +73,142 @@ def test_a_busy_share_is_not_detached_and_its_holder_is_named(nodes, machine, mo
     nodes.unmount(machine.entry, mount, force=True)
     assert nodes.look(machine.entry, mount) is None
     machine.check(["kill", str(pid)])
+
+
+def test_a_read_only_share_cannot_be_written(nodes, machine, mount):
+    seen = nodes.mount(machine.entry, msgspec.structs.replace(mount, is_read_only=True))
+    assert seen.is_read_only
+    assert "Read-only" in machine.run(["touch", f"{mount.mount_point}/file"]).stderr
+
+
+def test_what_the_server_refuses_leaves_nothing(nodes, machine, mount):
+    unknown = msgspec.structs.replace(mount, source=f"{mount.source}-unknown")
+    with pytest.raises(contract.MountRefused, match="No such file or directory"):
+        nodes.mount(machine.entry, unknown)
+    assert machine.check(["cat", "/etc/fstab"]) == ""
+    assert machine.run(["test", "-e", mount.mount_point]).code == 1
+
+
+def test_it_moves_to_another_address_at_the_next_close(nodes, machine, share, mount):
+    ipv6 = msgspec.structs.replace(mount, source=share[1][1])
+    nodes.mount(machine.entry, mount)
+    pid = machine.check(["sh", "-c", f"cd {mount.mount_point}; sleep 1000 > /dev/null 2>&1 & echo $!"]).strip()
+    with pytest.raises(contract.InUse, match="sleep 1000"):
+        nodes.remount(machine.entry, ipv6, mount)
+    machine.check(["kill", pid])
+    assert nodes.remount(machine.entry, ipv6, mount).source == ipv6.source
+    machine.check(["touch", f"{mount.mount_point}/file"])
+
+
+@pytest.fixture
+def frozen_server(server):
+    """The server stands still: connections stay, nothing is answered."""
+    pid = int((server.directory / "ganesha" / "ganesha.pid").read_text())
+    yield lambda: os.kill(pid, signal.SIGSTOP)
+    os.kill(pid, signal.SIGCONT)
+
+
+def test_a_server_that_hangs_holds_nobody_up(quick, machine, share, mount, frozen_server):
+    quick.mount(machine.entry, mount)
+    machine.script(f"sleep 1000 > {mount.mount_point}/held 2>&1 & echo $! > /tmp/sleeper")
+    frozen_server()
+    begun = time.monotonic()
+    assert quick.look(machine.entry, mount).source == mount.source
+    other = msgspec.structs.replace(mount, name="other", source=share[1][1], mount_point="/mnt/other")
+    with pytest.raises(contract.TimedOut, match=r"does not answer|killed"):
+        quick.mount(machine.entry, other)
+    with pytest.raises((contract.InUse, contract.TimedOut)):
+        quick.unmount(machine.entry, mount)
+    quick.unmount(machine.entry, mount, force=True)
+    assert quick.look(machine.entry, mount) is None
+    assert time.monotonic() - begun < 60
+    machine.script("kill -KILL $(cat /tmp/sleeper)")
+
+
+@pytest.fixture
+def quick(server):
+    """With short limits."""
+    made = mounts.Nodes([Nfs(port=server.port)], limits=Limits(connect_s=3, command_s=16))
+    yield made
+    made.close()
+
+
+def test_a_machine_off_the_network_is_unreachable_until_it_is_back(quick, machine, mount):
+    quick.mount(machine.entry, mount)
+    machine.check(["ip", "link", "set", "vec0", "down"])
+    with pytest.raises(contract.Unreachable):
+        quick.look(machine.entry, mount)
+    machine.check(["ip", "link", "set", "vec0", "up"])
+    wait_until(lambda: reached(quick, machine, mount), 30)
+    quick.unmount(machine.entry, mount)
+
+
+def reached(nodes, machine, mount):
+    """Whether the machine answers."""
+    try:
+        return nodes.look(machine.entry, mount) is not None
+    except contract.NodeError:
+        return False
+
+
+INSTALLER = """#!/bin/sh
+echo "$@" >> /tmp/installer
+case "$*" in
+    *update*) touch /tmp/updated ;;
+    *install*nfs-common)
+        [ -e /tmp/updated ] && mv /sbin/mount.away /sbin/mount.nfs4 && exit 0
+        echo "E: no such package" >&2
+        exit 100
+        ;;
+esac
+"""
+
+
+@pytest.fixture
+def without_client(machine):
+    """The machine says that it is a Debian, and lacks the client; its installer knows the package after an update."""
+    machine.script("mv /sbin/mount.nfs4 /sbin/mount.away; echo ID=debian > /etc/os-release; mkdir -p /usr/local/sbin")
+    machine.script(f"printf '%s' '{INSTALLER}' > /usr/local/sbin/apt-get; chmod 755 /usr/local/sbin/apt-get")
+    yield
+    machine.script("mv /sbin/mount.away /sbin/mount.nfs4; rm -f /etc/os-release /usr/local/sbin/apt-get /tmp/updated")
+
+
+def test_the_client_package_is_installed_when_it_is_missing(nodes, machine, mount, without_client):
+    assert nodes.mount(machine.entry, mount).source == mount.source
+    calls = machine.check(["cat", "/tmp/installer"]).splitlines()
+    assert [("install" in one, "update" in one) for one in calls] == [(True, False), (False, True), (True, False)]
+
+
+def test_an_installation_that_fails_says_what_to_run(nodes, machine, mount, without_client):
+    machine.check(["rm", "/sbin/mount.away"])
+    hand = "run there as root: apt-get install --no-install-recommends -y nfs-common"
+    with pytest.raises(contract.Unsupported, match=hand):
+        nodes.mount(machine.entry, mount)
+    machine.check(["cp", "/sbin/mount.nfs", "/sbin/mount.away"])
+
+
+def test_a_machine_with_nothing_but_busybox_mounts_too(nodes, machine, mount):
+    machine.script("mkdir /tmp/away; mv /sbin/mount.nfs* /sbin/mount /tmp/away; ln -s /bin/busybox /sbin/mount")
+    seen = nodes.mount(machine.entry, mount)
+    machine.script("rm /sbin/mount; mv /tmp/away/* /sbin")
+    assert seen.source == mount.source
+    assert "vers=4.2" in seen.options
+    machine.check(["touch", f"{mount.mount_point}/file"])
+
+
+def test_many_machines_are_mounted_side_by_side(nodes, server):
+    instance = server.instance()
+    (source, *_) = [one.path for one in server.driver.create(instance)]
+    guests = guest.start_all(server.network, ["many-a", "many-b", "many-c"])
+    server.driver.set_access(instance, rules(*(f"{one.ipv4} rw" for one in guests)))
+    mount = contract.Mount(name=instance.id, source=source, mount_point="/mnt/many")
+    outcomes = nodes.many([contract.Job(action="mount", entry=entry_of(one), mount=mount) for one in guests])
+    assert [one.error for one in outcomes] == [None] * 3
+    guests[0].check(["sh", "-c", "echo text > /mnt/many/file && sync -f /mnt/many/file"])
+    assert guests[1].check(["cat", "/mnt/many/file"]) == "text\n"
+    guests[2].kill()
+    away = nodes.many([contract.Job(action="unmount", entry=entry_of(one), mount=mount) for one in guests])
+    assert [type(one.error) for one in away] == [type(None), type(None), contract.Unreachable]
+    for one in guests:
+        one.stop()
+    server.driver.delete(instance)

@@ -41,7 +41,12 @@ say_system() {
     [ ! -d /run/systemd/system ] || say systemd yes
     found=$(command -v "$program") && say program "$found"
     [ ! -x "/sbin/$program" ] || say program "/sbin/$program"
-    case $(readlink -f "$(command -v mount)") in *busybox*) say plain yes ;; esac
+    # A name without a path: the shell is busybox, and mounts by itself.
+    found=$(command -v mount)
+    case $found in
+        mount) say plain yes ;;
+        /*) case $(readlink -f "$found") in *busybox*) say plain yes ;; esac ;;
+    esac
 }
 
 # The mount point when nothing is mounted there: absent (with the first directory that would have to be made), empty...
