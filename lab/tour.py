@@ -123,6 +123,9 @@ class Everything:
                 "auth": {"endpoint": f"{url}/v2", "username": user, "password": self._passwords[user]},
                 "shared_file_system_endpoint_override": f"{url}/v2",
                 "shared_file_system_api_version": _MICROVERSION,
+                # `server list` insists on one, and asks it nothing
+                "identity_api_version": "3",
+                "identity_endpoint_override": f"{url}/v2",
                 "compute_endpoint_override": f"{url}/compute/v2.1",
                 "compute_api_version": "2.97",
             }

@@ -60,4 +60,8 @@ def basic(url, username, password):
         "auth": {"endpoint": f"{url}/v2", "username": username, "password": password},
         "shared_file_system_endpoint_override": f"{url}/v2",
         "shared_file_system_api_version": MICROVERSION,
+        # `server list` insists on one, and asks it nothing
+        "identity_api_version": "3",
+        "identity_endpoint_override": f"{url}/v2",
+        "compute_endpoint_override": f"{url}/compute/v2.1",
     }

@@ -22,6 +22,7 @@ COMMANDS = {
     "operation": ("abaca.cli.operations", "operation", "See and steer what is going on."),
     "backend": ("abaca.cli.backends", "backend", "See the back ends."),
     "event": ("abaca.cli.events", "event", "See what is told, and who does not get it."),
+    "server": ("abaca.cli.servers", "server", "Register the machines that shares are attached to."),
     "config": ("abaca.cli.configuration", "config", "Check the configuration."),
 }
 

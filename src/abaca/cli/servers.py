@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`abaca server`: register the machines that shares are attached to, one by one or from a file."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from abaca import app, errors
+from abaca.cli import shown
+from abaca.cli.options import Given, configured
+from abaca.domain import servers as rules
+
+if TYPE_CHECKING:
+    from abaca.db.engine import Database, Tx
+    from abaca.settings import Settings
+
+COLUMNS = ("id", "name", "project_id", "status", "addresses", "ssh_user", "ssh_port", "key")
+ALL = (
+    *("id", "name", "project_id", "user_id", "description", "status", "availability_zone", "metadata"),
+    *("ssh_host", "ssh_port", "ssh_user", "host_key", "key", "created_at", "updated_at"),
+)
+MOST = 100_000
+
+in_project = click.option("--project", "project_id", help="Of this project, where several have a server of that name.")
+
+
+@click.group()
+def server() -> None:
+    """Register the machines that shares are attached to."""
+
+
+@server.command("add")
+@configured
+@click.argument("name")
+@click.option("--project", "project_id", required=True, help="Id of the project whose server it is.")
+@click.option("--address", "addresses", multiple=True, required=True, help="IPv4 or IPv6; may be repeated.")
+@click.option("--ssh-host", help="Where workers connect to. Without it the first address.")
+@click.option("--ssh-port", type=int, help="Its port. Without it 22.")
+@click.option("--ssh-user", help="Login. Without it root.")
+@click.option("--host-key", help="Public host key: 'ssh-ed25519 AAAA...'.")
+@click.option("--key", help="Where workers find the private key: 'file:/etc/abaca/keys/id_ed25519'.")
+@click.option("--description", help="A sentence about it.")
+@click.option("--availability-zone", help="Where it stands.")
+@click.option("--property", "properties", multiple=True, metavar="KEY=VALUE", help="Metadata; may be repeated.")
+def add(given: Given, *, properties: tuple[str, ...], addresses: tuple[str, ...], **said: Any) -> None:
+    """Register a server, or change the one that its project has by that name."""
+    wanted: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
+    wanted["addresses"] = list(addresses)
+    if properties:
+        wanted["metadata"] = dict(pair.partition("=")[::2] for pair in properties)
+    with _inventory(given) as (db, settings), db.write() as tx:
+        server_id, what = _register(tx, settings, wanted)
+    click.echo(f"{server_id} {what}")
+
+
+@server.command("list")
+@configured
+@click.option("--project", "project_id", help="Only of this project.")
+@click.option("--name", help="Only with this name.")
+@shown.as_json
+def list_servers(given: Given, *, is_json: bool, **equal: Any) -> None:
+    """List registered servers."""
+    from abaca.db import servers as rows
+    from abaca.db.lists import Page
+
+    asked = {name: value for name, value in equal.items() if value is not None}
+    with _inventory(given) as (db, _), db.read() as tx:
+        found = rows.SERVERS.rows(tx, ALL, asked, Page(MOST, sort_key="name", descending=False))
+        at = rows.addresses(tx, [row.id for row in found])
+    shown.table(COLUMNS, [_fields(row, at[row.id], is_json=is_json) for row in found], is_json=is_json)
+
+
+@server.command("show")
+@configured
+@click.argument("name_or_id")
+@in_project
+@shown.as_json
+def show_server(given: Given, name_or_id: str, project_id: str | None, *, is_json: bool) -> None:
+    """Show everything about one server."""
+    from abaca.db import servers as rows
+
+    with _inventory(given) as (db, _), db.read() as tx:
+        row = _find(tx, name_or_id, project_id)
+        at = rows.addresses(tx, [row.id])[row.id]
+    shown.one(
+        {name: value for name, value in _fields(row, at, is_json=is_json).items() if value is not None}, is_json=is_json
+    )
+
+
+@server.command("remove")
+@configured
+@click.argument("name_or_id")
+@in_project
+def remove(given: Given, name_or_id: str, project_id: str | None) -> None:
+    """Forget a server; what is on it stays."""
+    from abaca.db import servers as rows
+
+    with _inventory(given) as (db, _), db.write() as tx:
+        row = _find(tx, name_or_id, project_id)
+        rows.delete(tx, row.id)
+    click.echo(f"{row.id} is forgotten.")
+
+
+@server.command("import")
+@configured
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+def import_servers(given: Given, file: Path) -> None:
+    """Register all servers of a YAML, JSON or TOML file, or none; may be repeated at will.
+
+    The file holds a list `servers`, and `defaults` for all of them if need be. A server is known by its project and
+    name; one that is not in the file is left alone.
+    """
+    wanted = _read(file)
+    counts: dict[str, int] = {}
+    with _inventory(given) as (db, settings), db.write() as tx:
+        for number, said in enumerate(wanted, 1):
+            try:
+                _, what = _register(tx, settings, said)
+            except errors.AbacaError as error:
+                named = said.get("name", "without a name")
+                raise errors.Invalid(
+                    f"{file}: server {number} ({named}): {error.message} Nothing is changed."
+                ) from None
+            counts[what] = counts.get(what, 0) + 1
+    click.echo(", ".join(f"{counts[what]} {what}" for what in sorted(counts)) or "The file names no servers.")
+
+
+@contextlib.contextmanager
+def _inventory(given: Given) -> Iterator[tuple[Database, Settings]]:
+    from abaca.db import schema
+
+    settings = given.load().settings
+    db = app.open_database(settings)
+    try:
+        schema.check(db)
+        yield db, settings
+    finally:
+        db.close()
+
+
+def _register(tx: Tx, settings: Settings, said: Mapping[str, Any]) -> tuple[str, str]:
+    """The id of the server that is now as `said`, and whether it is new, changed or was so. Raises AbacaError."""
+    from abaca.db import servers as rows
+
+    values, at = rules.check(said, str(settings.compute.key_directory))
+    missing = [name for name in ("name", "project_id", "addresses") if name not in said]
+    if missing or at is None:
+        raise errors.Invalid(f"'{(missing or ['addresses'])[0]}' is required.")
+    wanted = {"project_id": values["project_id"], "name": values["name"]}
+    row = rows.SERVERS.one(tx, ("id", *values), wanted)
+    if row is None:
+        return rows.create(tx, {**rules.DEFAULTS, **values}, at), "registered"
+    is_so = all(getattr(row, name) == value for name, value in values.items())
+    if is_so and tuple(rows.addresses(tx, [row.id])[row.id]) == at:
+        return row.id, "unchanged"
+    rows.update(tx, row.id, values, at)
+    return row.id, "changed"
+
+
+def _find(tx: Tx, name_or_id: str, project_id: str | None) -> Any:
+    from abaca.db import servers as rows
+
+    within = {"project_id": project_id} if project_id else {}
+    by_id = rows.SERVERS.one(tx, ALL, {"id": name_or_id, **within})
+    if by_id is not None:
+        return by_id
+    found = rows.SERVERS.rows(tx, ALL, {"name": name_or_id, **within})
+    if len(found) > 1:
+        raise errors.Conflict(f"{len(found)} projects have a server {name_or_id}; say which one with --project.")
+    if not found:
+        raise errors.NotFound(resource="Server", id=name_or_id)
+    return found[0]
+
+
+def _fields(row: Any, at: list[tuple[str, str]], *, is_json: bool) -> dict[str, Any]:
+    said = [{"ip": ip, "network": network} for ip, network in at]
+    return {**row._mapping, "addresses": said if is_json else ", ".join(ip for ip, _ in at)}
+
+
+def _read(file: Path) -> list[dict[str, Any]]:
+    """What a file says of each server, with its defaults. Raises Invalid."""
+    try:
+        said = _parsed(file)
+    except (ValueError, UnicodeDecodeError, OSError) as error:
+        raise errors.Invalid(f"{file} cannot be read: {' '.join(str(error).split())}") from None
+    whole = {"servers": said} if isinstance(said, list) else said
+    known = {"servers", "defaults"}
+    if not isinstance(whole, dict) or not set(whole) <= known or not isinstance(whole.get("servers"), list):
+        raise errors.Invalid(f"{file} must hold a list `servers`, and nothing else but `defaults`.")
+    defaults = whole.get("defaults") or {}
+    if not isinstance(defaults, dict) or not all(isinstance(one, dict) for one in whole["servers"]):
+        raise errors.Invalid(f"{file}: `defaults` and each of `servers` must hold names with values.")
+    return [{**defaults, **one} for one in whole["servers"]]
+
+
+def _parsed(file: Path) -> Any:
+    text = file.read_text("utf-8")
+    if file.suffix == ".toml":
+        import tomllib
+
+        return tomllib.loads(text)
+    if file.suffix == ".json":
+        return msgspec.json.decode(text)
+    if file.suffix in (".yaml", ".yml"):
+        import yaml
+
+        try:
+            return yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise ValueError(error) from None
+    raise ValueError("its name must end in .yaml, .yml, .json or .toml")
