@@ -99,7 +99,8 @@ class DummyHarness:
         return set(self.driver.contents().get("instance", {}))
 
     def damage(self, share):
-        """Nothing can break here."""
+        """The size is wrong; nothing else can break here."""
+        self.driver.extend(share, 3)
 
     def close(self):
         if self.driver is not None:

@@ -22,7 +22,7 @@ from abaca.operations.backend_ensure import Manner
 from abaca.operations.journal import Retry
 from abaca.operations.worker import Worker
 from tests.conftest import wait_until
-from tests.databases import database, postgres  # noqa: F401 (fixtures)
+from tests.databases import database, on_postgres, postgres  # noqa: F401 (fixtures)
 from tests.operations import bench, cases
 from tests.operations import theatre as stage
 from tests.operations.bench import Gate
@@ -368,10 +368,11 @@ def nursery(tmp_path_factory):
     grown.close()
 
 
-@pytest.fixture
-def hurt(database, tmp_path, nursery):  # noqa: F811
+@pytest.fixture(params=["dummy", "dummy_each"])
+def hurt(request, database, tmp_path, nursery):  # noqa: F811
+    """With a driver that ensures many shares in one call, and with one that ensures them one by one."""
     with contextlib.ExitStack() as stack:
-        yield stage.Theatre(database, Path(tmp_path), nursery, stack)
+        yield stage.Theatre(database, Path(tmp_path), nursery, stack, request.param)
 
 
 @pytest.mark.system
@@ -397,3 +398,57 @@ def test_killed_in_any_page_it_goes_on_there(hurt, timing):
             theatre.settle()
             assert theatre.check(row) == []
             assert not any(path.startswith("10.9") for path in column(theatre, export_locations.c.path))
+
+
+MOMENTS = ("marked", "inside", "writing", "written")
+
+
+@pytest.mark.parametrize("database", [on_postgres], indirect=True)
+def test_a_database_that_restarts_in_any_page_does_not_stop_it(hurt):
+    theatre = hurt
+    theatre.enter()
+    for _ in range(7):
+        cases.new_share(theatre, None)
+    theatre.settle()
+    patient = msgspec.structs.replace(stage.TIMING, retry=Retry(delays_s=(0.05,) * 40))
+    for point in [f"{KIND}:page-{page}:{moment}" for page in PAGES for moment in MOMENTS]:
+        change(theatre, export_locations, export_locations.c.path.startswith("10.0.0.10"), path="10.9.9.9:/x")
+        theatre.leave()
+        op_id = start(theatre)
+        theatre.enter(timing=patient, arms=stage.Arms({point: lambda: theatre.place.server.restart("immediate")}))
+
+        def ended(op_id=op_id):
+            with contextlib.suppress(sa.exc.OperationalError):
+                return shown(theatre, op_id).state in rows.ENDED
+
+        wait_until(ended, 30, every_s=0.01)
+        row = shown(theatre, op_id)
+        assert (row.state, counts(row.data["findings"])) == ("done", {"updated": 7}), point
+        theatre.settle()
+        assert theatre.check(row) == []
+
+
+@pytest.mark.parametrize("moment", ["marked", "inside"])
+def test_a_worker_that_comes_late_changes_nothing(theatre, made, moment):
+    """It was held up in a page for so long that another has done the work."""
+    change(theatre, export_locations, export_locations.c.path.startswith("10.0.0.10"), path="10.9.9.9:/x")
+    gate = Gate()
+    late = theatre.enter(arms=stage.Arms({f"{KIND}:page-2:{moment}": gate.wait}))
+    op_id = start(theatre)
+    gate.arrived.wait(10)
+    change(theatre, rows.t, rows.t.c.id == op_id, lease_until=1.0)
+    other = stage.make_worker(theatre.stage, "another", stage.TIMING)
+    thread = threading.Thread(target=other.run)
+    thread.start()
+    try:
+        before = until_ended(theatre, op_id)
+        locations = sorted(column(theatre, export_locations.c.id))
+        gate.opened.set()
+        wait_until(lambda: late.held == [], every_s=0.003)
+    finally:
+        other.stop()
+        thread.join(30)
+    assert (before.state, before.data["findings"]["updated"]) == ("done", 7)
+    assert shown(theatre, op_id).data == before.data
+    assert sorted(column(theatre, export_locations.c.id)) == locations
+    assert theatre.check(before) == []

@@ -131,17 +131,19 @@ def play_victim(config, name, arms, timing):
 class Theatre:
     """One installation, and the workers that a test lets act."""
 
-    def __init__(self, place, directory, nursery, stack):
+    def __init__(self, place, directory, nursery, stack, driver="dummy"):
+        """`driver` stands in the back end's section, with further lines of it if there are any."""
         self.place = place
         self.nursery = nursery
         directory = Path(directory)
         connection = f"[database]\nconnection = {place.url}\n" if not place.is_sqlite else ""
         self.world = stack.enter_context(world(directory, worker=False, more=MORE + connection))
         self.config = directory / "abaca.conf"
+        self.config.write_text(self.config.read_text().replace("driver = dummy\n", f"driver = {driver}\n"))
         self.db = self.world.db
         here = Place(place.url, directory, place.server)
         here._opened.append(self.db)
-        self.stage = Stage(self.world.settings, self.db, here)
+        self.stage = Stage(settings.read([self.config], environ={}).settings, self.db, here)
         self.driver = app.driver(self.stage.settings, self.stage.settings.backends[0])
         self.driver.start()
         self.nodes = app.nodes(self.stage.settings)

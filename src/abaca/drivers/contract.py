@@ -88,7 +88,7 @@ class ShareInstance(Value, frozen=True, kw_only=True):
     extra_specs: Mapping[str, str] = msgspec.field(default_factory=dict)
     exports: Sequence[Export] = ()
     server: ShareServer | None = None
-    # False: somebody else may be changing it at this moment, its size for one
+    # False: somebody else may be changing it, and its size, at this moment
     is_held: bool = True
 
 
@@ -244,7 +244,7 @@ class Ensures(abc.ABC):
     def ensure(self, instances: Sequence[ShareInstance]) -> dict[str, EnsureOutcome]:
         """Repair what is missing; an instance left out of the answer is unchanged. Raises `Unreachable`.
 
-        The size of one that is not `is_held` may grow here, and never shrinks.
+        The size of one that is not `is_held` is left alone: somebody may be changing it.
         """
 
 

@@ -13,4 +13,4 @@ class DummyEach(Rehearsal, contract.EnsuresEach):
 
     @rehearsed
     def ensure_share(self, instance: contract.ShareInstance) -> contract.EnsureOutcome | None:
-        return self.looked_at([instance]).get(instance.id)
+        return self.looked_at([instance], mends=True).get(instance.id)

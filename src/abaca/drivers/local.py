@@ -313,10 +313,9 @@ class Local(
         return found
 
     def _is_limited_wrongly(self, instance: contract.ShareInstance) -> bool:
-        """One that somebody may be growing at this moment is not cut back."""
+        """Not known of one that somebody may be resizing at this moment. Raises `Gone`."""
         _, limit_bytes = self._pool.usage(instance.id)
-        wanted_bytes = instance.size_gib * GIB
-        return limit_bytes < wanted_bytes or (instance.is_held and limit_bytes > wanted_bytes)
+        return instance.is_held and limit_bytes != instance.size_gib * GIB
 
     # Snapshots
 

@@ -154,7 +154,7 @@ def _ensure_page(op: Op) -> bool:
         return False
     op.point(name, "marked")
     try:
-        outcomes = _made_true(op, page)
+        outcomes = ensure_calls.ensure(op.driver, page.told, op.args.manner.threads)
         op.point(name, "inside")
     except journal.PASSING:
         # until the next try nobody shall be kept from working with these
@@ -166,22 +166,6 @@ def _ensure_page(op: Op) -> bool:
         op.point(name, "writing")
     op.point(name, "written")
     return True
-
-
-def _made_true(op: Op, page: Page) -> ensure_calls.Outcomes:
-    """What the driver says; of shares that were resized meanwhile, what it says knowing the new size."""
-    manner: Manner = op.args.manner
-    outcomes = ensure_calls.ensure(op.driver, page.told, manner.threads)
-    if not manner.shows_status and page.taken:
-        with op.db.read() as tx:
-            now = {row.id: row for row in share_instances.whole_of(tx, page.taken)}
-        resized = [
-            msgspec.structs.replace(one, size_gib=now[one.id].size)
-            for one in page.told
-            if one.id in now and now[one.id].size != one.size_gib
-        ]
-        outcomes |= ensure_calls.ensure(op.driver, resized, manner.threads)
-    return outcomes
 
 
 def _take(op: Op, tx: Tx) -> Page:

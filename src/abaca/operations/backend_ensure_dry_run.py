@@ -61,9 +61,10 @@ def inspect_pages(op: Op) -> None:
 
 def _inspect_page(op: Op) -> bool:
     """Whether there was one."""
+    manner: Manner = op.args.manner
     with op.db.read() as tx:
-        seen = share_instances.page_of_backend(tx, op.args.host, op.data["cursor"], op.args.manner.page_size)
-        page = page_of(tx, seen, {row.id for row in seen if row.status in ENSURABLE}, is_held=True)
+        seen = share_instances.page_of_backend(tx, op.args.host, op.data["cursor"], manner.page_size)
+        page = page_of(tx, seen, {row.id for row in seen if row.status in ENSURABLE}, is_held=manner.shows_status)
     if not page.seen:
         return False
     outcomes = ensure_calls.inspect(op.driver, page.told)

@@ -193,11 +193,20 @@ class Rehearsal(
     def inspect(self, instances: Sequence[contract.ShareInstance]) -> dict[str, contract.EnsureOutcome]:
         return self.looked_at(instances)
 
-    def looked_at(self, instances: Sequence[contract.ShareInstance]) -> dict[str, contract.EnsureOutcome]:
-        """What is not so as the database says: looking and ensuring are one where there is no storage."""
+    def looked_at(
+        self, instances: Sequence[contract.ShareInstance], *, mends: bool = False
+    ) -> dict[str, contract.EnsureOutcome]:
+        """What is not so as the database says; whether that is mended makes no difference to the answer."""
+        found = {}
         with self.ledger.change() as books:
-            found = {one.id: self._difference(books.get(INSTANCE, one.id), one) for one in instances}
-        return {id: outcome for id, outcome in found.items() if outcome is not None}
+            for one in instances:
+                entry = books.get(INSTANCE, one.id)
+                outcome = self._difference(entry, one)
+                if outcome is not None:
+                    found[one.id] = outcome
+                    if mends and entry is not None and outcome.repairs:
+                        self._resize(books, one.id, one.size_gib)
+        return found
 
     def _difference(
         self, entry: ledger.Entry | None, instance: contract.ShareInstance
@@ -208,9 +217,11 @@ class Rehearsal(
         moved = exports if set(exports) != set(instance.exports) else None
         pairs = self.options.ensured_metadata
         is_marked = all(instance.share_metadata.get(key) == value for key, value in pairs.items())
-        if moved is None and is_marked:
+        is_sized = not instance.is_held or entry["size_gib"] == instance.size_gib
+        repairs = [] if is_sized else [f"its size was {entry['size_gib']} GiB instead of {instance.size_gib}"]
+        if moved is None and is_marked and not repairs:
             return None
-        return contract.EnsureOutcome(exports=moved, share_metadata=None if is_marked else pairs)
+        return contract.EnsureOutcome(exports=moved, share_metadata=None if is_marked else pairs, repairs=repairs)
 
     @rehearsed
     def create_snapshot(self, snapshot: contract.Snapshot) -> str | None:
