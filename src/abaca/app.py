@@ -268,6 +268,7 @@ def _see_to_attachments(settings: Settings, db: Database, on_nodes: Served) -> l
     attachments = Attachments(db, tools, verify_interval_s=interval_s)
     return [
         Chore("attachments", 15, attachments.heal),
+        Chore("attachments of servers that were off", 15, attachments.wake),
         Chore("verifying attachments", min(60.0, interval_s), attachments.verify),
     ]
 

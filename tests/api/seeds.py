@@ -6,7 +6,6 @@ A place is the path up to its placeholder: "/shares/{id}", "/shares/{id}/metadat
 
 import re
 
-from abaca.db import servers
 from tests.api.world import PROJECT, World
 
 # Nobody's in particular: share types are everybody's, and the routes to change them the administrators'.
@@ -39,6 +38,7 @@ def plant(world: World) -> dict[str, str]:
     world.settle()
     export = world.ask("member", "GET", f"/shares/{share_id}/export_locations", **NEWEST).body["export_locations"][0]
     instance = world.ask("admin", "GET", f"/shares/{share_id}/instances", **NEWEST).body["share_instances"][0]
+    server_id = _server(world)
     things |= {
         "/shares/{id}": share_id,
         "/shares/{id}/metadata/{key}": "k",
@@ -50,9 +50,10 @@ def plant(world: World) -> dict[str, str]:
         "/share-access-rules/{id}/metadata/{key}": "k",
         "/messages/{message_id}": _message(world),
         "/operations/{id}": _operation(world),
-        "/attachments/{id}": _attachment(world, share_id),
+        "/attachments/{id}": _attachment(world, share_id, server_id),
         # of both doors that know servers
-        "/servers/{server_id}": _server(world),
+        "/servers/{server_id}": server_id,
+        "/servers/{server_id}/shares/{share_id}": share_id,
         "/services/{verb}": "disable",
         "/os-services/{verb}": "disable",
         "/quota-sets/{project_id}": PROJECT,
@@ -80,18 +81,8 @@ def _message(world: World) -> str:
     return world.ask("member", "GET", "/messages", **NEWEST).body["messages"][0]["id"]
 
 
-def _attachment(world: World, share_id: str) -> str:
+def _attachment(world: World, share_id: str, server_id: str) -> str:
     """The share, on a server of its project."""
-    values = {"name": "planted", "project_id": PROJECT, "user_id": None, "status": "ACTIVE", "metadata": {}}
-    way_in = {
-        "ssh_user": "root",
-        "ssh_port": 22,
-        "ssh_host": "10.0.9.1",
-        "host_key": "ssh-ed25519 AAAA",
-        "key": "file:/k",
-    }
-    with world.db.write() as tx:
-        server_id = servers.create(tx, {**values, **way_in}, [("10.0.9.1", "default")])
     wish = {"attachment": {"share_id": share_id, "server_id": server_id}}
     attachment = _made(world, "member", "//abaca/v1/attachments", wish)["attachment"]
     world.settle()

@@ -200,3 +200,25 @@ def test_a_detach_ends_an_attach_that_waits(theatre):
     theatre.enter()
     theatre.settle()
     wait_until(lambda: theatre.ask("GET", DOOR)["attachments"] == [], 5)
+
+
+def set_status(theatre, server_id, status):
+    with theatre.db.write() as tx:
+        servers.update(tx, server_id, {"status": status}, None)
+
+
+def test_a_server_that_is_switched_on_gets_its_share(theatre):
+    share_id = cases.a_share(theatre)
+    server_id = cases.a_server(theatre, "10.9.3.1")
+    set_status(theatre, server_id, "SHUTOFF")
+    attachment_id = cases.attach(theatre, (share_id, server_id))
+    theatre.settle()
+    assert shown(theatre, attachment_id)["state"] == "inactive"
+    assert reconciler(theatre).wake() == 0
+    set_status(theatre, server_id, "ACTIVE")
+    assert reconciler(theatre).wake() == 1
+    theatre.settle()
+    assert shown(theatre, attachment_id)["state"] == "active"
+    set_status(theatre, server_id, "SHUTOFF")
+    reconciler(theatre).verify()
+    assert shown(theatre, attachment_id)["state"] == "inactive"

@@ -24,6 +24,7 @@ from abaca.api import (
     share_types,
     shares,
 )
+from abaca.api.compute import server_shares
 from abaca.api.compute import servers as compute_servers
 
 RESOURCES = (
@@ -58,4 +59,8 @@ OWN = (
 )
 
 # Behind the door of compute, /compute/v2.1.
-COMPUTE = (compute_servers.RESOURCE,)
+COMPUTE = (
+    compute_servers.RESOURCE,
+    server_shares.RESOURCE,
+    server_shares.ACTIONS,
+)

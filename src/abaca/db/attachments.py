@@ -199,9 +199,10 @@ def unverified(tx: Tx, since: datetime.datetime, most: int) -> Sequence[sa.Row[A
     )
 
 
-def page(tx: Tx, after: str, most: int) -> Sequence[sa.Row[Any]]:
-    """The next ones (id, server_id, share_id, state) in the order of their ids."""
-    return tx.rows(sa.select(t).where(t.c.id > after).order_by(t.c.id).limit(most))
+def inactive(tx: Tx, after: str, most: int) -> Sequence[sa.Row[Any]]:
+    """Those of servers that were off, in the order of their ids."""
+    statement = sa.select(t).where(t.c.state == "inactive", t.c.id > after).order_by(t.c.id).limit(most)
+    return tx.rows(statement)
 
 
 def moved(tx: Tx, most: int) -> Sequence[sa.Row[Any]]:

@@ -20,7 +20,8 @@ MACHINE = Machine(
     # at                                     event       to
     ("none",                                 "attach",   "attaching"),
     ("attaching",                            "attached", "active"),
-    ("attaching",                            "plugged",  "inactive"),  # given to a machine that is off
+    ("attaching",                            "prepared", "inactive"),  # for a machine that is off: let in, not mounted
+    ("active",                               "stopped",  "inactive"),
     ("attaching",                            "failed",   "error"),
     ("inactive",                             "attached", "active"),
     (("active", "error", "inactive"),        "attach",   "attaching"),  # it is made true again

@@ -2,9 +2,10 @@
 """Make an attachment true: its rules in force, the share mounted on the server, seen there, and written down.
 
 The same operation attaches, tries again, verifies, and moves to another export location: every part of it is "already
-so" where it is. What can go wrong: the back end does not let the server in, the machine does not answer or refuses;
-then the attachment is in `error` with the reason, and the reconciler tries again with growing delays. A mount that
-never was in use is taken back; the rules stay, explained by the attachment, until it is detached.
+so" where it is. A server that is off is let in and left alone until it is on. What can go wrong: the back end does not
+let the server in, the machine does not answer or refuses; then the attachment is in `error` with the reason, and the
+reconciler tries again with growing delays. A mount that never was in use is taken back; the rules stay, explained by
+the attachment, until it is detached.
 """
 
 from __future__ import annotations
@@ -77,6 +78,9 @@ def await_access(op: Op) -> None:
 def mount_on_server(op: Op) -> None:
     """Package, directory, persistence, mount, and a look at the machine's own table; or a move from the old source."""
     row = op.data["row"]
+    if op.driver.is_off(row["server_id"]):
+        op.learn(seen=None)
+        return
     entry = op.driver.entry(row["server_id"])
     wanted, old = mount_of(row, row["wanted_source"]), row["source"]
     if old in (None, row["wanted_source"]):
@@ -101,6 +105,12 @@ def unmount_on_server(op: Op) -> None:
 def succeed(op: Op, tx: Tx) -> None:
     """It is mounted; a machine that was seen to say so."""
     row, seen = op.data["row"], op.data["seen"]
+    if seen is None:
+        if attachments.try_move(tx, op.args.attachment_id, "prepared"):
+            attachments.update(tx, op.args.attachment_id, HEALTHY)
+        else:
+            fail(op, tx, errors.Conflict("The server is off; its share is looked after when it is on again."))
+        return
     values: dict[str, Any] = {
         "source": row["wanted_source"],
         "made_directory": bool(seen["made_directory"]) or row["made_directory"],

@@ -53,8 +53,8 @@ def unmount_on_server(op: Op) -> None:
             return
         told = told_of(tx, row)
     source = told["source"] or told["wanted_source"]
-    if source is None:
-        return  # there never was anything to mount
+    if source is None or (row.last_verified_at is None and op.driver.is_off(row.server_id)):
+        return  # there never was anything to mount, or to mount it on
     try:
         entry = op.driver.entry(row.server_id)
         op.driver.nodes.unmount(entry, mount_of(told, source), force=op.args.force)

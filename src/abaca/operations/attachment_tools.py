@@ -69,6 +69,11 @@ class Tools:
         entry: Entry = self.servers.entry(server_id)
         return entry
 
+    def is_off(self, server_id: str) -> bool:
+        """Whether there is no use in knocking. Raises what the compute plugin raises."""
+        server = self.servers.show(server_id)
+        return server is not None and server.status == "SHUTOFF"
+
     def is_gone(self, server_id: str) -> bool:
         """Whether nobody knows the server any more. Raises what the compute plugin raises."""
         return self.servers.show(server_id) is None

@@ -90,12 +90,33 @@ class Attachments:
             self._one(row, lambda tx, fresh, outcome=outcome: _judge(tx, fresh, outcome))  # type: ignore[misc]
         return len(found)
 
+    def wake(self) -> int:
+        """Mount on those servers that were off and are on; how many attachments that are."""
+        woken, after = 0, ""
+        while True:
+            with self.db.read() as tx:
+                found = attachments.inactive(tx, after, BATCH)
+            for row in found:
+                try:
+                    server = self.tools.servers.show(row.server_id)
+                except errors.Unavailable as away:
+                    log.warning("server=%s cannot be looked up: %s", row.server_id, away.message)
+                    continue
+                if server is None or server.status == "ACTIVE":
+                    woken += self._one(row, _let_go if server is None else _again)
+            if len(found) < BATCH:
+                return woken
+            after = found[-1].id
+
     def _job(self, row: Any) -> Job | None:
         """How to look at its machine; None where there is nothing to look at."""
         try:
             server = self.tools.servers.show(row.server_id)
             if server is None:
                 self._one(row, _let_go)
+                return None
+            if server.status == "SHUTOFF":
+                self._one(row, _stop)
                 return None
             self._one(row, lambda tx, fresh: _follow(tx, fresh, server))
             entry = self.tools.entry(row.server_id)
@@ -132,6 +153,10 @@ def _remount(tx: Tx, row: Any) -> None:
 def _let_go(tx: Tx, row: Any) -> None:
     log.info("attachment=%s: server %s is gone; so are its rules", row.id, row.server_id)
     attachment_detach.start(tx, row, None)
+
+
+def _stop(tx: Tx, row: Any) -> None:
+    attachments.move(tx, row.id, "stopped")
 
 
 def _follow(tx: Tx, row: Any, server: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 from abaca import errors, policy
@@ -16,6 +16,7 @@ from abaca.api.pipeline import Call
 from abaca.api.routing import Resource
 from abaca.api.wire import AdminOnly, Column, Computed, Feature, Link, Many, Named, One, Since, View, Was
 from abaca.compute import contract
+from abaca.db import attachments
 from abaca.domain.patterns import Pattern
 
 UNKNOWN_QUERIES_ARE_REFUSED = Feature(
@@ -103,10 +104,24 @@ def _host_id(_call: Call, project_id: str, host: str | None) -> str:
     return hashlib.sha224(f"{project_id}{host}".encode()).hexdigest() if host else ""
 
 
+def share_status(_call: Call, state: str) -> str:
+    """An attachment's state, as Nova's clients know it."""
+    return "active" if state == "remounting" else state
+
+
 def _shares_attached(call: Call, server_id: str) -> list[dict[str, Any]]:
-    """Left in the call's notes by whoever knows, by the server's id."""
-    attached: list[dict[str, Any]] = call.notes.get("shares_attached", {}).get(server_id, [])
+    attached: list[dict[str, Any]] = call.notes["shares_attached"].get(server_id, [])
     return attached
+
+
+def _note_shares(call: Call, found: Sequence[contract.Server]) -> None:
+    """Leave for the view which shares these servers have."""
+    noted: dict[str, list[dict[str, Any]]] = {}
+    with call.db.read() as tx:
+        for row in attachments.of_servers(tx, [server.id for server in found]):
+            said = {"id": row.share_id, "mount_point": row.mount_point, "tag": row.tag}
+            noted.setdefault(row.server_id, []).append({**said, "status": share_status(call, row.state)})
+    call.notes["shares_attached"] = noted
 
 
 class BriefView(View):
@@ -223,7 +238,9 @@ def detail(call: Call, filters: dict[str, str]) -> Listed:
 @RESOURCE.get("/{server_id}", policy=SHOW, view=One("server", ServerView))
 def show(call: Call, server_id: str) -> Any:
     """One server."""
-    return _row(call, find(call, server_id))
+    server = find(call, server_id)
+    _note_shares(call, [server])
+    return _row(call, server)
 
 
 def find(call: Call, server_id: str) -> contract.Server:
@@ -250,6 +267,8 @@ def _list(call: Call, filters: dict[str, str], of_all: policy.Rule) -> Listed:
     if wanted is None:
         return Listed([], is_marked=True)
     found = source(call).list(wanted)
+    if "addresses" in call.columns:  # all that is known of them
+        _note_shares(call, found)
     following = found[-1].id if found and len(found) == wanted.limit else None
     return Listed([_row(call, server) for server in found], is_marked=True, next_marker=following)
 
