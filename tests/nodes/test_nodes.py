@@ -5,6 +5,7 @@ import threading
 import time
 import uuid
 
+import asyncssh
 import msgspec
 import pytest
 
@@ -304,6 +305,15 @@ def test_a_mount_that_the_kernel_refuses_leaves_nothing(nodes, machine, entry, m
     assert machine.run(["test", "-e", mount.mount_point]).code == 1
 
 
+def test_what_cannot_be_kept_is_not_mounted(nodes, machine, entry, mount):
+    machine.check(["mount", "-o", "remount,ro", "/etc"])
+    with pytest.raises(contract.MountRefused, match=r"after a reboot cannot be written: .*Read-only"):
+        nodes.mount(entry, mount)
+    assert nodes.look(entry, mount) is None
+    assert machine.run(["test", "-e", mount.mount_point]).code == 1
+    machine.check(["mount", "-o", "remount,rw", "/etc"])
+
+
 class Refused(Memory):
     """Options that no kernel takes."""
 
@@ -326,6 +336,12 @@ def test_another_host_key_is_refused_and_said(nodes, machines, entry, mount):
     stranger = msgspec.structs.replace(entry, host_key=entry_of(machines["dropbear"]).host_key)
     with pytest.raises(contract.HostKeyMismatch, match="shows another host key"):
         nodes.mount(stranger, mount)
+
+
+def test_a_host_key_of_another_kind_is_another_host_key(nodes, entry, mount):
+    other = asyncssh.generate_private_key("ecdsa-sha2-nistp256").export_public_key().decode()
+    with pytest.raises(contract.HostKeyMismatch, match="shows another host key"):
+        nodes.look(msgspec.structs.replace(entry, host_key=other), mount)
 
 
 @pytest.mark.parametrize("host_key", ["", "ssh-ed25519", "ssh-ed25519 AAAA", "nonsense\nnonsense"])

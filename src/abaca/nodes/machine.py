@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.resources
 from collections.abc import Iterable, Mapping
 
@@ -55,7 +56,9 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(found for line in (first, self.fstab_mark) if (found := persistence.read_mark(line)))
 
 
-_script = importlib.resources.files("abaca.nodes").joinpath("machine.sh")
+@functools.cache
+def _script() -> str:
+    return importlib.resources.files("abaca.nodes").joinpath("machine.sh").read_text()
 
 
 async def act(shell: Shell, action: str, values: Mapping[str, str], limits: Limits) -> State:
@@ -64,7 +67,7 @@ async def act(shell: Shell, action: str, values: Mapping[str, str], limits: Limi
     Raises `TimedOut`, `Unreachable`, and `NodeError` when what answers is no shell of ours.
     """
     words = [f"{key}={value}" for key, value in {"action": action, **values}.items()]
-    answer = await shell.run(["sh", "-s", "--", *words], given=_script.read_text(), limit_s=limits.command_s)
+    answer = await shell.run(["sh", "-s", "--", *words], given=_script(), limit_s=limits.command_s)
     lines = answer.out.splitlines()
     if _BEGIN in lines and lines[-1] == _END:
         return read(lines[lines.index(_BEGIN) + 1 : -1])

@@ -146,7 +146,7 @@ write_unit() {
     file=/etc/systemd/system/$unit
     printf '%s\n' "$text" > "$file.abaca.$$" && mv -f "$file.abaca.$$" "$file" || return 1
     reload
-    limited 30 systemctl enable "$unit" 2>&1 | one_line > /dev/null
+    limited 30 systemctl enable "$unit"
     [ -L "/etc/systemd/system/remote-fs.target.wants/$unit" ]
 }
 
@@ -228,7 +228,13 @@ release() {
 }
 
 mount_it() {
-    keep || say not_kept yes
+    # What brings it back comes first: a mount that nobody would find again after a reboot is none.
+    if ! said=$(keep 2>&1); then
+        say not_kept yes
+        say problem "$(printf '%s' "$said" | one_line)"
+        [ -z "$fresh" ] || take_back
+        return 1
+    fi
     if [ -n "$replace" ]; then release || return 1; fi
     read_table
     if [ -z "$mounted" ]; then
@@ -241,11 +247,13 @@ mount_it() {
         [ $code -ne 137 ] || [ -n "$mounted" ] || say hung yes
         [ -n "$mounted" ] || say problem "$(printf '%s' "$said" | one_line)"
     fi
-    if [ -z "$mounted" ] && [ -n "$fresh" ]; then
-        case $keeper in unit) own_unit=yes ;; *) own_fstab=yes ;; esac
-        forget
-        remove_directory
-    fi
+    [ -n "$mounted" ] || [ -z "$fresh" ] || take_back
+}
+
+take_back() {
+    case $keeper in unit) own_unit=yes ;; *) own_fstab=yes ;; esac
+    forget 2> /dev/null
+    remove_directory
 }
 
 unmount_it() {

@@ -155,11 +155,11 @@ class Visit(msgspec.Struct, frozen=True):
         is_there = self._is_wanted(state.mounted)
         if not is_there or not self._is_kept(state, text):
             state = await self._act("mount", **self._mount_values(state, text, keeper))
+        if not state.is_kept:
+            reason = f"what brings it back after a reboot cannot be written: {state.problem}"
+            raise MountRefused(host=self.shell.host, reason=reason)
         if not self._is_wanted(state.mounted):
             raise self._failure(state)
-        if not state.is_kept or not self._is_persistent(state):
-            reason = f"it is mounted, and what brings it back after a reboot cannot be written: {state.problem}"
-            raise MountRefused(host=self.shell.host, reason=reason)
         return self._seen(state)
 
     async def unmount(self) -> None:
@@ -184,7 +184,10 @@ class Visit(msgspec.Struct, frozen=True):
             state = await self._act("unmount", **values)
             if self._is_ours(state) and (state.holders or state.problem or state.has_hung):
                 raise self._failure(state)
-        raise InUse(host=self.shell.host, holders=state.holders)
+        if self._is_ours(state):
+            raise InUse(host=self.shell.host, holders=state.holders)
+        reason = "it is unmounted, and what would bring it back after a reboot cannot be removed"
+        raise MountRefused(host=self.shell.host, reason=reason)
 
     async def _install(self, state: State) -> State:
         """The machine with the protocol's program. Raises `Unsupported` with the command to run by hand."""

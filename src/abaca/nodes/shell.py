@@ -24,6 +24,7 @@ OUTPUT_BYTES = 256 * 1024
 GRACE_S = 5.0
 """How much longer than the machine this side waits for a command."""
 KILLED = 128 + 9
+_HOST_KEY_KINDS = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "rsa-sha2-512", "rsa-sha2-256")
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,7 +125,9 @@ async def connected(entry: contract.Entry, limits: Limits) -> AsyncIterator[Shel
 async def _connect(entry: contract.Entry, limits: Limits) -> Any:
     import asyncssh
 
-    known: tuple[list[Any], list[Any], list[Any]] = (_host_keys(entry), [], [])
+    known = _host_keys(entry)
+    # The kinds that we know first; the others too, so that a machine with another kind shows that it is another one.
+    kinds = [kind.decode() for one in known for kind in one.sig_algorithms]
     key = await asyncio.to_thread(_private_key, entry)
     try:
         async with asyncio.timeout(limits.connect_s):
@@ -133,7 +136,8 @@ async def _connect(entry: contract.Entry, limits: Limits) -> Any:
                 entry.port,
                 username=entry.user,
                 client_keys=[key],
-                known_hosts=known,
+                known_hosts=(known, [], []),
+                server_host_key_algs=list(dict.fromkeys([*kinds, *_HOST_KEY_KINDS])),
                 # Nothing of whoever runs the worker: no ~/.ssh/config, no agent, no other way to log in.
                 config=None,
                 agent_path=None,
@@ -145,7 +149,7 @@ async def _connect(entry: contract.Entry, limits: Limits) -> Any:
     except TimeoutError:
         reason = f"no login within {limits.connect_s:g} s"
         raise contract.Unreachable(host=entry.host, reason=reason) from None
-    except (asyncssh.HostKeyNotVerifiable, asyncssh.KeyExchangeFailed) as error:
+    except asyncssh.HostKeyNotVerifiable as error:
         reason = "it shows another host key; if the machine was made anew, register its new key"
         raise contract.HostKeyMismatch(host=entry.host, reason=reason) from error
     except asyncssh.PermissionDenied as error:
