@@ -25,6 +25,18 @@ def states(world, path, key):
     return {state: found.count(state) for state in found}
 
 
+def is_ensuring(world):
+    (service,) = world.user.get("/services")
+    return service["ensuring"]
+
+
+def ensure(world):
+    """All of its shares have been looked at, and none was found to be otherwise than it should be."""
+    world.user.call("POST", "/services/ensure-shares", {"host": "here@local"})
+    wait_until(lambda: not is_ensuring(world), 120, 0.05)
+    assert states(world, "/shares/detail", "status") == {"available": NUMBER}
+
+
 def test_two_hundred_shares_come_are_granted_and_go_without_a_trace(world, figure):
     def allow(share_id):
         words = {"access_type": "ip", "access_to": "192.0.2.0/24", "access_level": "rw"}
@@ -50,6 +62,18 @@ def test_two_hundred_shares_come_are_granted_and_go_without_a_trace(world, figur
         files = list((world.local.directory / "ganesha" / "exports").iterdir())
         assert len(files) == NUMBER
         assert all("192.0.2.0/24" in file.read_text() for file in files)
+        begun = time.monotonic()
+        ensure(world)
+        took("ensured")
+        before = len(world.log())
+        world.abaca.configure("local", export_ips="127.0.0.2, 127.0.0.1")
+        begun = time.monotonic()
+        world.abaca.reload()
+        wait_until(lambda: "ensures its shares" in world.log()[before:], 30)
+        wait_until(lambda: not is_ensuring(world), 120, 0.05)
+        took("given another address")
+        assert all(world.locations(share_id)[0].startswith("127.0.0.2:") for share_id in shares)
+        world.compare()
         begun = time.monotonic()
         list(pool.map(world.post_delete, shares))
         wait_until(lambda: states(world, "/shares", "id") == {}, 120, 0.2)
