@@ -237,7 +237,7 @@ def _give_events(made: Worker, settings: Settings, targets: Iterable[Target], me
     for one in dispatchers:
         if metrics is not None:
             one.on_sent = metrics.events
-        made.chores.append(Chore(f"events for {one.target.name}", 60, one.deliver, QUEUE))
+        made.chores.append(Chore(f"events for {one.target.name}", 30, one.deliver, QUEUE))
     if dispatchers:
         leave = made.on_stopped
 

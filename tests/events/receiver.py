@@ -3,6 +3,7 @@
 
 import http.server
 import json
+import ssl
 import threading
 
 from lab import processes
@@ -38,7 +39,7 @@ class Receiver:
         self._lock = threading.Lock()
         self._server = None
 
-    def open(self):
+    def open(self, tls=None):
         receiver = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -61,6 +62,10 @@ class Receiver:
                 """Senders that die are what is tested."""
 
         self._server = Server(("127.0.0.1", self.port), Handler)
+        if tls is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(*tls)
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
         return self
 

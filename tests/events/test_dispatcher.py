@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whatever commits is delivered, in the order of its resource, by as many workers as there are; nothing else is."""
 
+import contextlib
 import datetime
 import random
 import threading
 import time
 
 import pytest
+from sqlalchemy import exc
 
 from abaca.db import events as rows
 from abaca.domain.events import About, Subscriptions
@@ -222,3 +224,18 @@ def test_an_event_says_when_it_was_written(db):
     tell(db, "a", 1)
     Dispatcher(db, shelf, "one").deliver()
     assert abs(shelf.got[0].created_at - db.now()) < datetime.timedelta(seconds=60)
+
+
+@pytest.mark.parametrize("database", [on_postgres], indirect=True)
+def test_a_database_that_went_away_and_came_back_loses_nothing(db, database):
+    shelf = Shelf()
+    dispatcher = Dispatcher(db, shelf, "one", QUICK)
+    tell(db, "a", 1)
+    shelf.before = lambda _event: database.server.restart()  # between reading and writing down
+    with contextlib.suppress(exc.DBAPIError):
+        dispatcher.deliver()
+    shelf.before = lambda _event: None
+    tell(db, "a", 2)
+    with Crew(dispatcher):
+        wait_until(lambda: undelivered(db) == {"shelf": 0}, 20)
+    assert shelf.numbers("a") == [1, 2]

@@ -1,14 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Webhooks reach a real receiver, in order, signed, and whatever dies or answers badly in between."""
 
+import datetime
 import hashlib
 import hmac
 import json
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
+import pytest
+
+from abaca.domain.events import Event
+from abaca.events.contract import Away
+from abaca.events.webhooks import Webhook
+from lab import processes
 from tests.conftest import wait_until
 from tests.events.house import SECRET
+from tests.events.receiver import Receiver
 
 LIFE = [
     "share.create.start",
@@ -54,10 +64,14 @@ def test_a_share_s_life_is_told_in_order_and_signed(house, receiver):
     assert states["share.create.start"] == "creating"
     assert states["share.create.end"] == "available"
     assert states["share.delete.end"] == "deleted"
-    lines = [line for line in house.log.splitlines() if " abaca.events " in line]
+    lines = wait_until(lambda: len(found := told_in(house.log)) >= len(LIFE) and found, 20)
     assert [line.split("event=")[1].split()[0] for line in lines] == LIFE
     payload = json.loads(lines[0].partition("payload=")[2])
     assert (payload["share_id"], payload["proto"], payload["share_type"]) == (share_id, "NFS", "default")
+
+
+def told_in(log):
+    return [line for line in log.splitlines() if " abaca.events " in line]
 
 
 def test_an_answer_of_500_is_tried_again_and_nothing_overtakes_it(house, receiver):
@@ -160,3 +174,77 @@ def test_ensuring_is_told_with_its_counts(house, receiver):
     assert (start["event_type"], start["payload"]["total"]) == ("share.ensure.start", 3)
     assert (end["event_type"], end["payload"]["unchanged"], end["payload"]["failed"]) == ("share.ensure.end", 3, 0)
     assert start["payload"]["host"] == end["payload"]["host"] == "testhost@alpha"
+
+
+def test_a_receiver_that_never_answers_holds_up_neither_the_log_nor_the_worker(house, receiver):
+    over = threading.Event()
+    receiver.answer = lambda post: over.wait(60) and 200
+    worker = house.work()
+    house.until_available(house.share())
+    wait_until(lambda: f"event={LIFE[1]}" in house.log, 20)
+    worker.terminate()
+    try:
+        assert worker.wait(8) == 0
+    finally:
+        over.set()
+
+
+def test_a_receiver_with_a_certificate_of_its_own_is_believed_through_ca_file(tmp_path):
+    certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1 -subj /CN=localhost"
+    more = ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(certificate)]
+    processes.command(["openssl", *words.split(), *more])
+    receiver = Receiver().open(tls=(certificate, key))
+    url = f"https://localhost:{receiver.port}/"
+    stranger = Webhook("audit", url, b"x" * 16, timeout_s=5, concurrency=1)
+    with pytest.raises(Away, match="cannot prove who it is"):
+        stranger.send(EVENT)
+    known = Webhook("audit", url, b"x" * 16, timeout_s=5, concurrency=1, ca_file=str(certificate))
+    known.send(EVENT)
+    assert [post.id for post in receiver.taken] == ["e1"]
+    for one in (stranger, known):
+        one.close()
+    receiver.close()
+
+
+EVENT = Event(
+    id="e1",
+    event_type="share.create.end",
+    resource_type="share",
+    resource_id="s1",
+    project_id=None,
+    user_id=None,
+    request_id=None,
+    created_at=datetime.datetime(2026, 1, 1),  # noqa: DTZ001 - as the database has it
+    payload={},
+)
+
+
+@pytest.mark.parametrize(
+    ("section", "said"),
+    [
+        ("", "webhook audit is named in [events] but has no section"),
+        ("[webhook_audit]\nsecret_file = {secret}", "does not set url"),
+        ("[webhook_audit]\nurl = ftp://x/\nsecret_file = {secret}", "url in [webhook_audit] cannot be its value"),
+        ("[webhook_audit]\nurl = http://u:hush@x/\nsecret_file = {secret}", "url in [webhook_audit] cannot be"),
+        ("[webhook_audit]\nurl = http://x/\nsecret_file = {secret}.not", "cannot be read: No such file"),
+        ("[webhook_audit]\nurl = http://x/\nsecret_file = {short}", "holds fewer than 16 characters"),
+        (
+            "[webhook_audit]\nurl = http://x/\nsecret_file = {secret}\n[webhook_other]\nurl = http://x/",
+            "unknown section [webhook_other]",
+        ),
+    ],
+    ids=["no section", "no url", "scheme", "password", "no secret", "short secret", "not named"],
+)
+def test_what_cannot_work_is_refused_at_the_start_in_one_line(tmp_path, section, said):
+    (tmp_path / "secret").write_text(SECRET)
+    (tmp_path / "short").write_text("hush")
+    told = section.format(secret=tmp_path / "secret", short=tmp_path / "short")
+    config = tmp_path / "abaca.conf"
+    config.write_text(f"[DEFAULT]\nstate_path = {tmp_path}\n[events]\nwebhooks = audit\n{told}\n")
+    argv = [sys.executable, "-m", "abaca", "worker", "--config-file", str(config)]
+    ended = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 78
+    (line,) = ended.stderr.strip().splitlines()
+    assert said in line
+    assert "hush" not in line

@@ -140,7 +140,8 @@ def standing(tx: Tx, target: str) -> Standing | None:
 
 
 def release(tx: Tx, target: str, owner: str) -> None:
-    """Leave the target to others."""
+    """Leave the target to others, who are told."""
+    tx.wake(QUEUE)
     tx.execute(sa.update(g).where(g.c.name == target, g.c.owner == owner).values(owner=None, lease_until=0.0))
 
 

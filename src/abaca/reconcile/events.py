@@ -93,6 +93,11 @@ class Dispatcher:
         """Have the lease; else the seconds until it may be had."""
         if self._held_until_s - now_s > self.timing.lease_s / 2:
             return None
+        with self.db.read() as tx:  # the others are woken by every event too: they shall not write for it
+            standing = rows.standing(tx, self.target.name)
+        if standing is not None and not self._may_hold(standing, now_s):
+            self._held_until_s = 0.0
+            return max(0.1, standing.lease_until_s - now_s + 0.1)
         until_s = now_s + self.timing.lease_s
         with self.db.write() as tx:
             if not self._is_registered:
@@ -101,8 +106,11 @@ class Dispatcher:
                 self._held_until_s, self._is_registered = until_s, True
                 return None
             self._held_until_s = 0.0
-            other = rows.standing(tx, self.target.name)
-        return max(0.1, other.lease_until_s - now_s + 0.1) if other else 0.1
+        return 0.1  # another was faster
+
+    def _may_hold(self, standing: rows.Standing, now_s: float) -> bool:
+        worker = f"{self.owner.rpartition('#')[0]}#"
+        return standing.owner is None or standing.owner.startswith(worker) or standing.lease_until_s < now_s
 
     def _has_time(self) -> bool:
         """Whether a `send` that begins now ends while the target is ours."""

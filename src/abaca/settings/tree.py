@@ -217,7 +217,9 @@ class Webhook(Section, frozen=True):
     url: Annotated[
         str,
         said(
-            "Where to POST; `http` or `https`, without user and password.", pattern=r"^https?://[^\s/?#@]+([/?]\S*)?$"
+            "Where to POST; `http` or `https`, without user and password. Never shown: it may hold a token.",
+            pattern=r"^https?://[^\s/?#@]+([/?][^\s#]*)?$",
+            extra={"secret": True},
         ),
     ]
     secret_file: Annotated[Path, said("File with the secret that signs the requests: 16 characters or more.")]
