@@ -179,6 +179,7 @@ def worker(settings: Settings) -> Worker:
     made = workers.Worker(settings.worker_name, db, served, OPERATIONS, timing=timing, listener=_listener(settings, db))
     if metrics is not None:
         made.on_ended = metrics.operation
+        made.on_part = metrics.ensured
     tracing = _tracing(settings)
     if tracing is not None:
         made.around = lambda op: tracing.span(op.what.kind, _ids(op))

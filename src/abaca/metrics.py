@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -58,6 +58,12 @@ class Metrics:
         self._operation_s = prometheus_client.Histogram(
             "abaca_worker_operation_seconds", "Time of one run.", ("kind",), registry=own, buckets=WORK_S
         )
+        self._ensured = prometheus_client.Counter(
+            "abaca_ensured_shares", "Share instances by what ensuring found.", ("backend", "found"), registry=own
+        )
+        self._ensure_s = prometheus_client.Histogram(
+            "abaca_ensure_page_seconds", "Time to ensure one page.", ("backend",), registry=own, buckets=WORK_S
+        )
         self._driver_s = prometheus_client.Histogram(
             "abaca_driver_call_seconds", "Time of driver calls.", ("backend", "call"), registry=own, buckets=WORK_S
         )
@@ -87,6 +93,12 @@ class Metrics:
         """Count a run of an operation."""
         self._operations.labels(kind, outcome).inc()
         self._operation_s.labels(kind).observe(seconds)
+
+    def ensured(self, backend: str, counts: Mapping[str, int], seconds: float) -> None:
+        """Count a page of shares that were ensured, by what was found."""
+        for found, number in counts.items():
+            self._ensured.labels(backend, found).inc(number)
+        self._ensure_s.labels(backend).observe(seconds)
 
     def driver_call(self, backend: str, call: str, seconds: float, error: BaseException | None) -> None:
         """Count a call of a driver's method, and the error it ended with if it did."""

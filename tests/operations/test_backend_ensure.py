@@ -314,6 +314,18 @@ def test_another_configuration_at_the_start_ensures_the_shares_while_serving(the
     assert column(theatre, service_rows.c.backend_info) == stored
 
 
+def test_each_page_is_counted(theatre, made):
+    change(theatre, instances, instances.c.share_id == made[0], status="error")
+    parts = []
+    theatre.ensure_actor().on_part = lambda backend, counts, seconds: parts.append((backend, counts, seconds > 0))
+    assert until_ended(theatre, start(theatre)).state == "done"
+    assert parts == [
+        ("alpha", {"unchanged": 2, "skipped": 1}, True),
+        ("alpha", {"unchanged": 3}, True),
+        ("alpha", {"unchanged": 1}, True),
+    ]
+
+
 def test_a_service_that_is_not_up_is_refused(theatre, made):
     change(theatre, service_rows, stopped=True)
     with pytest.raises(errors.Conflict, match="not up"):

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
@@ -45,6 +45,11 @@ class Findings(msgspec.Struct):
     def done(self) -> int:
         """How many were looked at."""
         return self.unchanged + self.updated + self.repaired + self.skipped + self.failed
+
+    def more_than(self, earlier: Findings) -> dict[str, int]:
+        """How many of each kind have come since; kinds of which there are none are left out."""
+        more = {kind: getattr(self, kind) - getattr(earlier, kind) for kind in get_args(Kind)}
+        return {kind: number for kind, number in more.items() if number}
 
     def count(self, kind: Kind, number: int = 1) -> None:
         """So many more of a kind that needs no reason."""

@@ -15,6 +15,7 @@ so. A worker that comes back with another configuration begins it anew.
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -147,7 +148,7 @@ def _begin(op: Op, said: str) -> None:
 
 def _ensure_page(op: Op) -> bool:
     """Whether there was one."""
-    name = f"page-{op.data['page']}"
+    name, before, begun_s = f"page-{op.data['page']}", op.data["findings"], time.monotonic()
     with op.write() as tx:
         page = _take(op, tx)
     if not page.seen:
@@ -164,6 +165,8 @@ def _ensure_page(op: Op) -> bool:
     with op.part() as tx:
         _write_down(op, tx, page, outcomes)
         op.point(name, "writing")
+    now, then = (msgspec.convert(found, Findings) for found in (op.data["findings"], before))
+    op.on_part(now.more_than(then), time.monotonic() - begun_s)
     op.point(name, "written")
     return True
 

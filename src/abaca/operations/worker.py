@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import functools
 import heapq
 import logging
 import math
@@ -135,6 +136,8 @@ class Worker:
         self.around: Callable[[Op], contextlib.AbstractContextManager[object]] = lambda _op: contextlib.nullcontext()
         # told of every run: the operation's kind, how the run ended, and its seconds
         self.on_ended: Callable[[str, str, float], None] = lambda _kind, _outcome, _seconds: None
+        # told of a part of such an operation: the back end's name, how many were found how, and its seconds
+        self.on_part: Callable[[str, Mapping[str, int], float], None] = lambda _backend, _counts, _seconds: None
         self.chores: list[Chore] = []
         # each chore's own, with the queue whose announcement rings it
         self._bells: list[tuple[str | None, threading.Event]] = []
@@ -337,6 +340,7 @@ class Worker:
             self._again(one.queue, put_aside(self.db, row, problem, self.timing.retry))
             return None
         op.leased_until_s = until_s
+        op.on_part = functools.partial(self.on_part, one.backend.name)
         return op
 
     def _look_ahead(self, one: Served) -> None:
