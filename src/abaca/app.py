@@ -411,7 +411,14 @@ def compute(settings: Settings, db: Database) -> Compute:
         from abaca.compute.inventory import Inventory
 
         return Inventory(db)
-    raise errors.ConfigError(problem="[compute] plugin = nova is not there yet", mend="Set it to inventory")
+    from abaca.compute.nova import Nova
+
+    try:
+        return Nova(settings.compute)
+    except ImportError:
+        raise errors.ConfigError(
+            problem="[compute] plugin = nova needs openstacksdk", mend="Install it: pip install 'abaca[nova]'"
+        ) from None
 
 
 def open_metrics(settings: Settings, process: str) -> Metrics | None:

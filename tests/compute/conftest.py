@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Both databases, for the inventory."""
+"""A PostgreSQL server, for the inventory."""
 
-from tests.databases import database, postgres  # noqa: F401 (fixtures)
+from tests.databases import postgres  # noqa: F401 (a fixture)

@@ -1,42 +1,59 @@
 # SPDX-License-Identifier: Apache-2.0
 """One harness a compute plug-in: how the contract tests start it and put servers where it finds them."""
 
+import contextlib
+import json
+
 import asyncssh
 
 from abaca.compute.inventory import Inventory
+from abaca.compute.nova import Nova
 from abaca.db import servers as rows
+from abaca.settings import tree
+from tests.api.world import PASSWORD, world
+from tests.compute import web
 
 PROJECT, OTHER = "a1" * 16, "b2" * 16
+KEY = "file:/etc/abaca/keys/id"
 
 
-def host_key():
+def host_key(kind="ssh-ed25519"):
     """A public host key, as a machine would show it."""
-    text = asyncssh.generate_private_key("ssh-ed25519").export_public_key().decode()
+    text = asyncssh.generate_private_key(kind).export_public_key().decode()
     return " ".join(text.split()[:2])
+
+
+def plant(db, name, ips, **more):
+    """The id of a new server of an inventory."""
+    values = {"project_id": PROJECT, "user_id": "someone", "status": "ACTIVE", "metadata": {}, "ssh_user": "root"}
+    with db.write() as tx:
+        at = [(ip, "default") for ip in ips or ("10.0.0.9",)]
+        return rows.create(tx, {**values, "ssh_port": 22, "name": name, **more}, at)
+
+
+def cloud(file, url):
+    """A clouds.yaml for a Nova at `url` that knows its administrator by a password; JSON is YAML."""
+    said = {
+        "auth_type": "http_basic",
+        "auth": {"endpoint": url, "username": "admin", "password": PASSWORD},
+        "compute_endpoint_override": url,
+    }
+    file.touch(mode=0o600)
+    file.write_text(json.dumps({"clouds": {"nova": said}}))
+    return file
 
 
 class InventoryHarness:
     """The inventory over a database of its own."""
 
-    def __init__(self, db):
-        self._db = db
-        self.compute = Inventory(db)
+    def __init__(self, place):
+        self._db = place.open()
+        self.compute = Inventory(self._db)
 
-    def add(self, name, *ips, project_id=PROJECT, status="ACTIVE", **more):
+    def add(self, name, *ips, host_key=None, **more):
         """The id of a new server; without `host_key` nobody can log in to it."""
-        values = {
-            "name": name,
-            "project_id": project_id,
-            "user_id": "someone",
-            "status": status,
-            "metadata": {},
-            "ssh_user": "root",
-            "ssh_port": 22,
-            "key": "file:/etc/abaca/keys/id" if "host_key" in more else None,
-            **more,
-        }
-        with self._db.write() as tx:
-            return rows.create(tx, values, [(ip, "default") for ip in ips or ("10.0.0.9",)])
+        way_in = {"host_key": host_key, "key": KEY} if host_key else {}
+        return plant(self._db, name, ips, **way_in, **more)
 
     def remove(self, server_id):
         with self._db.write() as tx:
@@ -44,3 +61,27 @@ class InventoryHarness:
 
     def close(self):
         """The database is the test's."""
+
+
+class NovaHarness:
+    """The plug-in for a Nova, which is Abaca's own compute door over an inventory, asked over HTTP."""
+
+    def __init__(self, directory):
+        self._stack = contextlib.ExitStack()
+        self._world = self._stack.enter_context(world(directory, worker=False))
+        url = self._stack.enter_context(web.serving(self._world.application))
+        file = cloud(directory / "clouds.yaml", f"{url}/compute/v2.1")
+        self.compute = Nova(tree.Compute(plugin="nova", nova_clouds_file=file, nova_key=KEY))
+
+    def add(self, name, *ips, host_key=None, **more):
+        """The id of a new server; without `host_key` nobody can log in to it."""
+        said = {"abaca_host_key": host_key} if host_key else {}
+        return plant(self._world.db, name, ips, metadata=said, **more)
+
+    def remove(self, server_id):
+        with self._world.db.write() as tx:
+            rows.delete(tx, server_id)
+
+    def close(self):
+        self.compute.close()
+        self._stack.close()

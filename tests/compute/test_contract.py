@@ -1,20 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every compute plug-in promises, tried on each."""
 
+import contextlib
+
 import pytest
 
 from abaca import errors
 from abaca.compute.contract import Entry, NoWayIn, Wanted
-from tests.compute.harness import OTHER, PROJECT, InventoryHarness, host_key
+from tests.compute.harness import OTHER, PROJECT, InventoryHarness, NovaHarness, host_key
+from tests.databases import on_postgres, on_sqlite, place
+
+pytestmark = [
+    # the library's, of its own future
+    pytest.mark.filterwarnings("ignore::openstack.warnings.OpenStackDeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK50Warning"),
+    pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK60Warning"),
+]
 
 NOBODY = "00000000-0000-4000-8000-000000000000"
 
 
-@pytest.fixture
-def harness(database):
-    made = InventoryHarness(database.open())
-    yield made
-    made.close()
+@pytest.fixture(params=[on_sqlite, on_postgres, pytest.param("nova", id="nova")])
+def harness(request, tmp_path):
+    with contextlib.ExitStack() as stack:
+        if request.param == "nova":
+            made = NovaHarness(tmp_path)
+        else:
+            database = place(request.param, tmp_path, request)
+            stack.callback(database.close)
+            made = InventoryHarness(database)
+        stack.callback(made.close)
+        yield made
 
 
 def names(harness, **wanted):

@@ -54,7 +54,7 @@ _ALSO_KNOWN = frozenset(
         "display_description", "host", "hostname", "image_ref", "instance_name", "kernel_id", "launch_index",
         "launched_at", "locked_by", "node", "power_state", "progress", "ramdisk_id", "reservation_id",
         "root_device_name", "soft_deleted", "task_state", "terminated_at", "vm_state", "tags", "not-tags", "tags-any",
-        "not-tags-any", "locked", "limit", "marker", "sort_key", "sort_dir", "all_tenants",
+        "not-tags-any", "locked", "pinned_availability_zone", "limit", "marker", "sort_key", "sort_dir", "all_tenants",
     )
 )  # fmt: skip
 

@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The servers of a Nova, asked as an administrator of its cloud through openstacksdk (the extra `nova`).
+
+Nova does not say how to log in. The login and the private key are settings; the host key is the one of a known_hosts
+file where there is one, or else what the server's metadata (`abaca_host_key`) or its console say, where cloud-init
+prints it at the first boot. A server whose host key nobody says is not entered.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import re
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from abaca import errors
+from abaca.compute.contract import Address, Compute, Entry, Flavor, NoWayIn, Server, Unreachable, Wanted
+from abaca.domain import servers as rules
+from abaca.settings import tree
+
+SORTS = {
+    "created_at": "created_at",
+    "id": "uuid",
+    "name": "display_name",
+    "project_id": "project_id",
+    "status": "vm_state",
+}
+PAGE = 1000
+CONSOLE_LINES = 2000
+HOST_KEY, SSH_USER = "abaca_host_key", "abaca_ssh_user"
+
+_UUID = re.compile(r"[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}")
+_ON_CONSOLE = re.compile(r"-+BEGIN SSH HOST KEY KEYS-+\s(.*?)-+END SSH HOST KEY KEYS-+", re.DOTALL)
+# The first of these that a server has is the one to expect.
+_BEST_KEYS = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "ssh-rsa")
+
+
+class Nova(Compute):
+    """See the module. Nothing is asked before the first call."""
+
+    def __init__(self, options: tree.Compute) -> None:
+        """Raises ConfigError for settings that cannot work, ImportError without openstacksdk."""
+        import openstack  # noqa: F401 (said now rather than at the first request)
+
+        if options.nova_key is not None:
+            try:
+                rules.check_key(options.nova_key, str(options.key_directory))
+                rules.check_ssh_user(options.nova_ssh_user)
+            except errors.Invalid as error:
+                raise errors.ConfigError(
+                    problem="[compute] nova_key or nova_ssh_user cannot be used", mend=error.message
+                ) from None
+        self._options = options
+        self._connecting = threading.Lock()
+        self._connection: Any = None
+
+    def list(self, wanted: Wanted) -> Sequence[Server]:
+        """By Nova; what it may understand differently is compared here once more."""
+        asked = _query(wanted)
+        found: list[Server] = []
+        marker = wanted.marker
+        with self._asking() as compute:
+            while len(found) < wanted.limit:
+                size = min(PAGE, wanted.limit) if wanted.only is None else PAGE
+                page = [_server(one) for one in self._page(compute, asked, size, marker)]
+                found.extend(server for server in page if _is_wanted(server, wanted))
+                if len(page) < size:
+                    break
+                marker = page[-1].id
+        return found[: wanted.limit]
+
+    def show(self, server_id: str) -> Server | None:
+        """By its id."""
+        if not _UUID.fullmatch(server_id):
+            return None
+        from openstack import exceptions
+
+        with self._asking() as compute:
+            try:
+                return _server(compute.get_server(server_id))
+            except exceptions.NotFoundException:
+                return None
+
+    def entry(self, server_id: str) -> Entry:
+        """The first address, or the first in `nova_network`; what the settings say of the login."""
+        server = self.show(server_id)
+        if server is None:
+            raise errors.NotFound(resource="Server", id=server_id)
+        key = self._options.nova_key
+        if key is None:
+            raise NoWayIn(id=server_id, reason="set nova_key in [compute]")
+        host = self._host(server)
+        user = server.metadata.get(SSH_USER)
+        try:
+            return Entry(
+                host=host,
+                user=rules.check_ssh_user(user) if user else self._options.nova_ssh_user,
+                host_key=self._host_key(server, host),
+                key=key,
+            )
+        except errors.Invalid as error:
+            raise NoWayIn(id=server_id, reason=f"its metadata are wrong: {error.message}") from None
+
+    def close(self) -> None:
+        """Give the connections back."""
+        if self._connection is not None:
+            self._connection.close()
+
+    def _host(self, server: Server) -> str:
+        wanted = self._options.nova_network
+        for one in server.addresses:
+            if wanted is None or one.network == wanted:
+                return one.ip
+        where = f" in network {wanted} (nova_network in [compute])" if wanted else ""
+        raise NoWayIn(id=server.id, reason=f"it has no address{where}")
+
+    def _host_key(self, server: Server, host: str) -> str:
+        file = self._options.nova_known_hosts
+        if file is not None:
+            known = _best(_in_known_hosts(str(file), host))
+            if known is None:
+                raise NoWayIn(id=server.id, reason=f"{file} holds no host key of {host}; add it")
+            return known
+        said = server.metadata.get(HOST_KEY)
+        if said:
+            return rules.check_host_key(said)
+        found = _best(self._on_console(server.id))
+        if found is None:
+            mend = f"put it into the metadata key {HOST_KEY} or a known_hosts file (nova_known_hosts in [compute])"
+            raise NoWayIn(id=server.id, reason=f"neither its metadata nor its console say its host key; {mend}")
+        return found
+
+    def _on_console(self, server_id: str) -> Iterable[str]:
+        from openstack import exceptions
+
+        with self._asking() as compute:
+            try:
+                said = compute.get_server_console_output(server_id, length=CONSOLE_LINES)
+            except exceptions.HttpException as error:
+                if (error.status_code or 500) >= 500:
+                    raise
+                return ()  # no console, or none yet
+        text = str((said or {}).get("output") or "")
+        # the last boot counts
+        blocks = _ON_CONSOLE.findall(text)
+        return blocks[-1].splitlines() if blocks else ()
+
+    def _page(self, compute: Any, asked: dict[str, Any], size: int, marker: str | None) -> Iterable[Any]:
+        from openstack import exceptions
+
+        after = {"marker": marker} if marker is not None else {}
+        try:
+            return list(compute.servers(details=True, all_projects=True, paginated=False, limit=size, **asked, **after))
+        except exceptions.BadRequestException as error:
+            raise errors.Invalid(f"Nova refuses the query; is 'marker' the id of a server? {error.details}") from None
+
+    @contextlib.contextmanager
+    def _asking(self) -> Iterator[Any]:
+        """The library's view of Nova. What goes wrong between here and there is `Unreachable`."""
+        from keystoneauth1 import exceptions as of_session
+        from openstack import exceptions
+
+        try:
+            with self._connecting:
+                if self._connection is None:
+                    self._connection = self._connect()
+            yield self._connection.compute
+        except (exceptions.SDKException, of_session.ClientException) as error:
+            raise Unreachable(reason=_reason(error)) from None
+
+    def _connect(self) -> Any:
+        import openstack
+        from openstack.config import OpenStackConfig
+
+        options = self._options
+        config = OpenStackConfig(config_files=[str(options.nova_clouds_file)], load_envvars=False, app_name="abaca")
+        region = config.get_one(cloud=options.nova_cloud, api_timeout=options.nova_timeout_s)
+        return openstack.connection.Connection(config=region)
+
+
+def _reason(error: Exception) -> str:
+    return " ".join(str(error).split())[:300]
+
+
+def _query(wanted: Wanted) -> dict[str, Any]:
+    """What Nova's list understands of it."""
+    statuses = wanted.statuses
+    v6 = wanted.ip is not None and ":" in wanted.ip
+    said = {
+        "project_id": wanted.project_id,
+        "user_id": wanted.user_id,
+        "name": wanted.name,
+        "status": statuses[0] if statuses and len(statuses) == 1 else None,
+        "availability_zone": wanted.availability_zone,
+        "ipv6_address" if v6 else "ipv4_address": f"^{re.escape(wanted.ip)}$" if wanted.ip else None,
+        "changes_since": f"{wanted.changed_since.isoformat()}Z" if wanted.changed_since else None,
+        "sort_key": SORTS.get(wanted.sort_key, "created_at"),
+        "sort_dir": "desc" if wanted.descending else "asc",
+    }
+    return {name: value for name, value in said.items() if value is not None}
+
+
+def _is_wanted(server: Server, wanted: Wanted) -> bool:
+    changed = server.updated_at or server.created_at
+    return (
+        server.status not in ("DELETED", "SOFT_DELETED")
+        and wanted.project_id in (None, server.project_id)
+        and wanted.user_id in (None, server.user_id)
+        and (wanted.statuses is None or server.status in wanted.statuses)
+        and wanted.availability_zone in (None, server.availability_zone)
+        and (wanted.ip is None or any(one.ip == wanted.ip for one in server.addresses))
+        and (wanted.changed_since is None or changed >= wanted.changed_since)
+        and (wanted.changed_before is None or changed <= wanted.changed_before)
+        and (wanted.only is None or wanted.only(server))
+    )
+
+
+def _server(said: Any) -> Server:
+    created = _time(said.created_at)
+    return Server(
+        id=said.id,
+        name=said.name or "",
+        project_id=said.project_id or "",
+        user_id=said.user_id,
+        status=said.status or "UNKNOWN",
+        addresses=tuple(_addresses(said.addresses or {})),
+        description=said.description,
+        metadata={str(key): str(value) for key, value in (said.metadata or {}).items()},
+        availability_zone=said.availability_zone or None,
+        created_at=created or datetime.datetime(1970, 1, 1),  # noqa: DTZ001 (naive UTC, as all times here)
+        updated_at=_time(said.updated_at),
+        flavor=_flavor(said.flavor),
+        image_id=getattr(said.image, "id", None),
+        key_name=said.key_name,
+        task_state=said.task_state,
+        host=said.compute_host or said.hypervisor_hostname,
+    )
+
+
+def _addresses(networks: dict[str, list[dict[str, Any]]]) -> Iterator[Address]:
+    for network, found in networks.items():
+        for one in found:
+            with contextlib.suppress(errors.Invalid):
+                ip = rules.check_ip(str(one.get("addr")))
+                kind = one.get("OS-EXT-IPS:type") or "fixed"
+                yield Address(ip, network, kind, one.get("OS-EXT-IPS-MAC:mac_addr"))
+
+
+def _flavor(said: Any) -> Flavor:
+    if said is None:
+        return Flavor()
+    return Flavor(
+        id=said.id,
+        name=said.original_name or said.name or said.id or "unknown",
+        vcpus=said.vcpus or 0,
+        ram_mib=said.ram or 0,
+        disk_gib=said.disk or 0,
+        ephemeral_gib=said.ephemeral or 0,
+        swap_mib=int(said.swap or 0),
+        extra_specs={str(key): str(value) for key, value in (said.extra_specs or {}).items()},
+    )
+
+
+def _time(text: str | None) -> datetime.datetime | None:
+    if not text:
+        return None
+    time = datetime.datetime.fromisoformat(text)
+    return time.astimezone(datetime.UTC).replace(tzinfo=None) if time.tzinfo else time
+
+
+def _in_known_hosts(file: str, host: str) -> Iterable[str]:
+    """The host keys of an address in a known_hosts file, hashed names included. Raises `Unreachable`."""
+    import asyncssh
+
+    try:
+        keys = asyncssh.read_known_hosts(file).match(host, host, None)[0]
+    except (OSError, ValueError) as error:
+        raise Unreachable(reason=f"the file of known hosts cannot be read: {error}") from None
+    return [key.export_public_key().decode() for key in keys]
+
+
+def _best(lines: Iterable[str]) -> str | None:
+    """The best of several host keys; lines that are none are passed over."""
+    found: dict[str, str] = {}
+    for line in lines:
+        with contextlib.suppress(errors.Invalid):
+            key = rules.check_host_key(line.strip())
+            found.setdefault(key.partition(" ")[0], key)
+    return next((found[kind] for kind in _BEST_KEYS if kind in found), next(iter(found.values()), None))
