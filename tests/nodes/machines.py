@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """How tests get into their machines, and a file system that every kernel can mount."""
 
+import uuid
+
 import msgspec
 
-from abaca.nodes.contract import Mounter
+from abaca.nodes.contract import Mount, Mounter
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,3 +49,10 @@ class Absent(Memory):
 
     def packages(self, distribution):
         return ("absent-client",)
+
+
+def wanted(**more):
+    """A mount of memory under a name of its own."""
+    id = str(uuid.uuid4())
+    values = {"name": id, "protocol": "MEMORY", "source": f"10.0.0.1:/{id}", "mount_point": f"/mnt/{id}"}
+    return Mount(**values | more)

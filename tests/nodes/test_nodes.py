@@ -1,22 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mounting through SSH on namespaces that one can log in to: OpenSSH and dropbear, root and a user with sudo."""
 
-import threading
-import time
-import uuid
-
-import asyncssh
 import msgspec
 import pytest
 
 from abaca.nodes import contract, mounts
-from abaca.nodes.contract import Job, Mount
-from abaca.nodes.shell import Limits
-from lab import fabric, processes, runs
-from lab.ssh_node import SshNode
-from tests.nodes.machines import Absent, Memory, entry_of
+from abaca.nodes.contract import Job
+from lab import processes
+from tests.nodes.machines import Memory, entry_of, wanted
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.usefixtures("clean")]
 
 WAYS = {
     "openssh as root": ("openssh", "root"),
@@ -31,12 +24,6 @@ os.close(descriptor)
 open("/run/mapped", "w")
 time.sleep(1000)
 """
-CLEAN = """
-grep -o ' /mnt/[^ ]*' /proc/mounts | while read -r point; do umount -l "$(printf '%b' "$point")"; done
-rm -rf --one-file-system /mnt/*
-rm -f /etc/systemd/system/mnt-*
-: > /etc/fstab
-"""
 HOSTILE = [
     '/mnt/it\'s "quoted"',
     "/mnt/$(touch /mnt/pwned)",
@@ -45,57 +32,6 @@ HOSTILE = [
     "/mnt/*?[x]",
     "/mnt/-rf",
 ]
-
-
-@pytest.fixture(scope="module")
-def network():
-    with runs.Run() as run:
-        yield fabric.Fabric(run)
-
-
-@pytest.fixture(scope="module")
-def machines(network):
-    """One machine for each SSH server."""
-    started = {server: SshNode(network, server, server).start() for server in ("openssh", "dropbear")}
-    yield started
-    for one in started.values():
-        one.stop()
-
-
-@pytest.fixture(scope="module")
-def nodes():
-    made = mounts.Nodes([Memory(), Absent()], limits=Limits(connect_s=5, command_s=20))
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def machine(machines):
-    return machines["openssh"]
-
-
-@pytest.fixture(autouse=True)
-def clean(machines):
-    """Every test finds the machines as they were."""
-    yield
-    for one in machines.values():
-        one.script(CLEAN)
-
-
-@pytest.fixture
-def entry(machine):
-    return entry_of(machine)
-
-
-@pytest.fixture
-def mount():
-    return wanted()
-
-
-def wanted(**more):
-    id = str(uuid.uuid4())
-    values = {"name": id, "protocol": "MEMORY", "source": f"10.0.0.1:/{id}", "mount_point": f"/mnt/{id}"}
-    return Mount(**values | more)
 
 
 def test_a_machine_of_the_lab_cannot_change_this_host(machine):
@@ -330,160 +266,3 @@ def test_two_callers_at_once_lose_no_line(nodes, machine, entry):
     away = nodes.many([Job(action="unmount", entry=entry, mount=job.mount) for job in jobs])
     assert [one.error for one in away] == [None] * 6
     assert machine.check(["cat", "/etc/fstab"]) == ""
-
-
-def test_another_host_key_is_refused_and_said(nodes, machines, entry, mount):
-    stranger = msgspec.structs.replace(entry, host_key=entry_of(machines["dropbear"]).host_key)
-    with pytest.raises(contract.HostKeyMismatch, match="shows another host key"):
-        nodes.mount(stranger, mount)
-
-
-def test_a_host_key_of_another_kind_is_another_host_key(nodes, entry, mount):
-    other = asyncssh.generate_private_key("ecdsa-sha2-nistp256").export_public_key().decode()
-    with pytest.raises(contract.HostKeyMismatch, match="shows another host key"):
-        nodes.look(msgspec.structs.replace(entry, host_key=other), mount)
-
-
-@pytest.mark.parametrize("host_key", ["", "ssh-ed25519", "ssh-ed25519 AAAA", "nonsense\nnonsense"])
-def test_without_a_known_host_key_nobody_logs_in(nodes, entry, mount, host_key):
-    with pytest.raises(contract.HostKeyMismatch):
-        nodes.look(msgspec.structs.replace(entry, host_key=host_key), mount)
-
-
-def test_another_key_is_refused_without_being_told(nodes, machines, entry, mount, caplog):
-    key = entry_of(machines["dropbear"]).key
-    with (
-        caplog.at_level("DEBUG"),
-        pytest.raises(contract.NotAllowed, match="is not accepted for the user root") as refused,
-    ):
-        nodes.look(msgspec.structs.replace(entry, key=key), mount)
-    content = machines["dropbear"].ssh.private_key.read_text().splitlines()[1]
-    assert content not in str(refused.value) + caplog.text
-
-
-@pytest.mark.parametrize(
-    ("key", "reason"),
-    [
-        ("file:/nowhere/key", "cannot read the key file:/nowhere/key: No such file"),
-        ("-----BEGIN OPENSSH PRIVATE KEY-----", "is no reference"),
-        ("file:/etc/hostname", "cannot be used"),
-    ],
-)
-def test_a_key_that_cannot_be_read_is_said(nodes, entry, mount, key, reason):
-    with pytest.raises(contract.NotAllowed, match=reason):
-        nodes.look(msgspec.structs.replace(entry, key=key), mount)
-
-
-def test_a_user_whom_sudo_refuses_is_said(nodes, entry, mount):
-    with pytest.raises(contract.NotAllowed, match="may not use sudo without a password"):
-        nodes.look(msgspec.structs.replace(entry, user="guest"), mount)
-
-
-def test_a_machine_without_the_program_says_what_to_run(nodes, machine, entry, mount):
-    machine.script("rm -f /etc/os-release; printf 'ID=gentoo\\nPRETTY_NAME=\"Gentoo Linux\"\\n' > /etc/os-release")
-    absent = msgspec.structs.replace(mount, protocol="ABSENT")
-    with pytest.raises(contract.Unsupported, match=r"no mount.absent, and Abaca does not know .* Gentoo Linux"):
-        nodes.mount(entry, absent)
-
-
-def test_a_protocol_without_a_mounter_is_said(nodes, entry, mount):
-    with pytest.raises(contract.Unsupported, match="no mounter serves the protocol CIFS"):
-        nodes.mount(entry, msgspec.structs.replace(mount, protocol="CIFS"))
-
-
-def test_a_machine_that_stands_still_holds_nobody_up(network, machines, nodes, mount):
-    with SshNode(network, "frozen") as frozen:
-        stopped, entry = entry_of(frozen), entry_of(machines["openssh"])
-        frozen.freeze()
-        begun = time.monotonic()
-        jobs = [Job(action="mount", entry=stopped, mount=mount), Job(action="mount", entry=entry, mount=mount)]
-        waits, goes = nodes.many(jobs)
-        frozen.thaw()
-        assert isinstance(waits.error, contract.Unreachable)
-        assert goes.seen.source == mount.source
-        assert time.monotonic() - begun < 15
-        nodes.unmount(entry, mount)
-
-
-def test_a_machine_that_is_not_there_is_unreachable(nodes, entry, mount):
-    with pytest.raises(contract.Unreachable) as away:
-        nodes.look(msgspec.structs.replace(entry, port=2), mount)
-    assert away.value.may_pass
-
-
-def test_closing_ends_what_is_under_way(network, mount):
-    with SshNode(network, "closing") as machine:
-        made = mounts.Nodes([Memory()], limits=Limits(connect_s=60))
-        machine.freeze()
-        failed = []
-
-        def call():
-            try:
-                made.look(entry_of(machine), mount)
-            except contract.NodeError as error:
-                failed.append(error)
-
-        caller = threading.Thread(target=call)
-        caller.start()
-        made.close()
-        caller.join(10)
-        assert [type(one) for one in failed] == [contract.Unreachable]
-        with pytest.raises(contract.Unreachable, match="the worker is stopping"):
-            made.look(entry_of(machine), mount)
-
-
-@pytest.fixture
-def systemd(machine):
-    """The machine seems to have been booted by systemd; its systemctl works on the files alone."""
-    machine.script(
-        "mkdir -p /run/systemd/system; cp /usr/bin/systemctl /run/systemctl;"
-        ' printf \'#!/bin/sh\\necho "$@" >> /run/calls\\nSYSTEMD_OFFLINE=1 exec /run/systemctl "$@"\\n\' > /run/stub;'
-        " chmod 755 /run/stub; mount --bind /run/stub /usr/bin/systemctl"
-    )
-    yield machine
-    machine.script("umount /usr/bin/systemctl; rm -rf --one-file-system /run/systemd /run/calls")
-
-
-def test_where_there_is_systemd_a_unit_brings_it_back(nodes, systemd, entry):
-    mount = wanted(mount_point="/mnt/my share-1")
-    name = "mnt-my\\x20share\\x2d1.mount"
-    unit, link = f"/etc/systemd/system/{name}", f"/etc/systemd/system/remote-fs.target.wants/{name}"
-    seen = nodes.mount(entry, mount)
-    assert seen.is_persistent
-    text = systemd.check(["cat", unit])
-    assert text.startswith(f"# abaca {mount.name} made=/mnt/my\\040share-1\n")
-    assert f"\nWhat={mount.source}\nWhere=/mnt/my share-1\nType=tmpfs\nOptions=rw,size=1m,_netdev\n" in text
-    assert systemd.check(["readlink", link]).strip() == unit
-    assert systemd.check(["cat", "/etc/fstab"]) == ""
-    assert nodes.mount(entry, mount) == seen
-    assert systemd.check(["cat", "/run/calls"]).splitlines() == ["daemon-reload", f"enable {name}"]
-    nodes.unmount(entry, mount)
-    assert systemd.run(["ls", unit]).code != 0
-    assert systemd.run(["readlink", link]).code != 0
-    calls = systemd.check(["cat", "/run/calls"]).splitlines()
-    assert calls[2:] == [f"disable {name}", "daemon-reload", f"reset-failed {name}"]
-
-
-def test_a_unit_that_was_not_enabled_is_enabled_by_the_next_call(nodes, systemd, entry, mount):
-    nodes.mount(entry, mount)
-    systemd.script("rm /etc/systemd/system/remote-fs.target.wants/mnt-*")
-    assert not nodes.look(entry, mount).is_persistent
-    assert nodes.mount(entry, mount).is_persistent
-    nodes.unmount(entry, mount)
-
-
-def test_a_mount_point_too_long_for_a_unit_stands_in_the_fstab(nodes, systemd, entry):
-    mount = wanted(mount_point="/mnt/" + "-" * 80)
-    assert nodes.mount(entry, mount).is_persistent
-    assert "-" * 80 in systemd.check(["cat", "/etc/fstab"])
-    nodes.unmount(entry, mount)
-    assert systemd.check(["cat", "/etc/fstab"]) == ""
-
-
-def test_what_was_kept_by_the_fstab_stays_there_when_systemd_comes(nodes, machine, entry, mount, request):
-    nodes.mount(entry, mount)
-    systemd = request.getfixturevalue("systemd")
-    assert nodes.mount(entry, mount).is_persistent
-    assert systemd.run(["ls", "/run/calls"]).code != 0
-    nodes.unmount(entry, mount)
-    assert systemd.check(["cat", "/etc/fstab"]) == ""

@@ -133,7 +133,7 @@ fstab_without() {
 write_fstab() {
     file=$(readlink -f /etc/fstab) && [ -n "$file" ] || file=/etc/fstab
     [ -e "$file" ] || : > "$file"
-    new=$file.abaca.$$
+    new=$file.abaca # nobody else writes it meanwhile, and what a crash left of it is written over
     cp -p "$file" "$new" && fstab_without "$file" > "$new" || { rm -f "$new"; return 1; }
     if [ -n "$text" ]; then
         [ -z "$(tail -c 1 "$new")" ] || echo >> "$new"
@@ -144,7 +144,7 @@ write_fstab() {
 
 write_unit() {
     file=/etc/systemd/system/$unit
-    printf '%s\n' "$text" > "$file.abaca.$$" && mv -f "$file.abaca.$$" "$file" || return 1
+    printf '%s\n' "$text" > "$file.abaca" && mv -f "$file.abaca" "$file" || return 1
     reload
     limited 30 systemctl enable "$unit"
     [ -L "/etc/systemd/system/remote-fs.target.wants/$unit" ]
@@ -154,6 +154,7 @@ remove_unit() {
     [ -e "/etc/systemd/system/$unit" ] || return 0
     limited 30 systemctl disable "$unit" > /dev/null 2>&1
     rm -f "/etc/systemd/system/remote-fs.target.wants/$unit" "/etc/systemd/system/$unit"
+    rm -f "/etc/systemd/system/$unit.abaca"
     reload
     limited 10 systemctl reset-failed "$unit" > /dev/null 2>&1
     return 0

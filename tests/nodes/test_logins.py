@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who is logged in to, with which key, and what a machine that does not answer costs."""
+
+import threading
+import time
+
+import asyncssh
+import msgspec
+import pytest
+
+from abaca.nodes import contract, mounts
+from abaca.nodes.contract import Job
+from abaca.nodes.shell import Limits
+from lab.ssh_node import SshNode
+from tests.nodes.machines import Memory, entry_of
+
+pytestmark = [pytest.mark.system, pytest.mark.usefixtures("clean")]
+
+
+def test_another_host_key_is_refused_and_said(nodes, machines, entry, mount):
+    stranger = msgspec.structs.replace(entry, host_key=entry_of(machines["dropbear"]).host_key)
+    with pytest.raises(contract.HostKeyMismatch, match="shows another host key"):
+        nodes.mount(stranger, mount)
+
+
+def test_a_host_key_of_another_kind_is_another_host_key(nodes, entry, mount):
+    other = asyncssh.generate_private_key("ecdsa-sha2-nistp256").export_public_key().decode()
+    with pytest.raises(contract.HostKeyMismatch, match="shows another host key"):
+        nodes.look(msgspec.structs.replace(entry, host_key=other), mount)
+
+
+@pytest.mark.parametrize("host_key", ["", "ssh-ed25519", "ssh-ed25519 AAAA", "nonsense\nnonsense"])
+def test_without_a_known_host_key_nobody_logs_in(nodes, entry, mount, host_key):
+    with pytest.raises(contract.HostKeyMismatch):
+        nodes.look(msgspec.structs.replace(entry, host_key=host_key), mount)
+
+
+def test_another_key_is_refused_without_being_told(nodes, machines, entry, mount, caplog):
+    key = entry_of(machines["dropbear"]).key
+    with (
+        caplog.at_level("DEBUG"),
+        pytest.raises(contract.NotAllowed, match="is not accepted for the user root") as refused,
+    ):
+        nodes.look(msgspec.structs.replace(entry, key=key), mount)
+    content = machines["dropbear"].ssh.private_key.read_text().splitlines()[1]
+    assert content not in str(refused.value) + caplog.text
+
+
+@pytest.mark.parametrize(
+    ("key", "reason"),
+    [
+        ("file:/nowhere/key", "cannot read the key file:/nowhere/key: No such file"),
+        ("-----BEGIN OPENSSH PRIVATE KEY-----", "is no reference"),
+        ("file:/etc/hostname", "cannot be used"),
+    ],
+)
+def test_a_key_that_cannot_be_read_is_said(nodes, entry, mount, key, reason):
+    with pytest.raises(contract.NotAllowed, match=reason):
+        nodes.look(msgspec.structs.replace(entry, key=key), mount)
+
+
+def test_a_user_whom_sudo_refuses_is_said(nodes, entry, mount):
+    with pytest.raises(contract.NotAllowed, match="may not use sudo without a password"):
+        nodes.look(msgspec.structs.replace(entry, user="guest"), mount)
+
+
+def test_a_machine_without_the_program_says_what_to_run(nodes, machine, entry, mount):
+    machine.script("rm -f /etc/os-release; printf 'ID=gentoo\\nPRETTY_NAME=\"Gentoo Linux\"\\n' > /etc/os-release")
+    absent = msgspec.structs.replace(mount, protocol="ABSENT")
+    with pytest.raises(contract.Unsupported, match=r"no mount.absent, and Abaca does not know .* Gentoo Linux"):
+        nodes.mount(entry, absent)
+
+
+def test_a_protocol_without_a_mounter_is_said(nodes, entry, mount):
+    with pytest.raises(contract.Unsupported, match="no mounter serves the protocol CIFS"):
+        nodes.mount(entry, msgspec.structs.replace(mount, protocol="CIFS"))
+
+
+def test_a_machine_that_stands_still_holds_nobody_up(network, machines, nodes, mount):
+    with SshNode(network, "frozen") as frozen:
+        stopped, entry = entry_of(frozen), entry_of(machines["openssh"])
+        frozen.freeze()
+        begun = time.monotonic()
+        jobs = [Job(action="mount", entry=stopped, mount=mount), Job(action="mount", entry=entry, mount=mount)]
+        waits, goes = nodes.many(jobs)
+        frozen.thaw()
+        assert isinstance(waits.error, contract.Unreachable)
+        assert goes.seen.source == mount.source
+        assert time.monotonic() - begun < 15
+        nodes.unmount(entry, mount)
+
+
+def test_a_machine_that_is_not_there_is_unreachable(nodes, entry, mount):
+    with pytest.raises(contract.Unreachable) as away:
+        nodes.look(msgspec.structs.replace(entry, port=2), mount)
+    assert away.value.may_pass
+
+
+def test_closing_ends_what_is_under_way(network, mount):
+    with SshNode(network, "closing") as machine:
+        made = mounts.Nodes([Memory()], limits=Limits(connect_s=60))
+        machine.freeze()
+        failed = []
+
+        def call():
+            try:
+                made.look(entry_of(machine), mount)
+            except contract.NodeError as error:
+                failed.append(error)
+
+        caller = threading.Thread(target=call)
+        caller.start()
+        made.close()
+        caller.join(10)
+        assert [type(one) for one in failed] == [contract.Unreachable]
+        with pytest.raises(contract.Unreachable, match="the worker is stopping"):
+            made.look(entry_of(machine), mount)
