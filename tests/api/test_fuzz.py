@@ -5,6 +5,8 @@ Every answer is as the description says: its status, its form, each field of it.
 name things that are there, and say of the fields that decide how far a request comes what is possible.
 """
 
+from typing import Any, NamedTuple
+
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
@@ -24,8 +26,29 @@ CHECKS = [
     openapi_checks.content_type_conformance,
     openapi_checks.response_schema_conformance,
 ]
+
+
+class Door(NamedTuple):
+    """A door whose description is tried out, and the headers that ask for a version there."""
+
+    table: routing.Table
+    description: str
+    headers: Any
+
+
+def of_shares(number):
+    # made up, too, but not here: each version has its own description
+    return {"x-openstack-manila-api-version": number, "x-openstack-manila-api-experimental": "true"}
+
+
+def of_compute(number):
+    return {"openstack-api-version": f"compute {number}"}
+
+
 NEWEST = {"x-openstack-manila-api-version": "2.99"}
 TABLE = routing.Table(routes.RESOURCES)
+SHARES = Door(TABLE, "/abaca/v1/openapi/{}.json", of_shares)
+COMPUTE = Door(routing.Table(routes.COMPUTE), "/abaca/v1/openapi/compute/{}.json", of_compute)
 # What is possible for fields that decide how far a request comes; anything else stays as it was made up.
 POSSIBLE = {
     "share_proto": ["NFS", "CIFS"],
@@ -74,10 +97,10 @@ class Garden:
             "/shares/{id}/export_locations/{location_id}/metadata/{key}": "k",
         }
 
-    def describe(self, number):
+    def describe(self, number, door=SHARES):
         """What can be asked at a version, by name."""
         described = schemathesis.openapi.from_wsgi(
-            f"/abaca/v1/openapi/{number}.json", self.world.application, headers=self.headers("reader")
+            door.description.format(number), self.world.application, headers=self.headers("reader")
         )
         return {found.ok().label: found.ok() for found in described.get_all_operations()}
 
@@ -158,17 +181,16 @@ def body_of(route, case, garden, data):
     return fields if key is None else {key: fields if route.body else None}
 
 
-def fuzz(garden, operation, who, examples):
+def fuzz(garden, operation, who, examples, door=SHARES):
     """Try an operation so often in each way; fails with the first answer that is not as described."""
     garden.tend()
     number = operation.schema.raw_schema["info"]["version"]
     among = [
         route
-        for route in TABLE.routes
+        for route in door.table.routes
         if f"{route.method} {route.path}" == operation.label and route.serves(wire.minor(number), experimental=True)
     ]
-    # made up, too, but not here: each version has its own description
-    asked = {"x-openstack-manila-api-version": number, "x-openstack-manila-api-experimental": "true"}
+    asked = door.headers(number)
     for mode in GenerationMode:
         budget = settings(
             max_examples=examples,
@@ -218,3 +240,10 @@ def test_a_few_made_up_requests_are_answered_as_described(garden, described, lab
 def test_many_made_up_requests_are_answered_as_described(garden, number, who):
     for operation in garden.describe(number).values():
         fuzz(garden, operation, who, 6)
+
+
+@pytest.mark.parametrize("number", ["2.1", "2.97"])
+@pytest.mark.parametrize("who", ["admin", "member"])
+def test_made_up_requests_to_the_compute_door_are_answered_as_described(garden, number, who):
+    for operation in garden.describe(number, COMPUTE).values():
+        fuzz(garden, operation, who, 10, COMPUTE)

@@ -10,6 +10,7 @@ import pytest
 import abaca.api
 from abaca import errors
 from abaca.api import openapi, routes, routing, versions, wire
+from abaca.api.compute import versions as compute_versions
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = routing.Table(routes.RESOURCES)
@@ -70,9 +71,14 @@ def references(schema):
         yield from references(part)
 
 
-@pytest.mark.parametrize("version", [versions.MINIMUM, versions.MAXIMUM])
-def test_the_description_for_machines_is_whole(version):
-    document = openapi.document(TABLE, version)
+OF_COMPUTE = (routing.Table(routes.COMPUTE), compute_versions.MAXIMUM, openapi.COMPUTE)
+
+
+@pytest.mark.parametrize(
+    "described", [(TABLE, versions.MINIMUM), (TABLE, versions.MAXIMUM), OF_COMPUTE], ids=["oldest", "newest", "compute"]
+)
+def test_the_description_for_machines_is_whole(described):
+    document = openapi.document(*described)
     known = {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
     assert set(references(document)) <= known
     operations = [operation for path in document["paths"].values() for operation in path.values()]
@@ -148,3 +154,24 @@ def test_what_each_version_changes_is_as_the_golden_files_say(golden):
         before = now
     kept = {path.name for path in (ROOT / "tests/golden/api").glob("2.*.txt")}
     assert kept - set(written) == set(), "nothing changes at these versions any more: remove the files"
+
+
+def test_what_the_compute_door_says_and_takes_is_as_the_golden_file_says(golden):
+    table, newest, of = OF_COMPUTE
+    document = openapi.document(table, newest, of)
+    lines = []
+    for name, schema in document["components"]["schemas"].items():
+        if name != "Fault":
+            lines += [f"{name}.{field}: {kind_of(kind)}" for field, kind in schema["properties"].items()]
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            asked = [one["name"] for one in operation["parameters"] if one["in"] == "query"]
+            lines.append(" ?".join([f"{method.upper()} {path} {operation['x-policy']}", *asked]))
+    changes = sorted({number for route in table.routes for number in route.changes})
+    lines.append("changes at: " + " ".join(f"2.{number}" for number in changes))
+    golden("tests/golden/api/compute.txt", "\n".join(sorted(lines)))
+
+
+def test_every_mark_of_the_compute_door_names_a_version_that_there_is():
+    found = {number for route in OF_COMPUTE[0].routes for number in route.changes}
+    assert found <= set(range(compute_versions.MAXIMUM + 1))

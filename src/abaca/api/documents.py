@@ -7,6 +7,7 @@ from typing import Any
 
 from abaca import errors, policy
 from abaca.api import openapi, versions
+from abaca.api.compute import versions as compute_versions
 from abaca.api.pipeline import Call
 from abaca.api.routing import Resource
 from abaca.api.wire import Plain
@@ -24,3 +25,15 @@ def show(call: Call, number: str) -> dict[str, Any]:
         raise errors.NotFound(resource="Microversion", id=number) from None
     described = call.parts.doors[0].table
     return openapi.document(described, version)
+
+
+@RESOURCE.get("/compute/{number}", policy=SHOW, view=Plain(None, dict[str, Any]))
+def show_compute(call: Call, number: str) -> dict[str, Any]:
+    """The same of the compute door."""
+    try:
+        version = compute_versions.negotiate(number)
+    except (errors.Invalid, errors.NotAcceptable):
+        raise errors.NotFound(resource="Microversion", id=number) from None
+    url = openapi.COMPUTE.url
+    described = next(door.table for door in call.parts.doors if door.prefix == url)
+    return openapi.document(described, version, openapi.COMPUTE)

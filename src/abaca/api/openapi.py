@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The OpenAPI 3.1 document of each microversion, from the same table that serves requests.
 
-`python -m abaca.api.openapi 2.99` writes one; GET /abaca/v1/openapi/2.99.json serves it.
+`python -m abaca.api.openapi 2.99` writes one; GET /abaca/v1/openapi/2.99.json serves it, and
+GET /abaca/v1/openapi/compute/2.97.json one of the compute door.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import sys
 import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -57,8 +59,33 @@ LINKS: Schema = {
 }
 
 
+@dataclass(frozen=True)
+class Described:
+    """A door as its document introduces it: `header` names the version, written with `form`."""
+
+    title: str
+    url: str
+    header: str
+    form: str
+    sentences: tuple[str, ...] = ()
+
+    def sentence(self, version: int) -> str:
+        """What the version brought."""
+        return self.sentences[version] if self.sentences else f"Microversion 2.{version}."
+
+
+SHARED_FILE_SYSTEMS = Described(
+    "Abaca: shared file systems",
+    "/v2",
+    "X-OpenStack-Manila-API-Version",
+    "2.{}",
+    tuple(sentence for _, sentence in versions.VERSIONS),
+)
+COMPUTE = Described("Abaca: servers", "/compute/v2.1", "OpenStack-API-Version", "compute 2.{}")
+
+
 @wire.once
-def document(table: routing.Table, version: int) -> Schema:
+def document(table: routing.Table, version: int, of: Described = SHARED_FILE_SYSTEMS) -> Schema:
     """The document of one version: everything that administrators and users can do, experimental parts included."""
     served = [route for route in table.routes if route.serves(version, experimental=True)]
     views = {view for route in served if (view := _view(route)) is not None}
@@ -70,16 +97,16 @@ def document(table: routing.Table, version: int) -> Schema:
         if route.action and method in operations:
             _add_action(operations[method], route, version)
         else:
-            operations[method] = _operation(route, version)
+            operations[method] = _operation(route, version, of)
     return {
         "openapi": "3.1.0",
         "info": {
-            "title": "Abaca: shared file systems",
+            "title": of.title,
             "version": f"2.{version}",
-            "description": versions.VERSIONS[version][1],
+            "description": of.sentence(version),
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
-        "servers": [{"url": "/v2"}],
+        "servers": [{"url": of.url}],
         "security": [{"token": []}, {"basic": []}],
         "paths": {path: paths[path] for path in sorted(paths)},
         "components": {
@@ -117,13 +144,13 @@ def _may_lack(field: wire.Field) -> bool:
     return field.first(wire.AdminOnly) is not None or bodies.UnsetType in typing.get_args(field.type)
 
 
-def _operation(route: routing.Route, version: int) -> Schema:
+def _operation(route: routing.Route, version: int, of: Described) -> Schema:
     said = inspect.getdoc(route.handler) or ""
     operation: Schema = {
         "operationId": re.sub(r"\W+", "_", f"{route.method} {route.path}").strip("_").lower(),
         "tags": [route.resource],
         "summary": said.partition("\n")[0],
-        "parameters": [*_path_parameters(route.path), *_headers(route, version), *_query(route, version)],
+        "parameters": [*_path_parameters(route.path), *_headers(route, version, of), *_query(route, version)],
         "responses": _responses(route, version),
         "x-policy": route.policy.name,
     }
@@ -158,13 +185,8 @@ def _path_parameters(path: str) -> Iterator[Schema]:
         yield {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
 
 
-def _headers(route: routing.Route, version: int) -> Iterator[Schema]:
-    yield {
-        "name": "X-OpenStack-Manila-API-Version",
-        "in": "header",
-        "required": True,
-        "schema": {"const": f"2.{version}"},
-    }
+def _headers(route: routing.Route, version: int, of: Described) -> Iterator[Schema]:
+    yield {"name": of.header, "in": "header", "required": True, "schema": {"const": of.form.format(version)}}
     if not route.serves(version, experimental=False):
         yield {
             "name": "X-OpenStack-Manila-API-Experimental",
