@@ -7,8 +7,8 @@ import re
 import pytest
 import sqlalchemy as sa
 
+from abaca.db import export_location_history, shares
 from abaca.db import share_instances as instances
-from abaca.db import shares
 from abaca.db.lists import Page
 from abaca.db.tables import access_rules, share_instances
 
@@ -107,3 +107,27 @@ def test_rules_on_their_way_are_found_without_reading_every_instance(db):
     found = plan_of(db, lambda tx: instances.rules_without_operation(tx, "host@backend"), "UNION")
     assert {"ix_access_rules_state", "ix_share_instances_access_rules_status"} <= set(re.findall(r"ix_\w+", found))
     assert not re.search(r"Seq Scan on share_instances|SCAN share_instances\b|ix_share_instances_host", found)
+
+
+@pytest.fixture
+def unknown(database):
+    """A database that knows nothing of the sizes of its tables."""
+    return database.open()
+
+
+def test_many_instances_are_moved_by_their_ids_whatever_their_number_in_a_status(unknown):
+    ids = [f"i{n}" for n in range(500)]
+    for ask, word in (
+        (lambda tx: instances.move_many(tx, ids, "ensure"), "UPDATE share_instances"),
+        (lambda tx: instances.hold_many(tx, ids, ["available", "ensuring"]), "FROM share_instances"),
+    ):
+        assert "ix_share_instances_status" not in plan_of(unknown, ask, word)
+
+
+def test_export_locations_end_by_their_ids_and_old_ones_are_found_by_their_end(unknown):
+    cause = export_location_history.Cause("operation", "backend-ensure")
+    ids = [f"l{n}" for n in range(500)]
+    found = plan_of(unknown, lambda tx: export_location_history.end(tx, ids, cause), "UPDATE export_location_history")
+    assert "ix_export_location_history_until" not in found
+    found = plan_of(unknown, lambda tx: export_location_history.purge(tx, START, 100), "DELETE FROM export_location")
+    assert "ix_export_location_history_until" in found or not unknown.is_sqlite  # PostgreSQL knows that it is empty

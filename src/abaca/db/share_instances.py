@@ -37,8 +37,12 @@ def add(tx: Tx, values: Mapping[str, Any], event: str = "create") -> None:
 _ADD = sa.insert(t).inline()
 
 
+# Of rows that are named by their ids the status is compared without its index, which SQLite would go through instead.
+_STATUS = t.c.status.concat(sa.literal_column("''"))
+
+
 @functools.cache
-def _move_any(event: str) -> Any:
+def _move_any(event: str, status: sa.ColumnElement[str] = t.c.status) -> Any:
     sources = SHARE_INSTANCE.sources(event)
     targets = set(sources.values())
     to: Any = sa.case(sources, value=t.c.status)
@@ -48,7 +52,7 @@ def _move_any(event: str) -> Any:
         rank = status_rank(to)
     return (
         sa.update(t)
-        .where(t.c.status.in_(list(sources)))
+        .where(status.in_(list(sources)))
         .values(status=to, status_rank=rank, updated_at=sa.bindparam("at"))
         .returning(t.c.id)
     )
@@ -61,7 +65,7 @@ def _move(event: str) -> Any:
 
 @functools.cache
 def _move_many(event: str) -> Any:
-    return _move_any(event).where(t.c.id.in_(sa.bindparam("instances", expanding=True)))
+    return _move_any(event, _STATUS).where(t.c.id.in_(sa.bindparam("instances", expanding=True)))
 
 
 _CREATED = _move("created").values(progress="100%")
@@ -227,7 +231,7 @@ def hold_many(tx: Tx, instance_ids: Sequence[str], at: Sequence[str]) -> set[str
     """The ids of those whose status is one of `at`, with their rows locked until this transaction ends."""
     if not instance_ids:
         return set()
-    statement = sa.select(t.c.id).where(t.c.id.in_(instance_ids), t.c.status.in_(at)).with_for_update()
+    statement = sa.select(t.c.id).where(t.c.id.in_(instance_ids), _STATUS.in_(at)).with_for_update()
     return {row.id for row in tx.rows(statement)}
 
 

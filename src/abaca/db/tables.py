@@ -211,7 +211,14 @@ export_location_history = sa.Table(
     sa.Index("ix_export_location_history_share_id_since_id", "share_id", "since", "id"),
     sa.Index("ix_export_location_history_export_location_id", "export_location_id"),
     sa.Index("ix_export_location_history_share_instance_id", "share_instance_id"),
-    sa.Index("ix_export_location_history_until", "until"),
+)
+# only of those that have ended: most go on, and the index would lead to all of them
+ENDED_LOCATION = export_location_history.c.until.is_not(None)
+sa.Index(
+    "ix_export_location_history_until",
+    export_location_history.c.until,
+    sqlite_where=ENDED_LOCATION,
+    postgresql_where=ENDED_LOCATION,
 )
 
 # A rule belongs to the share; `state` is what the back ends have made of it.
