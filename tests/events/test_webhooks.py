@@ -101,6 +101,9 @@ def test_a_receiver_that_is_away_gets_everything_when_it_is_back(house, receiver
     for share_id in shares:
         assert receiver.types(share_id) == LIFE[:2]
     wait_until(lambda: not any(one["undelivered"] or one["problem"] for one in targets(house)), 10)
+    assert house.command("event", "retry", "webhook_audit") == "Events for webhook_audit are tried now.\n"
+    listed = json.loads(house.command("event", "list", "--resource", shares[0], "--json"))
+    assert [(one["event_type"], one["undelivered"]) for one in listed] == [(LIFE[1], 0), (LIFE[0], 0)]
 
 
 def targets(house):

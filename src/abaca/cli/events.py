@@ -17,6 +17,8 @@ from abaca.cli.options import Given, configured
 if TYPE_CHECKING:
     from abaca.db.engine import Tx
 
+# Whoever serves a target has renewed its lease long before an event is so old.
+LATE_S = 60
 EVENTS = ("id", "event_type", "resource_type", "resource_id", "project_id", "created_at", "undelivered")
 TARGETS = (
     "name",
@@ -78,13 +80,17 @@ def retry(given: Given, target: str) -> None:
 
 
 def _brief(one: dict[str, Any], tx: Tx) -> dict[str, Any]:
-    wait_s = (one.get("not_before") or 0.0) - tx.now.replace(tzinfo=datetime.UTC).timestamp()
+    now_s = tx.now.replace(tzinfo=datetime.UTC).timestamp()
+    wait_s = (one.get("not_before") or 0.0) - now_s
     problem = one.get("error") or one["refusal"]
+    is_late = one["oldest"] is not None and (tx.now - one["oldest"]).total_seconds() > LATE_S
+    if problem is None and is_late and (one.get("lease_until") or 0.0) < now_s:
+        problem = "no worker serves it: is it in the workers' configuration?"
     return {
         **one,
         "oldest": shown.age(one["oldest"], tx.now),
         "next_try": f"in {math.ceil(wait_s)} s" if wait_s > 0 else None,
         "failing_for": shown.age(one.get("failing_since"), tx.now),
-        "problem": problem or (None if "owner" in one else "no worker serves it"),
+        "problem": problem,
         "worker": (one.get("owner") or "").partition("#")[0] or None,
     }
