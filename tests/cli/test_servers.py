@@ -114,3 +114,9 @@ def test_two_projects_may_have_a_server_of_one_name(server):
 def test_what_is_not_there_cannot_be_removed(server):
     said = server("remove", "web")
     assert (said.status, said.err) == (1, "abaca: Server web could not be found.\n")
+
+
+def test_with_the_servers_of_a_nova_nothing_is_registered(abaca, config):
+    file = config("[compute]\nplugin = nova\n")
+    said = abaca("server", "add", "web", "--config-file", file, "--project", PROJECT, "--address", "10.0.0.1")
+    assert (said.status, "come from nova" in said.err) == (1, True)

@@ -54,7 +54,7 @@ def add(given: Given, *, properties: tuple[str, ...], addresses: tuple[str, ...]
     wanted["addresses"] = list(addresses)
     if properties:
         wanted["metadata"] = dict(pair.partition("=")[::2] for pair in properties)
-    with _inventory(given) as (db, settings), db.write() as tx:
+    with _inventory(given, changes=True) as (db, settings), db.write() as tx:
         server_id, what = _register(tx, settings, wanted)
     click.echo(f"{server_id} {what}")
 
@@ -118,7 +118,7 @@ def import_servers(given: Given, file: Path) -> None:
     """
     wanted = _read(file)
     counts: dict[str, int] = {}
-    with _inventory(given) as (db, settings), db.write() as tx:
+    with _inventory(given, changes=True) as (db, settings), db.write() as tx:
         for number, said in enumerate(wanted, 1):
             try:
                 _, what = _register(tx, settings, said)
@@ -132,10 +132,13 @@ def import_servers(given: Given, file: Path) -> None:
 
 
 @contextlib.contextmanager
-def _inventory(given: Given) -> Iterator[tuple[Database, Settings]]:
+def _inventory(given: Given, *, changes: bool = False) -> Iterator[tuple[Database, Settings]]:
     from abaca.db import schema
 
     settings = given.load().settings
+    plugin = settings.compute.plugin
+    if changes and plugin != "inventory":
+        raise errors.Conflict(f"Servers come from {plugin} here ([compute] plugin): nothing can be registered.")
     db = app.open_database(settings)
     try:
         schema.check(db)
