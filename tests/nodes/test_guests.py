@@ -210,26 +210,35 @@ esac
 """
 
 
+class Needy(Nfs):
+    """The kernel alone will not do."""
+
+    def plain_options(self, mount):
+        return None
+
+
 @pytest.fixture
-def without_client(machine):
-    """The machine says that it is a Debian, and lacks the client; its installer knows the package after an update."""
+def without_client(machine, server):
+    """Calls to a machine that says it is a Debian and lacks the client; its installer finds it after an update."""
     machine.script("mv /sbin/mount.nfs4 /sbin/mount.away; echo ID=debian > /etc/os-release; mkdir -p /usr/local/sbin")
     machine.script(f"printf '%s' '{INSTALLER}' > /usr/local/sbin/apt-get; chmod 755 /usr/local/sbin/apt-get")
-    yield
+    made = mounts.Nodes([Needy(port=server.port)])
+    yield made
+    made.close()
     machine.script("mv /sbin/mount.away /sbin/mount.nfs4; rm -f /etc/os-release /usr/local/sbin/apt-get /tmp/updated")
 
 
-def test_the_client_package_is_installed_when_it_is_missing(nodes, machine, mount, without_client):
-    assert nodes.mount(machine.entry, mount).source == mount.source
+def test_the_client_package_is_installed_when_it_is_missing(machine, mount, without_client):
+    assert without_client.mount(machine.entry, mount).source == mount.source
     calls = machine.check(["cat", "/tmp/installer"]).splitlines()
     assert [("install" in one, "update" in one) for one in calls] == [(True, False), (False, True), (True, False)]
 
 
-def test_an_installation_that_fails_says_what_to_run(nodes, machine, mount, without_client):
+def test_an_installation_that_fails_says_what_to_run(machine, mount, without_client):
     machine.check(["rm", "/sbin/mount.away"])
     hand = "run there as root: apt-get install --no-install-recommends -y nfs-common"
     with pytest.raises(contract.Unsupported, match=hand):
-        nodes.mount(machine.entry, mount)
+        without_client.mount(machine.entry, mount)
     machine.check(["cp", "/sbin/mount.nfs", "/sbin/mount.away"])
 
 
