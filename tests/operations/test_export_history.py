@@ -141,6 +141,15 @@ def test_a_size_that_changes_meanwhile_stays_changed(theatre, share_id, action, 
         assert theatre.differences(tx, share_id) == []
 
 
+def test_which_mark_changes_is_said_beforehand(theatre, share_id):
+    change(theatre, export_locations, preferred=True)
+    body = {"host": "testhost@alpha", "dry_run": True}
+    op_id = theatre.world.ask("admin", "POST", "//abaca/v1/services/ensure-shares", body).body["operation"]["id"]
+    until_ended(theatre, op_id)
+    (found,) = theatre.world.ask("admin", "GET", f"//abaca/v1/operations/{op_id}/findings").body["findings"]
+    assert found["why"].count("is no longer preferred") == 2
+
+
 def test_a_size_that_is_not_so_on_the_back_end_is_mended(theatre, share_id):
     with theatre.driver.ledger.change() as books:
         ((key, entry),) = books.all("instance").items()

@@ -6,6 +6,7 @@ import sqlalchemy as sa
 
 from abaca.cli.main import main
 from abaca.db import operations as rows
+from abaca.db.tables import export_locations, services
 from abaca.db.tables import share_instances as instances
 from tests.conftest import wait_until
 from tests.databases import database, postgres  # noqa: F401 (fixtures)
@@ -15,6 +16,7 @@ from tests.operations.bench import Gate
 from tests.operations.test_backend_ensure import (  # noqa: F401 (fixtures)
     HOST,
     KIND,
+    change,
     column,
     counts,
     hurt,
@@ -84,6 +86,23 @@ def test_whoever_asks_again_joins_it_and_is_told(theatre, made):  # noqa: F811
     assert (answer.body["operation"]["id"], answer.body["operation"]["state"]) == (row.id, "paused")
     assert theatre.world.ask("admin", "POST", "/services/ensure-shares", body, **NEWEST).status == 202
     assert shown(theatre, row.id).state == "paused"
+
+
+def test_a_new_configuration_waits_until_it_is_resumed_and_can_be_looked_at_before(theatre, made):  # noqa: F811
+    row = pause_in_page(theatre, 1)
+    theatre.leave()
+    first = export_locations.c.path.startswith("10.0.0.10")
+    change(theatre, export_locations, first, path="10.9.9.9:/x")
+    change(theatre, services, backend_info="what it said before")
+    change(theatre, rows.t, rows.t.c.id == row.id, data={**row.data, "backend_info": "what it said before"})
+    theatre.enter()
+    assert shown(theatre, row.id).state == "paused"
+    body = {"host": HOST, "dry_run": True}
+    dry = theatre.world.ask("admin", "POST", "//abaca/v1/services/ensure-shares", body).body["operation"]["id"]
+    assert counts(until_ended(theatre, dry).data["findings"]) == {"updated": 7}
+    steered(theatre, row.id, "resume")
+    assert until_ended(theatre, row.id).state == "done"
+    assert counts(until_ended(theatre, start(theatre)).data["findings"])["unchanged"] == 7
 
 
 NEWEST = {"x-openstack-manila-api-version": stage.NEWEST}

@@ -71,7 +71,7 @@ class _Changes:
                 row["preferred"] = old[path].preferred
             if any(getattr(old[path], mark) != row[mark] for mark in _MARKS):
                 self.marked.append({**old[path]._mapping, **{m: row[m] for m in _MARKS}})
-                said.append(f"{path} is marked otherwise")
+                said += [f"{path} {words[row[m]]}" for m, words in _SAID.items() if getattr(old[path], m) != row[m]]
         return ", ".join(said) or None
 
     def write(self, owners: Mapping[str, Owner], cause: Cause) -> None:
@@ -87,6 +87,11 @@ class _Changes:
 
 
 _MARKS = ("is_admin_only", "preferred")
+# what it is to somebody that such a mark is gone, or there
+_SAID = {
+    "is_admin_only": ("is for everybody", "is for administrators only"),
+    "preferred": ("is no longer preferred", "is preferred"),
+}
 _MARK = (
     sa.update(t)
     .where(t.c.id == sa.bindparam("location"))
