@@ -24,6 +24,7 @@ from abaca.api.versions import NOT_SERVED, PARTLY_SERVED, VERSIONS
 from abaca.cli import main
 from abaca.domain import machine
 from abaca.drivers import contract
+from abaca.nodes import contract as nodes
 from abaca.settings import reading, tree
 
 MADE = "<!-- Made by `make docs` from the code; do not edit. -->\n"
@@ -96,7 +97,7 @@ def error_codes() -> str:
     """Every error: its code, the HTTP status and the message."""
     lines = [MADE, "# Errors\n", "The code of an error never changes; its text may.\n"]
     lines += ["| code | HTTP status | message |", "|---|---|---|"]
-    raised = (*classes(errors), *classes(contract))
+    raised = (*classes(errors), *classes(contract), *classes(nodes))
     rows = {(cls.status, cls.code, paragraph(cls)) for cls in raised if issubclass(cls, errors.AbacaError)}
     lines += [f"| `{code}` | {status} | {text} |" for status, code, text in sorted(rows)]
     return "\n".join(lines) + "\n"
