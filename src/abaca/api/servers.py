@@ -47,6 +47,8 @@ class ServerView(View):
     ssh_user: Annotated[str, AdminOnly()]
     host_key: Annotated[str | None, AdminOnly()]
     key: Annotated[str | None, AdminOnly()]
+    hypervisor_id: Annotated[str | None, AdminOnly()]
+    qmp_socket: Annotated[str | None, AdminOnly()]
     created_at: datetime.datetime
     updated_at: datetime.datetime | None
 
@@ -66,6 +68,8 @@ class Update(Body, key="server", unknown="refuse"):
     ssh_user: Name | UnsetType = UNSET
     host_key: Text | UnsetType | None = UNSET
     key: Text | UnsetType | None = UNSET
+    hypervisor_id: Text | UnsetType | None = UNSET
+    qmp_socket: Text | UnsetType | None = UNSET
 
 
 class Create(Update, key="server", unknown="refuse"):

@@ -56,7 +56,11 @@ class Flavor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True):
-    """A server as the plug-in sees it now. `status` is one of Nova's; times are naive UTC."""
+    """A server as the plug-in sees it now. `status` is one of Nova's; times are naive UTC.
+
+    `hypervisor_id` and `qmp_socket`, of a guest that its host can hand shares to: the server which that host is, and
+    where the guest's QEMU takes orders there.
+    """
 
     id: str
     name: str
@@ -74,6 +78,8 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     key_name: str | None = None
     task_state: str | None = None
     host: str | None = None
+    hypervisor_id: str | None = None
+    qmp_socket: str | None = None
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):

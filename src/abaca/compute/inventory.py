@@ -25,6 +25,8 @@ COLUMNS = (
     "availability_zone",
     "created_at",
     "updated_at",
+    "hypervisor_id",
+    "qmp_socket",
 )
 FLAVOR = Flavor(id="inventory", name="inventory")
 # Rows read at once when what is wanted is not said in the database's terms.

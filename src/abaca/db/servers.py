@@ -13,7 +13,8 @@ from sqlalchemy import exc
 from abaca import errors
 from abaca.db import lists
 from abaca.db.engine import Tx
-from abaca.db.tables import server_addresses, servers
+from abaca.db.tables import attachments, server_addresses, servers
+from abaca.domain.servers import check_hypervisor
 
 # When it was changed last, which for one that never was is when it came.
 _changed = sa.func.coalesce(servers.c.updated_at, servers.c.created_at)
@@ -65,8 +66,12 @@ def addresses(tx: Tx, server_ids: Sequence[str]) -> dict[str, list[tuple[str, st
 
 
 def create(tx: Tx, values: Mapping[str, Any], at: Sequence[tuple[str, str]]) -> str:
-    """The id of a new server with these addresses. Raises Conflict when its project has one of that name."""
+    """The id of a new server with these addresses.
+
+    Raises Conflict when its project has one of that name, Invalid for a hypervisor that is none.
+    """
     server_id = str(uuid.uuid4())
+    _check_place(tx, server_id, values)
     try:
         tx.execute(sa.insert(servers), {**values, "id": server_id, "created_at": tx.now, "updated_at": None})
     except exc.IntegrityError:
@@ -76,7 +81,16 @@ def create(tx: Tx, values: Mapping[str, Any], at: Sequence[tuple[str, str]]) -> 
 
 
 def update(tx: Tx, server_id: str, values: Mapping[str, Any], at: Sequence[tuple[str, str]] | None) -> bool:
-    """Change columns, and its addresses unless None; False when there is no such server. Raises Conflict."""
+    """Change columns, and its addresses unless None; False when there is no such server.
+
+    Raises Conflict, also while its hypervisor serves it shares from where it shall no longer be; Invalid as `create`.
+    """
+    if not _PLACE.isdisjoint(values):
+        known = tx.row(sa.select(servers.c.hypervisor_id, servers.c.qmp_socket).where(servers.c.id == server_id))
+        now = {} if known is None else dict(known._mapping)
+        if any(values.get(name, value) != value for name, value in now.items()):
+            _refuse_served(tx, server_id, "its hypervisor can be changed")
+        _check_place(tx, server_id, {**now, **values})
     statement = sa.update(servers).where(servers.c.id == server_id)
     try:
         if not tx.execute(statement.values(**values, updated_at=tx.now)).rowcount:
@@ -90,8 +104,37 @@ def update(tx: Tx, server_id: str, values: Mapping[str, Any], at: Sequence[tuple
 
 
 def delete(tx: Tx, server_id: str) -> bool:
-    """Forget a server; False when there is none."""
+    """Forget a server; False when there is none.
+
+    Raises Conflict while it is the hypervisor of another, and while its own hypervisor serves it shares.
+    """
+    guest = tx.scalar(sa.select(servers.c.name).where(servers.c.hypervisor_id == server_id).limit(1))
+    if guest is not None:
+        raise errors.Conflict(f"Server {server_id} is the hypervisor of {guest}; remove or change that first.")
+    _refuse_served(tx, server_id, "it can be removed")
     return tx.execute(sa.delete(servers).where(servers.c.id == server_id)).rowcount > 0
+
+
+_PLACE = {"hypervisor_id", "qmp_socket"}
+
+
+def _check_place(tx: Tx, server_id: str, values: Mapping[str, Any]) -> None:
+    hypervisor_id = values.get("hypervisor_id")
+    check_hypervisor(server_id, hypervisor_id, values.get("qmp_socket"))
+    if hypervisor_id is None:
+        return
+    host = tx.row(sa.select(servers.c.hypervisor_id).where(servers.c.id == hypervisor_id))
+    if host is None:
+        raise errors.Invalid(f"'hypervisor_id': there is no server {hypervisor_id[:64]!r}; register it first.")
+    if host.hypervisor_id is not None:
+        raise errors.Invalid("'hypervisor_id': that server is a guest itself, and guests of guests are not reached.")
+
+
+def _refuse_served(tx: Tx, server_id: str, what: str) -> None:
+    served = sa.select(attachments.c.id).where(attachments.c.server_id == server_id, attachments.c.mode == "virtiofs")
+    found = tx.scalar(served.limit(1))
+    if found is not None:
+        raise errors.Conflict(f"The hypervisor of server {server_id} serves attachment {found}; detach before {what}.")
 
 
 def _place(tx: Tx, server_id: str, at: Sequence[tuple[str, str]]) -> None:

@@ -46,6 +46,7 @@ MENDS = {
     "HostKeyMismatch": "Find out why the server shows another host key; if it was made anew, register its new key.",
     "LoginRefused": "Let the registered user log in to the server with the registered key.",
     "NoWayIn": "Register how to log in to the server: its host key and the reference to a private key.",
+    "NoHypervisor": "Have an operator register the server's hypervisor and QMP socket, or attach it by network.",
     "MountRefused": "Free the mount point on the server or choose another one, and see whether it reaches the storage.",
     "MachineUnsupported": "Install the protocol's client on the server by hand, or attach to another server.",
     "MountInUse": "End the processes that it names, or detach with force.",
@@ -74,6 +75,8 @@ _TREES = frozenset(
     {"/home", "/media", "/mnt", "/net", "/opt", "/root", "/srv", "/tmp", "/var", "/usr/local"}  # noqa: S108
     | {f"/var/{name}" for name in _OF_VAR}
 )
+# As long as the device has room for.
+VIRTIOFS_TAG = 36
 _TAG = re.compile(r"[A-Za-z0-9-]{1,255}")
 
 
@@ -109,10 +112,12 @@ def default_mount_point(share_id: str) -> str:
     return f"/mnt/{share_id}"
 
 
-def check_tag(tag: str | None, share_id: str) -> str:
+def check_tag(tag: str | None, share_id: str, mode: str = "network") -> str:
     """The name by which a hypervisor hands the share in; the share's id where nothing is said. Raises `Invalid`."""
     if tag is None:
         return share_id
+    if mode == "virtiofs" and not 1 <= len(tag) <= VIRTIOFS_TAG:
+        raise errors.Invalid(f"The tag of a virtiofs device has at most {VIRTIOFS_TAG} letters, digits and '-'.")
     if not _TAG.fullmatch(tag):
         raise errors.Invalid("A tag has 1 to 255 letters, digits and '-'.")
     return tag

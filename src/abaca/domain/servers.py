@@ -29,6 +29,7 @@ _HOST_NAME = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*")
 _PROJECT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,254}")
 # As part of a path that is handed to other programs.
 _KEY_PATH = re.compile(r"/[A-Za-z0-9._@+/-]{1,1023}")
+_QMP_SOCKET = re.compile(r"/[A-Za-z0-9._@+:/-]{1,106}")
 _HOST_KEY_TYPES = frozenset(
     (
         "ssh-ed25519",
@@ -137,6 +138,23 @@ def check_key(reference: str, directory: str) -> str:
     return reference
 
 
+def check_qmp_socket(path: str) -> str:
+    """Where the guest's QEMU takes orders on its hypervisor: an absolute path that a Unix socket can have."""
+    if not _QMP_SOCKET.fullmatch(path) or posixpath.normpath(path) != path:
+        raise errors.Invalid(
+            "'qmp_socket' must be a normalised absolute path of at most 107 letters, digits and any of . _ @ + : / -"
+        )
+    return path
+
+
+def check_hypervisor(server_id: str | None, hypervisor_id: str | None, qmp_socket: str | None) -> None:
+    """Raises `Invalid` unless both are said or neither is, and the machine is not its own hypervisor."""
+    if (hypervisor_id is None) != (qmp_socket is None):
+        raise errors.Invalid("'hypervisor_id' and 'qmp_socket' go together: say both, or neither.")
+    if hypervisor_id is not None and hypervisor_id == server_id:
+        raise errors.Invalid("A server is not its own hypervisor: 'hypervisor_id' must be another server.")
+
+
 def _is_blob_of(kind: str, text: str) -> bool:
     """Whether the base64 text is a key of that type; the type stands at the start of what it encodes."""
     try:
@@ -215,6 +233,8 @@ FIELDS: Mapping[str, _Field] = {
     "ssh_user": _Field(str, "text", check_ssh_user),
     "host_key": _Field(str, "text", check_host_key, may_be_null=True),
     "key": _Field(str, "text", _as_it_is, may_be_null=True),
+    "hypervisor_id": _Field(str, "text", _line("hypervisor_id"), may_be_null=True),
+    "qmp_socket": _Field(str, "text", check_qmp_socket, may_be_null=True),
 }
 # What it is where nothing is said.
 DEFAULTS: Mapping[str, Any] = {"status": "ACTIVE", "metadata": {}, "ssh_port": 22, "ssh_user": "root"}

@@ -100,11 +100,22 @@ class Entry(Protocol):
     def key(self) -> str: ...
 
 
+class Guest(msgspec.Struct, frozen=True, kw_only=True):
+    """A guest of a hypervisor that is handed the share as a device: `tag` is what the guest mounts it by.
+
+    `qmp_socket` is where its QEMU takes orders on the hypervisor, a socket that nothing else holds.
+    """
+
+    tag: str
+    qmp_socket: str
+
+
 class Mount(msgspec.Struct, frozen=True, kw_only=True):
     """A share as it is wanted on a machine.
 
     `name` tells whose it is on the machine (an attachment's id); `source` is the export location, e.g.
-    `10.0.0.10:/shares/x` or `[fd77::1]:/shares/x`; `mount_point` is absolute and normalised.
+    `10.0.0.10:/shares/x` or `[fd77::1]:/shares/x`; `mount_point` is absolute and normalised. With `guest` the machine
+    is a hypervisor: it mounts the share where Abaca likes, and `mount_point` is only what the guest may do with it.
     """
 
     name: str
@@ -112,6 +123,7 @@ class Mount(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     mount_point: str
     is_read_only: bool = False
+    guest: Guest | None = None
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):

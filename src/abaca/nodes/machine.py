@@ -66,11 +66,16 @@ async def act(shell: Shell, action: str, values: Mapping[str, str], limits: Limi
 
     Raises `TimedOut`, `Unreachable`, and `NodeError` when what answers is no shell of ours.
     """
-    words = [f"{key}={value}" for key, value in {"action": action, **values}.items()]
-    answer = await shell.run(["sh", "-s", "--", *words], given=_script(), limit_s=limits.command_s)
+    return read(await say(shell, _script(), {"action": action, **values}, limits))
+
+
+async def say(shell: Shell, script: str, values: Mapping[str, str], limits: Limits) -> list[str]:
+    """The lines between the two marks that a script of ours says when it is given the values; raises as `act` does."""
+    words = [f"{key}={value}" for key, value in values.items()]
+    answer = await shell.run(["sh", "-s", "--", *words], given=script, limit_s=limits.command_s)
     lines = answer.out.splitlines()
     if _BEGIN in lines and lines[-1] == _END:
-        return read(lines[lines.index(_BEGIN) + 1 : -1])
+        return lines[lines.index(_BEGIN) + 1 : -1]
     if answer.code == KILLED:
         reason = f"a command was killed after {limits.command_s:g} s"
         raise contract.TimedOut(host=shell.host, reason=reason)

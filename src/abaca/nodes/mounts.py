@@ -14,11 +14,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from abaca.nodes import contract, distributions, machine, persistence, shell
+from abaca.nodes import contract, distributions, machine, persistence, shell, virtiofs
 from abaca.nodes.contract import Entry, InUse, Job, Mount, Mounter, MountRefused, Outcome, Seen, TimedOut, Unsupported
 from abaca.nodes.machine import Mounted, State
 from abaca.nodes.nfs import Nfs
 from abaca.nodes.shell import Limits, Shell
+from abaca.nodes.virtiofs import Way
 
 MAX_STACKED = 4
 """How many mounts of one share on top of each other are taken off."""
@@ -43,16 +44,16 @@ class Nodes:
         self._is_closed = False
 
     def mount(self, entry: Entry, mount: Mount) -> Seen:
-        return self._wait(self._on(entry, mount, None, Visit.mount))
+        return self._wait(self._on(entry, mount, None, _mount))
 
     def look(self, entry: Entry, mount: Mount) -> Seen | None:
-        return self._wait(self._on(entry, mount, None, Visit.look))
+        return self._wait(self._on(entry, mount, None, _look))
 
     def unmount(self, entry: Entry, mount: Mount, *, force: bool = False) -> None:
-        return self._wait(self._on(entry, mount, None, Visit.force if force else Visit.unmount))
+        return self._wait(self._on(entry, mount, None, _force if force else _unmount))
 
     def remount(self, entry: Entry, mount: Mount, old: Mount) -> Seen:
-        return self._wait(self._on(entry, mount, old, Visit.mount))
+        return self._wait(self._on(entry, mount, old, _mount))
 
     def many(self, jobs: Sequence[Job]) -> list[Outcome]:
         async def together() -> list[Outcome]:
@@ -72,21 +73,28 @@ class Nodes:
             loop.close()
 
     async def _outcome(self, job: Job) -> Outcome:
-        works: dict[str, Callable[[Visit], Awaitable[Seen | None]]] = {
-            "mount": Visit.mount,
-            "remount": Visit.mount,
-            "look": Visit.look,
-            "unmount": Visit.force if job.force else Visit.unmount,
+        works: dict[str, Callable[[Way], Awaitable[Seen | None]]] = {
+            "mount": _mount,
+            "remount": _mount,
+            "look": _look,
+            "unmount": _force if job.force else _unmount,
         }
         try:
             return Outcome(job=job, seen=await self._on(job.entry, job.mount, job.old, works[job.action]))
         except contract.NodeError as error:
             return Outcome(job=job, error=error)
 
-    async def _on(self, entry: Entry, mount: Mount, old: Mount | None, work: Callable[[Visit], Awaitable[T]]) -> T:
+    async def _on(self, entry: Entry, mount: Mount, old: Mount | None, work: Callable[[Way], Awaitable[T]]) -> T:
         mounter = self._mounter(entry, mount)
+        reason = virtiofs.problem(mount.guest) if mount.guest else None
+        if reason:
+            raise MountRefused(host=entry.host, reason=reason)
         async with self._free, shell.connected(entry, self._limits) as connection:
-            return await work(Visit(connection, mount, mounter, self._limits, old))
+            if mount.guest is None:
+                return await work(Visit(connection, mount, mounter, self._limits, old))
+            before = virtiofs.on_host(old) if old else None
+            host = Visit(connection, virtiofs.on_host(mount), mounter, self._limits, before)
+            return await work(virtiofs.Hypervisor(connection, mount.name, mount.guest, host, self._limits))
 
     def _mounter(self, entry: Entry, mount: Mount) -> Mounter:
         """The protocol's mounter, once nothing in the mount can surprise a shell or a file."""
@@ -117,6 +125,22 @@ class Nodes:
                 self._thread = threading.Thread(target=self._loop.run_forever, name="nodes", daemon=True)
                 self._thread.start()
             return self._loop
+
+
+async def _mount(way: Way) -> Seen:
+    return await way.mount()
+
+
+async def _look(way: Way) -> Seen | None:
+    return await way.look()
+
+
+async def _unmount(way: Way) -> None:
+    await way.unmount()
+
+
+async def _force(way: Way) -> None:
+    await way.force()
 
 
 async def _named(work: Coroutine[Any, Any, T]) -> T:

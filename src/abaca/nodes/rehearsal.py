@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from abaca.drivers.rehearsal.ledger import Ledger
-from abaca.nodes import contract
+from abaca.nodes import contract, virtiofs
 from abaca.nodes.contract import Entry, Holder, Job, Mount, Outcome, Seen
 
 T = TypeVar("T")
@@ -47,13 +47,14 @@ class Rehearsal:
 
     def mount(self, entry: Entry, mount: Mount) -> Seen:
         """Written into the machine's table."""
-        return self._do("mount", entry, lambda books: _mounted(books, entry, mount))
+        place = _place(mount)
+        return self._do("mount", entry, lambda books: _mounted(books, entry, place))
 
     def look(self, entry: Entry, mount: Mount) -> Seen | None:
         """What the table says."""
 
         def looked(books: Any) -> Seen | None:
-            line = books.get(_MOUNT, _key(entry, mount.mount_point))
+            line = books.get(_MOUNT, _key(entry, _place(mount).mount_point))
             return _seen(line) if line and line["source"] == mount.source and line["is_mounted"] else None
 
         return self._do("look", entry, looked)
@@ -62,7 +63,7 @@ class Rehearsal:
         """Out of the table; `hold` makes it be in use."""
 
         def unmounted(books: Any) -> None:
-            key = _key(entry, mount.mount_point)
+            key = _key(entry, _place(mount).mount_point)
             line = books.get(_MOUNT, key)
             if line is None or line["name"] != mount.name:
                 return
@@ -75,12 +76,12 @@ class Rehearsal:
         """The other source in the same line, unless it is in use."""
 
         def remounted(books: Any) -> Seen:
-            key = _key(entry, mount.mount_point)
+            key = _key(entry, _place(mount).mount_point)
             line = books.get(_MOUNT, key)
             if line is not None and line["source"] == old.source:
                 _refuse_busy(books, entry, key, force=False)
                 books.put(_MOUNT, key, {**line, "source": mount.source})
-            return _mounted(books, entry, mount)
+            return _mounted(books, entry, _place(mount))
 
         return self._do("remount", entry, remounted)
 
@@ -165,6 +166,11 @@ def _order(text: str) -> tuple[str, type[contract.NodeError], str]:
     if method not in METHODS or name not in _ERRORS:
         raise ValueError(f"'{text}' is not method:Error or method:Error:host; errors are {', '.join(_ERRORS)}")
     return method, _ERRORS[name], host
+
+
+def _place(mount: Mount) -> Mount:
+    """Where the machine itself mounts it: a hypervisor has one place for each attachment."""
+    return mount if mount.guest is None else virtiofs.on_host(mount)
 
 
 def _key(entry: Entry, mount_point: str) -> str:

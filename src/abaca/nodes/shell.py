@@ -35,6 +35,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     install_s: float = 600.0
 
 
+class NobodyListens(Exception):
+    """Nobody takes connections on that socket of the machine, or not from this user."""
+
+
 class Answer(msgspec.Struct, frozen=True):
     """What a command left: exit code, standard output, standard error."""
 
@@ -81,6 +85,22 @@ class Shell:
             reason = f"{self._user} may not use sudo without a password: {answer.err.strip()[-200:]}"
             raise contract.NotAllowed(host=self.host, reason=reason)
         return answer
+
+    async def opened(self, path: str) -> tuple[Any, Any]:
+        """Reader and writer of bytes on a Unix socket of the machine, as the user who logged in; the caller closes it.
+
+        Raises `NobodyListens`, `NotAllowed` when its SSH server forwards no sockets, `Unreachable`.
+        """
+        try:
+            reader, writer = await self._connection.open_unix_connection(path)
+        except asyncssh.ChannelOpenError as error:
+            if error.code == asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED:
+                reason = "its SSH server forwards no Unix sockets: set AllowStreamLocalForwarding in its sshd_config"
+                raise contract.NotAllowed(host=self.host, reason=reason) from error
+            raise NobodyListens(path) from error
+        except (asyncssh.Error, OSError) as error:
+            raise contract.Unreachable(host=self.host, reason=_text(error)) from error
+        return reader, writer
 
     async def _exchange(self, line: str, given: str) -> Answer:
         process = await self._connection.create_process(line, encoding=None)

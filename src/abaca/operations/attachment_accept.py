@@ -7,7 +7,7 @@ the back end. Each server is accepted or refused by itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -44,8 +44,12 @@ class Accepted(msgspec.Struct):
 SHARE_COLUMNS = ("id", "project_id", "status", "host", "share_proto", "is_soft_deleted")
 
 
-def accept(tx: Tx, share: Any, servers: Sequence[Server], wish: Wish, by: Requester | None) -> Accepted:
+def accept(
+    tx: Tx, share: Any, servers: Sequence[Server], wish: Wish, by: Requester | None, *, hosts: Mapping[str, Server]
+) -> Accepted:
     """Attach a share, whose row was locked before it was read with SHARE_COLUMNS, to servers.
+
+    `hosts` are, by the ids of guests that are handed the share by them, their hypervisors: who mounts is let in.
 
     Raises `Invalid` and `Conflict` for what is wrong with the share or the wish.
     """
@@ -55,7 +59,7 @@ def accept(tx: Tx, share: Any, servers: Sequence[Server], wish: Wish, by: Reques
     found = Accepted()
     for server in servers:
         try:
-            told = {"server_id": server.id, "addresses": addresses_of(server, versions)}
+            told = {"server_id": server.id, "addresses": addresses_of(hosts.get(server.id, server), versions)}
             user_id = by.user_id if by is not None else None
             found.ids.append(attachments.add(tx, {**values, **told, "user_id": user_id}))
         except errors.AbacaError as error:
@@ -68,16 +72,17 @@ def accept(tx: Tx, share: Any, servers: Sequence[Server], wish: Wish, by: Reques
 
 
 def _common(share: Any, wish: Wish) -> dict[str, Any]:
-    if wish.mode not in (None, "network"):
-        raise errors.Invalid("'mode' must be network; other modes are not offered here.")
+    mode = "network" if wish.mode is None else wish.mode
+    if mode not in domain.MODES:
+        raise errors.Invalid(f"'mode' must be one of: {', '.join(domain.MODES)}.")
     return {
         "share_id": share.id,
         "project_id": share.project_id,
-        "mode": "network",
+        "mode": mode,
         "mount_point": domain.check_mount_point(
             domain.default_mount_point(share.id) if wish.mount_point is None else wish.mount_point
         ),
-        "tag": domain.check_tag(wish.tag, share.id),
+        "tag": domain.check_tag(wish.tag, share.id, mode),
         "access_level": rules.check_level(wish.access_level),
     }
 

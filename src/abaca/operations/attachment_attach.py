@@ -22,7 +22,7 @@ from abaca import errors
 from abaca.db import attachments, export_locations, shares
 from abaca.domain.attachments import retry_delay_s
 from abaca.drivers import contract
-from abaca.nodes.contract import InUse, Mount, NodeError
+from abaca.nodes.contract import Guest, InUse, Mount, NodeError
 from abaca.operations import attachment_rules, journal
 from abaca.operations.attachment_tools import QUEUE, StillOpen
 
@@ -81,13 +81,13 @@ def mount_on_server(op: Op) -> None:
     if op.driver.is_off(row["server_id"]):
         op.learn(seen=None)
         return
-    entry = op.driver.entry(row["server_id"])
-    wanted, old = mount_of(row, row["wanted_source"]), row["source"]
+    entry, guest = op.driver.way(row)
+    wanted, old = mount_of(row, row["wanted_source"], guest), row["source"]
     if old in (None, row["wanted_source"]):
         seen = op.driver.nodes.mount(entry, wanted)
     else:
         try:
-            seen = op.driver.nodes.remount(entry, wanted, mount_of(row, old))
+            seen = op.driver.nodes.remount(entry, wanted, mount_of(row, old, guest))
         except InUse as error:
             raise StillOpen(reason=error.message) from error
     op.learn(seen=seen)
@@ -99,7 +99,8 @@ def unmount_on_server(op: Op) -> None:
     if row["was_active"] or row["wanted_source"] is None:
         return
     with contextlib.suppress(NodeError, errors.NotFound):
-        op.driver.nodes.unmount(op.driver.entry(row["server_id"]), mount_of(row, row["wanted_source"]))
+        entry, guest = op.driver.way(row)
+        op.driver.nodes.unmount(entry, mount_of(row, row["wanted_source"], guest))
 
 
 def succeed(op: Op, tx: Tx) -> None:
@@ -164,6 +165,8 @@ def told_of(tx: Tx, row: Any) -> dict[str, Any]:
         "id": row.id,
         "share_id": row.share_id,
         "server_id": row.server_id,
+        "mode": row.mode,
+        "tag": row.tag,
         "mount_point": row.mount_point,
         "access_level": row.access_level,
         "addresses": row.addresses,
@@ -175,14 +178,15 @@ def told_of(tx: Tx, row: Any) -> dict[str, Any]:
     }
 
 
-def mount_of(row: Any, source: str) -> Mount:
-    """An attachment, as machines are told of it."""
+def mount_of(row: Any, source: str, guest: Guest | None = None) -> Mount:
+    """An attachment, as machines are told of it; `guest` is what `Tools.way` says."""
     return Mount(
         name=row["id"],
         protocol=row["protocol"],
         source=source,
         mount_point=row["mount_point"],
         is_read_only=row["access_level"] == "ro",
+        guest=guest,
     )
 
 

@@ -56,8 +56,8 @@ def unmount_on_server(op: Op) -> None:
     if source is None or (row.last_verified_at is None and op.driver.is_off(row.server_id)):
         return  # there never was anything to mount, or to mount it on
     try:
-        entry = op.driver.entry(row.server_id)
-        op.driver.nodes.unmount(entry, mount_of(told, source), force=op.args.force)
+        entry, guest = op.driver.way(told)
+        op.driver.nodes.unmount(entry, mount_of(told, source, guest), force=op.args.force)
     except ServerGone:
         log.info("attachment=%s: server %s is gone, and with it what was mounted there", row.id, row.server_id)
     except (NodeError, NoWayIn) as error:

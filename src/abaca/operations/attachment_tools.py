@@ -7,11 +7,13 @@ holds up nothing but itself.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from abaca import errors
 from abaca.drivers import contract
+from abaca.nodes.contract import Guest
 
 if TYPE_CHECKING:
     from abaca.nodes.contract import Entry, Machines
@@ -37,12 +39,26 @@ class ServerGone(errors.NotFound):
     code = "ServerGone"
 
 
+class NoHypervisor(errors.Conflict):
+    """Server {server} has no registered hypervisor that could hand it a share; register both, or attach by network."""
+
+    code = "NoHypervisor"
+
+
 class Servers(Protocol):
     """Where servers come from: `compute.contract.Compute`, as far as it is needed here."""
 
     def show(self, server_id: str, /) -> Any: ...
 
     def entry(self, server_id: str, /) -> Any: ...
+
+
+def hypervisor_of(servers: Servers, server: Any) -> Any:
+    """The server on which a guest runs. Raises `NoHypervisor`, and what the compute plugin raises."""
+    host = servers.show(server.hypervisor_id) if server.hypervisor_id and server.qmp_socket else None
+    if host is None:
+        raise NoHypervisor(server=server.id)
+    return host
 
 
 class Tools:
@@ -73,6 +89,23 @@ class Tools:
         """Whether there is no use in knocking. Raises what the compute plugin raises."""
         server = self.servers.show(server_id)
         return server is not None and server.status == "SHUTOFF"
+
+    def way(self, told: Mapping[str, Any]) -> tuple[Entry, Guest | None]:
+        """Into which machine, and for which guest of it, an attachment with server_id, mode and tag is made.
+
+        Raises `ServerGone`, `NoHypervisor`, and what the compute plugin raises.
+        """
+        if told["mode"] != "virtiofs":
+            return self.entry(told["server_id"]), None
+        server = self.servers.show(told["server_id"])
+        if server is None:
+            raise ServerGone(server=told["server_id"])
+        host = self.mounting(server, told["mode"])
+        return self.entry(host.id), Guest(tag=told["tag"], qmp_socket=server.qmp_socket)
+
+    def mounting(self, server: Any, mode: str) -> Any:
+        """The server that mounts, and whose addresses are let in. Raises `NoHypervisor`."""
+        return server if mode != "virtiofs" else hypervisor_of(self.servers, server)
 
     def is_gone(self, server_id: str) -> bool:
         """Whether nobody knows the server any more. Raises what the compute plugin raises."""

@@ -118,8 +118,9 @@ class Attachments:
             if server.status == "SHUTOFF":
                 self._one(row, _stop)
                 return None
-            self._one(row, lambda tx, fresh: _follow(tx, fresh, server))
-            entry = self.tools.entry(row.server_id)
+            mounting = self.tools.mounting(server, row.mode)
+            self._one(row, lambda tx, fresh: _follow(tx, fresh, mounting))
+            entry, guest = self.tools.way({"server_id": row.server_id, "mode": row.mode, "tag": row.tag})
         except errors.Unavailable as away:
             log.warning("server=%s cannot be looked up: %s", row.server_id, away.message)
             return None
@@ -129,7 +130,7 @@ class Attachments:
             return None
         with self.db.read() as tx:
             told = attachment_attach.told_of(tx, row)
-        return Job(action="look", entry=entry, mount=attachment_attach.mount_of(told, row.source))
+        return Job(action="look", entry=entry, mount=attachment_attach.mount_of(told, row.source, guest))
 
 
 def _fail(tx: Tx, row: Any) -> None:
