@@ -109,6 +109,11 @@ class HostClient:
         self.started_in_s = time.monotonic() - begun
         return self
 
+    @property
+    def root(self) -> pathlib.Path:
+        """Its files, as this host sees them."""
+        return pathlib.Path(f"/proc/{self._inside}/root")
+
     def first_process(self) -> str:
         """Return the script that holds the namespaces; mounting `/mnt` says that it is ready."""
         return "mount -t tmpfs tmpfs /mnt && exec sleep infinity"

@@ -145,13 +145,17 @@ def _libraries(programs: Iterable[str]) -> list[str]:
 
 
 def _add_modules(archive: Archive) -> None:
-    version = kernel_version()
-    source, place = _MODULES / version, f"/lib/modules/{version}"
+    add_modules(archive, _MODULES / kernel_version(), _WANTED_MODULES)
+
+
+def add_modules(archive: Archive, source: pathlib.Path, names: Iterable[str]) -> None:
+    """Add those modules of a kernel, found at `source` with its `modules.dep`, and all that they need."""
+    place = f"/lib/modules/{source.name}"
     needs = {}
     for line in (source / "modules.dep").read_text().splitlines():
         module, _, others = line.partition(":")
         needs[module] = others.split()
-    wanted = {module for module in needs if pathlib.Path(module).stem in _WANTED_MODULES}
+    wanted = {module for module in needs if pathlib.Path(module).stem in names}
     wanted |= {other for module in wanted for other in needs[module]}
     for module in sorted(wanted):
         archive.file(f"{place}/{module}", (source / module).read_bytes())

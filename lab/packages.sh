@@ -11,6 +11,7 @@ wanted=(
     openssh-client openssh-server sudo                       # machines that are logged in to by SSH
     iproute2 nftables kmod procps systemd                    # how those machines are reached, and what runs on them
     postgresql                                               # the database at scale
+    qemu-system-x86 qemu-system-common                       # guests of hypervisors, and virtiofsd
     rabbitmq-server                                          # the message bus of a cloud, for events
 )
 
@@ -19,6 +20,9 @@ for package in "${wanted[@]}"; do
     state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
     [ "$state" = installed ] || missing+=("$package")
 done
+# The kernel of QEMU's guests is only unpacked: an installed one would be this machine's.
+kernel=/var/cache/abaca-lab/cloud-kernel
+[ -e "$kernel/complete" ] || missing+=(linux-image-cloud-amd64)
 [ ${#missing[@]} -gt 0 ] || exit 0
 
 if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
@@ -46,7 +50,24 @@ chmod 755 "$policy"
 
 export DEBIAN_FRONTEND=noninteractive
 quiet_apt() { apt-get -q -y -o DPkg::Lock::Timeout=300 "$@" </dev/null >"$log" 2>&1; }
-if ! { quiet_apt update && quiet_apt install --no-install-recommends "${missing[@]}"; }; then
+fetch_kernel() {
+    local place package
+    place=$(mktemp -d) || return 1
+    package=$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/^ *Depends: \(linux-image-[^ ]*\)$/\1/p' | head -n 1)
+    (cd "$place" && apt-get -q download "$package") >"$log" 2>&1 || { rm -rf "$place"; return 1; }
+    rm -rf "$kernel"
+    mkdir -p "$kernel"
+    dpkg-deb -x "$place"/*.deb "$kernel" && rm -rf "$place" "$kernel/usr" || return 1
+    depmod -b "$kernel" "$(ls "$kernel/lib/modules")" && touch "$kernel/complete"
+}
+installed() {
+    local wanted_now=()
+    for package in "${missing[@]}"; do [ "$package" = linux-image-cloud-amd64 ] || wanted_now+=("$package"); done
+    quiet_apt update || return 1
+    [ ${#wanted_now[@]} -eq 0 ] || quiet_apt install --no-install-recommends "${wanted_now[@]}" || return 1
+    [ -e "$kernel/complete" ] || fetch_kernel
+}
+if ! installed; then
     tail -n 20 "$log" >&2
     echo "apt-get could not install ${missing[*]}; its last lines stand above." >&2
     exit 3

@@ -204,7 +204,7 @@ BAD = [
 BAD += [
     ({"tag": "a b"}, 400),
     ({"access_level": "rwx"}, 400),
-    ({"mode": "virtiofs"}, 400),
+    ({"mode": "virtiofs"}, 409),
     ({"mode": "teleport"}, 400),
     ({"server_ids": ["x"]}, 400),
     ({"server_id": None}, 400),

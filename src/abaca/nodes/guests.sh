@@ -43,7 +43,7 @@ clear_it() {
         pause
     done
     [ -z "$(servers)" ] || return 1
-    dotted=$(printf '%s' "${socket#/}" | tr / .)
+    dotted=$(printf '%s' "$socket" | tr / .)
     rm -f "$socket" "$socket.pid" "$log" "/run/virtiofsd/$dotted.pid" "/var/run/virtiofsd/$dotted.pid"
 }
 

@@ -13,8 +13,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import asyncssh
-
 from abaca.nodes import contract
 
 LINE_BYTES = 4 * 1024 * 1024
@@ -63,7 +61,7 @@ class Monitor:
         except TimeoutError:
             reason = f"QEMU does not answer {order} within {self._limit_s:g} s"
             raise contract.TimedOut(host=self._host, reason=reason) from None
-        except (OSError, asyncssh.Error) as error:
+        except OSError as error:
             raise contract.Unreachable(host=self._host, reason=f"the QMP socket breaks off: {error}") from error
 
     async def devices(self) -> dict[str, str]:
@@ -111,12 +109,14 @@ class Monitor:
 
     async def _read(self) -> Mapping[str, Any]:
         """The next thing that is said; a device that went is remembered."""
+        import asyncssh
+
         try:
             line = await self._reader.readline()
             if not line.endswith(b"\n") or len(line) > LINE_BYTES:
                 raise contract.Unreachable(host=self._host, reason="the QMP socket breaks off: the guest has ended")
             said = json.loads(line)
-        except (OSError, asyncssh.Error) as error:
+        except (OSError, EOFError, asyncssh.Error) as error:
             raise contract.Unreachable(host=self._host, reason=f"the QMP socket breaks off: {error}") from error
         except ValueError:
             raise contract.MountRefused(host=self._host, reason="what listens on the QMP socket is no QEMU") from None

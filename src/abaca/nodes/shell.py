@@ -91,6 +91,8 @@ class Shell:
 
         Raises `NobodyListens`, `NotAllowed` when its SSH server forwards no sockets, `Unreachable`.
         """
+        import asyncssh
+
         try:
             reader, writer = await self._connection.open_unix_connection(path)
         except asyncssh.ChannelOpenError as error:

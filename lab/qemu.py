@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Guests of QEMU without KVM, into which devices can be plugged while they run; the machine they run on is a lab's node.
+
+The kernel is Debian's for clouds, which knows virtiofs; the root is a few files in memory. Commands travel over a
+serial line, so a guest needs no network.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import pathlib
+import socket
+import threading
+from typing import Self
+
+from lab import client, guest, initramfs, processes
+
+KERNEL = pathlib.Path("/var/cache/abaca-lab/cloud-kernel")
+"""Where packages.sh unpacks the kernel's package."""
+_MODULES = ("virtio_pci", "virtiofs")
+_PORT = "pcie-root-port,id=rp{0},chassis={0}"
+_INIT = """#!/bin/busybox sh
+/bin/busybox --install -s /bin
+export PATH=/bin
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t devtmpfs devtmpfs /dev
+modprobe -a virtio_pci virtiofs
+stty raw -echo < /dev/ttyS1
+exec 3< /dev/ttyS1 4> /dev/ttyS1
+echo ready >&4
+while read -r seconds script <&3; do
+    echo "$script" | base64 -d > /run/script
+    timeout -s KILL "$seconds" sh /run/script > /run/out 2> /run/err < /dev/null
+    echo "$? $(base64 < /run/out | tr -d '\\n').$(base64 < /run/err | tr -d '\\n')." >&4
+done
+"""
+
+
+def need() -> None:
+    """Return if such guests can run here; raises `processes.Missing` otherwise."""
+    processes.need("qemu-system-x86_64", package="qemu-system-x86")
+    processes.need("busybox", package="busybox-static")
+    if not list(KERNEL.glob("boot/vmlinuz-*")):
+        raise processes.Missing(f"{KERNEL} holds no kernel: `make packages` fetches it")
+    if not any(pathlib.Path(one).exists() for one in ("/usr/lib/qemu/virtiofsd", "/usr/libexec/virtiofsd")):
+        raise processes.Missing("virtiofsd is missing: `make packages` installs qemu-system-common or virtiofsd")
+
+
+def build(target: pathlib.Path) -> pathlib.Path:
+    """Write the guests' root file system to `target`."""
+    archive = initramfs.Archive(target)
+    for directory in ("/dev", "/proc", "/sys", "/run", "/tmp", "/mnt", "/etc"):
+        archive.directory(directory)
+    archive.console()
+    archive.file("/init", _INIT.encode(), 0o755)
+    archive.file("/bin/busybox", pathlib.Path(str(processes.find("busybox"))).read_bytes(), 0o755)
+    initramfs.add_modules(archive, next(KERNEL.glob("lib/modules/*")), _MODULES)
+    archive.close()
+    return target
+
+
+class QemuGuest:
+    """A guest on `host` with `ports` root ports; `has_shared_memory` is what virtiofs needs."""
+
+    def __init__(
+        self,
+        host: client.HostClient,
+        name: str,
+        *,
+        ports: int = 2,
+        has_shared_memory: bool = True,
+        memory_mib: int = 192,
+    ) -> None:
+        need()
+        self.host = host
+        self.name = name
+        self.qmp_socket = f"/run/{name}.qmp"
+        self._ports = ports
+        self._has_shared_memory = has_shared_memory
+        self._memory_mib = memory_mib
+        self._turn = threading.Lock()
+        self._line: socket.socket | None = None
+
+    def start(self, timeout_s: float = 60.0) -> Self:
+        """Return when it takes commands, after some seconds."""
+        run = self.host.network.run
+        image = run.directory / "qemu-guest.cpio"
+        if not image.exists():
+            build(image)
+        kernel = next(KERNEL.glob("boot/vmlinuz-*"))
+        size = f"{self._memory_mib}M"
+        memory = ["-object", f"memory-backend-memfd,id=mem,size={size},share=on", "-numa", "node,memdev=mem"]
+        self.host.check(
+            [
+                *("qemu-system-x86_64", "-M", "q35", "-accel", "tcg", "-cpu", "max", "-smp", "1", "-m", size),
+                *(memory if self._has_shared_memory else []),
+                *("-display", "none", "-vga", "none", "-nic", "none", "-no-reboot"),
+                *("-kernel", str(kernel), "-initrd", str(image)),
+                *("-append", "console=ttyS0 quiet panic=-1 nokaslr"),
+                *("-serial", f"file:/run/{self.name}.console"),
+                *("-serial", f"unix:/run/{self.name}.line,server=on,wait=off"),
+                *(word for number in range(self._ports) for word in ("-device", _PORT.format(number + 1))),
+                *("-qmp", f"unix:{self.qmp_socket},server=on,wait=off"),
+                *("-pidfile", f"/run/{self.name}.pid", "-daemonize"),
+            ]
+        )
+        self._line = socket.socket(socket.AF_UNIX)
+        self._line.settimeout(timeout_s)
+        self._line.connect(str(self.host.root / f"run/{self.name}.line"))
+        self._read_until(b"ready")
+        return self
+
+    def script(self, text: str, timeout_s: float = 30.0) -> guest.Result:
+        """Run a shell script as root in the guest; it is killed there after `timeout_s`."""
+        if self._line is None:
+            raise processes.LabError(f"guest {self.name} is not running")
+        with self._turn:
+            self._line.settimeout(timeout_s + guest.GRACE_S)
+            self._line.sendall(f"{timeout_s:g} {base64.b64encode(text.encode()).decode()}\n".encode())
+            code, _, rest = self._read_until(b".\r\n", b".\n").partition(" ")
+        out, err = (base64.b64decode(part).decode(errors="replace") for part in rest.split(".")[:2])
+        return guest.Result(int(code), out, err)
+
+    def kill(self) -> None:
+        """Cut its power; `start` boots it again."""
+        if self._line is not None:
+            self._line.close()
+            self._line = None
+            with contextlib.suppress(processes.LabError):
+                self.host.script(
+                    f"kill -9 $(cat /run/{self.name}.pid); while [ -s /proc/$(cat /run/{self.name}.pid)/cmdline ]; "
+                    f"do sleep 0.1; done; rm -f /run/{self.name}.line"
+                )
+
+    def _read_until(self, *ends: bytes) -> str:
+        line, said = self._line, b""
+        while line is not None and not any(end in said for end in ends):
+            try:
+                part = line.recv(65536)
+            except TimeoutError:
+                log = self.host.script(f"tail -n 20 /run/{self.name}.console").stdout
+                raise processes.TimedOut(f"guest {self.name} says nothing\n{log}") from None
+            if not part:
+                raise processes.LabError(f"guest {self.name} has ended")
+            said += part
+        return said.decode(errors="replace").strip()
