@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Guests of QEMU without KVM, into which devices can be plugged while they run; the machine they run on is a lab's node.
+"""Guests of QEMU without KVM, into which devices can be plugged while they run, on a node of the lab.
 
 The kernel is Debian's for clouds, which knows virtiofs; the root is a few files in memory. Commands travel over a
 serial line, so a guest needs no network.

@@ -465,7 +465,6 @@ servers = sa.Table(
     sa.Column("ssh_user", NAME, nullable=False),
     sa.Column("host_key", sa.Text),
     sa.Column("key", sa.String(1100)),
-    # of a guest that can be handed shares by its host: the server on which its QEMU runs, and where that takes orders
     sa.Column("hypervisor_id", ID, sa.ForeignKey("servers.id")),
     sa.Column("qmp_socket", _text(107)),
     *_times(),
