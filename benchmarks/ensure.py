@@ -45,7 +45,7 @@ def run(stand: Stand) -> Iterator[Figure]:
 
 def _on(stand: Stand, database: str, url: str | None) -> Iterator[Figure]:
     with Place(stand, database, url) as place:
-        took: dict[tuple[str, int], float] = {}
+        took: dict[tuple[str, int], Ensured] = {}
         ways = (("moved", place.move), ("unchanged", place.ask))
         for number in (FEW, MANY):
             place.plant(number)
@@ -59,10 +59,12 @@ def _on(stand: Stand, database: str, url: str | None) -> Iterator[Figure]:
                 yield Figure(f"{name}: CPU of Abaca", found.cpu_s["Abaca"], "s")
                 if "database" in found.cpu_s:
                     yield Figure(f"{name}: CPU of the database", found.cpu_s["database"], "s")
-                took[what, number] = found.wall_s
+                took[what, number] = found
         for what, _ in ways:
-            growth = took[what, MANY] / took[what, FEW] * FEW / MANY
-            yield Figure(f"{database}: a share of {MANY:,}, {what}: times one of {FEW:,}", growth, "x", 1.5)
+            few, many = took[what, FEW], took[what, MANY]
+            name = f"{database}: a share of {MANY:,}, {what}, times one of {FEW:,}"
+            yield Figure(f"{name}: wall", many.wall_s / few.wall_s * FEW / MANY, "x", 1.5)
+            yield Figure(f"{name}: CPU, all in", many.all_cpu_s / few.all_cpu_s * FEW / MANY, "x", 1.5)
         until_s = time.monotonic() + IDLE_S
         idle_s = place.read(lambda: time.monotonic() >= until_s)
         yield from _readers(database, "idle", idle_s, None)
@@ -92,6 +94,10 @@ class Ensured(NamedTuple):
     wall_s: float
     cpu_s: dict[str, float]
     counts: dict[str, int]
+
+    @property
+    def all_cpu_s(self) -> float:
+        return sum(self.cpu_s.values())
 
 
 class Place:
