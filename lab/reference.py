@@ -22,6 +22,7 @@ from abaca import errors, policy
 from abaca.api import routes, routing, wire
 from abaca.api.versions import NOT_SERVED, PARTLY_SERVED, VERSIONS
 from abaca.cli import main
+from abaca.compute import contract as compute_contract
 from abaca.domain import machine
 from abaca.drivers import contract
 from abaca.nodes import contract as nodes
@@ -97,7 +98,7 @@ def error_codes() -> str:
     """Every error: its code, the HTTP status and the message."""
     lines = [MADE, "# Errors\n", "The code of an error never changes; its text may.\n"]
     lines += ["| code | HTTP status | message |", "|---|---|---|"]
-    raised = (*classes(errors), *classes(contract), *classes(nodes))
+    raised = (*classes(errors), *classes(contract), *classes(compute_contract), *classes(nodes))
     rows = {(cls.status, cls.code, paragraph(cls)) for cls in raised if issubclass(cls, errors.AbacaError)}
     lines += [f"| `{code}` | {status} | {text} |" for status, code, text in sorted(rows)]
     return "\n".join(lines) + "\n"

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The unmodified `openstack` command against Abaca on PostgreSQL with a real Keystone; and what tokens are worth."""
 
+import subprocess
+import sys
+
 import pytest
 
 from tests.clients import command
@@ -69,6 +72,18 @@ def test_administrators_list_the_shares_of_all_projects(admin, docs):
     assert admin.read("share", "list") == []
     (row,) = admin.read("share", "list", "--all-projects")
     assert (row["ID"], row["Host"]) == (docs["id"], "here@alpha#pool1")
+
+
+def test_servers_are_found_by_the_catalog(site, demo, admin):
+    project = site.keystone.project_id("demo")
+    argv = [sys.executable, "-m", "abaca", "server", "add", "web-1", "--config-file", str(site.configuration)]
+    argv += ["--project", project, "--address", "10.9.0.1"]
+    subprocess.run(argv, capture_output=True, timeout=60, check=True)
+    (row,) = demo.read("server", "list")
+    assert (row["Name"], row["Networks"]) == ("web-1", {"default": ["10.9.0.1"]})
+    assert demo.read("--os-compute-api-version", "2.97", "server", "show", "web-1")["project_id"] == project
+    assert admin.read("server", "list") == []
+    assert [row["Name"] for row in admin.read("server", "list", "--all-projects")] == ["web-1"]
 
 
 def test_another_project_sees_nothing(site, docs):

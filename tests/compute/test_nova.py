@@ -3,6 +3,7 @@
 
 import json
 import socket
+import time
 
 import pytest
 
@@ -217,6 +218,28 @@ def test_a_nova_that_is_away_is_not_reached(tmp_path):
         with pytest.raises(Unreachable):
             plugin.show(ID)
         plugin.close()
+
+
+def test_a_nova_that_is_silent_is_not_reached_and_holds_nobody_up(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        file = cloud(tmp_path / "clouds.yaml", f"http://127.0.0.1:{silent.getsockname()[1]}/v2.1")
+        plugin = Nova(tree.Compute(plugin="nova", nova_clouds_file=file, nova_timeout_s=0.2))
+        begun = time.monotonic()
+        with pytest.raises(Unreachable):
+            plugin.show(ID)
+        assert time.monotonic() - begun < 10
+
+
+def test_a_nova_that_comes_back_is_reached_again(nova):
+    plugin = nova.plugin()
+    known = dict(nova.answers)
+    for _, path in known:
+        nova.say(path, {"x": {"code": 503, "message": "later"}}, "503 Service Unavailable")
+    for _ in range(2):
+        with pytest.raises(Unreachable):
+            plugin.show(ID)
+    nova.answers |= known
+    assert plugin.show(ID).name == "db-7"
 
 
 def test_a_clouds_yaml_that_is_not_there_is_not_reached(tmp_path):

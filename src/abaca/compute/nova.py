@@ -168,6 +168,8 @@ class Nova(Compute):
                     self._connection = self._connect()
             yield self._connection.compute
         except (exceptions.SDKException, of_session.ClientException) as error:
+            # what it has found out so far may be wrong when Nova comes back
+            self._connection = None
             raise Unreachable(reason=_reason(error)) from None
 
     def _connect(self) -> Any:
