@@ -12,7 +12,7 @@ from sqlalchemy import exc
 
 from abaca.db import events as rows
 from abaca.domain.events import About, Subscriptions
-from abaca.events.contract import Away
+from abaca.events.contract import Away, Refused
 from abaca.reconcile.events import Dispatcher, Timing
 from abaca.reconcile.expiry import Expiry
 from tests.conftest import wait_until
@@ -177,6 +177,21 @@ def test_each_target_gets_what_it_asked_for(db):
     for target in (shelf, other):
         Dispatcher(db, target, "one").deliver()
     assert (shelf.numbers("a"), other.numbers("a")) == ([1, 2], [2])
+
+
+def test_a_target_that_takes_one_at_a_time_gets_them_as_they_were_written(db):
+    shelf = Shelf()
+    shelf.concurrency = 1
+    for number in range(6):
+        tell(db, f"thing{number % 3}", number)
+
+    def refuse(event):
+        if event.resource_id == "thing1":
+            raise Refused(reason="not this one")
+
+    shelf.before = refuse
+    Dispatcher(db, shelf, "one").deliver()
+    assert [event.payload["number"] for event in shelf.got] == [0, 2, 3, 5]
 
 
 def test_a_target_that_is_away_is_asked_ever_less_often_and_shows_why(db):

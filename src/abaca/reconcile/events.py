@@ -154,7 +154,9 @@ class _Batch:
         self._has_time = has_time
         groups: dict[str, list[rows.Delivery]] = {}
         for delivery in due:
-            groups.setdefault(delivery.event.resource_id, []).append(delivery)
+            # one after another they come as they were written, whatever they are about
+            name = delivery.event.resource_id if target.concurrency > 1 else ""
+            groups.setdefault(name, []).append(delivery)
         self._threads = min(target.concurrency, len(groups))
         self._groups: queue.SimpleQueue[list[rows.Delivery]] = queue.SimpleQueue()
         for group in groups.values():
@@ -178,9 +180,12 @@ class _Batch:
             self._send_group(group)
 
     def _send_group(self, group: Sequence[rows.Delivery]) -> None:
+        held_up: set[str] = set()
         for delivery in group:
             if self.away is not None or not self._has_time():
                 return
+            if delivery.event.resource_id in held_up:
+                continue
             try:
                 self.target.send(delivery.event)
             except Away as error:
@@ -188,9 +193,11 @@ class _Batch:
                 return
             except Refused as error:
                 self.refused.append((delivery, error.message))
-                return
+                held_up.add(delivery.event.resource_id)
+                continue
             except Exception as error:
                 log.exception("event=%s cannot be sent to %s", delivery.event.id, self.target.name)
                 self.refused.append((delivery, f"an unexpected {type(error).__name__}; the worker's log has more"))
-                return
+                held_up.add(delivery.event.resource_id)
+                continue
             self.arrived.add(delivery.seq)
