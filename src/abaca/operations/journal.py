@@ -270,8 +270,10 @@ class Op:
 
     def wants_pause(self) -> bool:
         """Whether it shall pause as soon as nothing is half done."""
+        if not self.what.pausable:
+            return False
         with self.db.read() as tx:
-            return self.what.pausable and rows.wants_pause(tx, self.id)
+            return rows.wants_pause(tx, self.id)
 
     def point(self, name: str, moment: str) -> None:
         """A moment at which a process may die, for tests."""

@@ -216,7 +216,12 @@ class Runner:
     def _park(self) -> str:
         op = self.op
         op.attempt = 0
-        self._insist(lambda tx: _kept(rows.park(tx, op.id, op.token, op.place())))
+
+        def park(tx: Tx) -> None:
+            _kept(rows.park(tx, op.id, op.token, op.place()))
+            tx.wake(op.queue)  # it may have been resumed or cancelled at this moment
+
+        self._insist(park)
         return "paused"
 
     def _hand_back(self) -> str:
