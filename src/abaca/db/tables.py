@@ -214,11 +214,11 @@ export_location_history = sa.Table(
 )
 # only of those that have ended: most go on, and the index would lead to all of them
 ENDED_LOCATION = export_location_history.c.until.is_not(None)
-sa.Index(
-    "ix_export_location_history_until",
-    export_location_history.c.until,
-    sqlite_where=ENDED_LOCATION,
-    postgresql_where=ENDED_LOCATION,
+_PARTIAL.append(
+    (
+        sa.Index("ix_export_location_history_until", export_location_history.c.until, sqlite_where=ENDED_LOCATION),
+        ENDED_LOCATION,
+    )
 )
 
 # A rule belongs to the share; `state` is what the back ends have made of it.
