@@ -39,11 +39,12 @@ class Caller:
         self._headers = {"X-OpenStack-Manila-API-Version": NEWEST, "Content-Type": "application/json", **headers}
 
     def call(self, method: str, path: str, body: object = None) -> Answer:
-        """Send one request below `/v2`; raises `Refused` for every status from 400 on."""
+        """Send one request below `/v2`, or with `//` from the root; raises `Refused` for every status from 400 on."""
         connection = http.client.HTTPConnection(self._netloc, timeout=30.0)
         try:
             content = json.dumps(body) if body is not None else None
-            connection.request(method, f"/v2{path}", content, self._headers)
+            full = path[1:] if path.startswith("//") else f"/v2{path}"
+            connection.request(method, full, content, self._headers)
             response = connection.getresponse()
             text = response.read()
         except OSError as problem:

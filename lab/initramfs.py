@@ -17,6 +17,7 @@ _PROGRAMS = {
     "mount": "mount",
     "umount": "mount",
     "findmnt": "util-linux",
+    "flock": "util-linux",
     "mount.nfs": "nfs-common",
     "umount.nfs": "nfs-common",
     "dropbear": "dropbear-bin",

@@ -288,12 +288,13 @@ def nodes(settings: Settings) -> Machines:
                 problem=f"[nodes] rehearsal_failures: {error}", mend="Name a method and an error"
             ) from None
     from abaca.nodes.mounts import Nodes
+    from abaca.nodes.nfs import Nfs
     from abaca.nodes.shell import Limits
 
     limits = Limits(
         connect_s=said.connect_timeout_s, command_s=said.command_timeout_s, install_s=said.install_timeout_s
     )
-    return Nodes(limits=limits, max_connections=said.max_connections)
+    return Nodes([Nfs(port=said.nfs_port)], limits=limits, max_connections=said.max_connections)
 
 
 def _give_chores(made: Worker, settings: Settings, db: Database) -> None:

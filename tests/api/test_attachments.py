@@ -255,3 +255,27 @@ def test_a_server_without_an_address_that_the_back_end_lets_in_is_a_conflict(wor
     answer = attach(world, share(world), server(world, "fd77::9"))
     assert answer.status == 409
     assert "IPv4" in answer.body["conflictingRequest"]["message"]
+
+
+def test_how_to_mount_by_oneself_is_ready_to_be_copied(world):
+    share_id, server_id = share(world), server(world, "10.8.210.1")
+    path = f"//abaca/v1/shares/{share_id}/connect"
+    said = world.ask("reader", "GET", f"{path}?server={server_id}&os=fedora&mount_point=/srv/x-y").body["connect"]
+    source = said["export_location"]
+    assert said["commands"][-1] == f"mount -t nfs4 -o rw,vers=4.2,hard,timeo=600,retrans=2 {source} /srv/x-y"
+    assert said["fstab"].startswith(f"{source} /srv/x-y nfs4 ")
+    assert said["systemd"]["name"] == "srv-x\\x2dy.mount"
+    assert "kind: PersistentVolume" in said["kubernetes"]
+    assert said["not_let_in"] == ["10.8.210.1"]
+    allow = {"allow_access": {"access_type": "ip", "access_to": "10.8.210.0/24"}}
+    world.ask("member", "POST", f"/shares/{share_id}/action", allow, **NEWEST)
+    world.settle()
+    assert world.ask("member", "GET", f"{path}?server={server_id}").body["connect"]["not_let_in"] == []
+    for query, status in (
+        ("os=plan9", 400),
+        ("mount_point=/etc", 400),
+        ("access_level=x", 400),
+        ("server=nobody", 404),
+    ):
+        assert world.ask("member", "GET", f"{path}?{query}").status == status
+    assert world.ask("other", "GET", path).status == 404

@@ -54,7 +54,7 @@ def test_the_two_actions_attach_and_detach_and_the_server_shows_it(world):  # no
     gone = {"share_detach": {"share_id": share_id, "mount_point": "/net/mymount"}}
     assert ask(world, "POST", f"{server_id}/action", gone, version="2.1").status == 202
     wait_until(is_gone(world, server_id, share_id), 15)
-    assert rules(world, share_id) == {}
+    wait_until(lambda: rules(world, share_id) == {}, 15)
 
 
 def test_all_doors_show_the_same_attachment(world):  # noqa: F811

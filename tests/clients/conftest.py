@@ -40,6 +40,7 @@ def standalone(run):
             "enabled_share_protocols": "NFS,CIFS",
         },
         "alpha": BACKEND,
+        "nodes": {"plugin": "rehearsal"},
     }
     with service.Service(run, sections, directory=directory) as made:
         made.clouds = directory / "clouds.yaml"

@@ -7,6 +7,7 @@ from abaca.api import (
     access_rules,
     attachments,
     availability_zones,
+    connecting,
     documents,
     ensure_shares,
     export_locations,
@@ -51,6 +52,7 @@ RESOURCES = (
 # Behind the door of Abaca's own, /abaca/v1.
 OWN = (
     attachments.RESOURCE,
+    connecting.RESOURCE,
     documents.RESOURCE,
     ensure_shares.RESOURCE,
     export_locations.HISTORY,

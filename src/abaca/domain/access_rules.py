@@ -80,3 +80,9 @@ def check_level(level: str | None) -> str:
     if level not in LEVELS:
         raise errors.Invalid(f"Access level {level!r} is not supported; choose rw or ro.")
     return level
+
+
+def holds(network: str, address: str) -> bool:
+    """Whether a rule for `network` (an address, or one with its prefix) lets `address` in."""
+    wanted, given = ipaddress.ip_address(address), ipaddress.ip_network(network, strict=False)
+    return wanted.version == given.version and wanted in given

@@ -242,6 +242,7 @@ class Nodes(Section, frozen=True):
     connect_timeout_s: Annotated[float, said("Seconds to reach a machine and to log in.", gt=0)] = 15
     command_timeout_s: Annotated[float, said("Seconds for one command on a machine, such as mounting.", gt=0)] = 60
     install_timeout_s: Annotated[float, said("Seconds for installing the client's packages.", gt=0)] = 600
+    nfs_port: Annotated[Port, said("Where the NFS servers of the back ends listen.")] = 2049
     verify_interval_s: Annotated[
         float, said("Seconds after which an attachment is looked at again on its machine.", ge=1, le=LONG_S)
     ] = 600

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What people need who mount a share by themselves: the command, an fstab line, a systemd unit, a Kubernetes volume.
+
+Texts only. Each value is quoted for the place where it stands.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from typing import NamedTuple
+
+from abaca import errors
+
+# The families of operating systems, the package that brings the NFS client, and how it is installed.
+_FAMILIES = {
+    "debian": ("nfs-common", "apt-get install -y"),
+    "ubuntu": ("nfs-common", "apt-get install -y"),
+    "fedora": ("nfs-utils", "dnf install -y"),
+    "rhel": ("nfs-utils", "dnf install -y"),
+    "centos": ("nfs-utils", "dnf install -y"),
+    "rocky": ("nfs-utils", "dnf install -y"),
+    "almalinux": ("nfs-utils", "dnf install -y"),
+    "opensuse": ("nfs-client", "zypper --non-interactive install"),
+    "sles": ("nfs-client", "zypper --non-interactive install"),
+    "alpine": ("nfs-utils", "apk add"),
+}
+SYSTEMS = tuple(_FAMILIES)
+FSTYPE = "nfs4"
+_PLAIN = re.compile(r"[A-Za-z0-9:_.]")
+
+
+def check_system(name: str) -> str:
+    """One of `SYSTEMS`. Raises `Invalid`."""
+    if name not in _FAMILIES:
+        raise errors.Invalid(f"'os' must be one of: {', '.join(SYSTEMS)}.")
+    return name
+
+
+class Way(NamedTuple):
+    """A share by itself: where from (`10.0.0.10:/shares/x`, `[fd77::1]:/shares/x`), where to, `rw` or `ro`."""
+
+    share_id: str
+    source: str
+    mount_point: str
+    level: str
+    size_gib: int
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Of the mount."""
+        return (self.level, "vers=4.2", "hard", "timeo=600", "retrans=2")
+
+
+def commands(way: Way, system: str) -> list[str]:
+    """What to type as root, line by line."""
+    package, install = _FAMILIES[system]
+    return [
+        f"{install} {package}",
+        shlex.join(["mkdir", "-p", way.mount_point]),
+        shlex.join(["mount", "-t", FSTYPE, "-o", ",".join(way.options), way.source, way.mount_point]),
+    ]
+
+
+def fstab(way: Way) -> str:
+    """A line of /etc/fstab that waits for the network."""
+    options = ",".join((*way.options, "_netdev", "nofail"))
+    return f"{_for_fstab(way.source)} {_for_fstab(way.mount_point)} {FSTYPE} {options} 0 0"
+
+
+def _for_fstab(text: str) -> str:
+    return "".join(f"\\{ord(one):03o}" if one in " \t\n\\#" else one for one in text)
+
+
+def unit_name(mount_point: str) -> str:
+    """What systemd demands that a mount unit of this mount point is called."""
+    parts = mount_point.strip("/")
+    found = []
+    for place, one in enumerate(parts):
+        if one == "/":
+            found.append("-")
+        elif _PLAIN.fullmatch(one) and not (place == 0 and one == "."):
+            found.append(one)
+        else:
+            found.append("".join(f"\\x{byte:02x}" for byte in one.encode()))
+    return "".join(found) + ".mount"
+
+
+def unit(way: Way) -> str:
+    """A systemd unit that keeps it mounted over reboots."""
+
+    def said(text: str) -> str:
+        return text.replace("%", "%%")
+
+    return "\n".join(
+        (
+            "[Unit]",
+            f"Description=Share {way.share_id}",
+            "After=network-online.target",
+            "Wants=network-online.target",
+            "",
+            "[Mount]",
+            f"What={said(way.source)}",
+            f"Where={said(way.mount_point)}",
+            f"Type={FSTYPE}",
+            f"Options={','.join((*way.options, '_netdev'))}",
+            "TimeoutSec=90",
+            "",
+            "[Install]",
+            "WantedBy=remote-fs.target",
+            "",
+        )
+    )
+
+
+def persistent_volume(way: Way) -> str:
+    """A Kubernetes PersistentVolume, as YAML."""
+    host, path = split(way.source)
+    options = "".join(f"    - {json.dumps(one)}\n" for one in way.options[1:])
+    mode = "ReadOnlyMany" if way.level == "ro" else "ReadWriteMany"
+    return (
+        "apiVersion: v1\n"
+        "kind: PersistentVolume\n"
+        "metadata:\n"
+        f"  name: share-{way.share_id}\n"
+        "spec:\n"
+        "  capacity:\n"
+        f"    storage: {way.size_gib}Gi\n"
+        "  accessModes:\n"
+        f"    - {mode}\n"
+        "  persistentVolumeReclaimPolicy: Retain\n"
+        '  storageClassName: ""\n'
+        "  mountOptions:\n"
+        f"{options}"
+        "  nfs:\n"
+        f"    server: {json.dumps(host)}\n"
+        f"    path: {json.dumps(path)}\n"
+        f"    readOnly: {json.dumps(way.level == 'ro')}\n"
+    )
+
+
+def split(source: str) -> tuple[str, str]:
+    """The address, without brackets, and the path of an export location."""
+    if source.startswith("["):
+        host, _, path = source[1:].partition("]:")
+    else:
+        host, _, path = source.partition(":")
+    return host, path

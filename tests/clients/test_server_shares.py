@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The unmodified clients of compute attach shares to servers, with machines on paper."""
+
+import contextlib
+import itertools
+import json
+
+import openstack
+import pytest
+from openstack import exceptions
+
+from tests.clients.command import Refused
+from tests.clients.conftest import PROJECT
+from tests.clients.test_compute import NEWEST, abaca, pytestmark, servers  # noqa: F401 (a fixture, and marks)
+from tests.conftest import wait_until
+
+NUMBERS = itertools.count(1)
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+
+
+@pytest.fixture(scope="module")
+def server(standalone):
+    """The id of a machine into which workers get."""
+    words = ("--address", "10.9.7.1", "--host-key", KEY, "--key", "file:/etc/abaca/keys/id")
+    abaca(standalone, "add", "mounts-1", "--project", PROJECT, *words)
+    (row,) = json.loads(abaca(standalone, "list", "--name", "mounts-1", "--json"))
+    yield row["id"]
+    abaca(standalone, "remove", row["id"])
+
+
+@pytest.fixture
+def share(member, default_type):
+    name = f"attached-{next(NUMBERS)}"
+    made = member.read("share", "create", "NFS", "1", "--name", name)
+    wait_until(lambda: member.read("share", "show", made["id"])["status"] == "available", 30)
+    yield made["id"]
+    member.run("share", "delete", made["id"])
+
+
+def test_the_command_adds_lists_shows_and_removes_a_share(member, server, share):
+    member.run(*NEWEST, "server", "add", "share", "mounts-1", share, "--tag", "data")
+
+    def shown():
+        return member.read(*NEWEST, "server", "share", "show", "mounts-1", share)
+
+    wait_until(lambda: shown()["Status"] == "active", 30)
+    assert (shown()["Share ID"], shown()["Tag"]) == (share, "data")
+    (row,) = member.read(*NEWEST, "server", "share", "list", "mounts-1")
+    assert (row["Share ID"], row["Status"], row["Tag"]) == (share, "active", "data")
+    with pytest.raises(Refused, match="already"):
+        member.run(*NEWEST, "server", "add", "share", "mounts-1", share)
+    member.run(*NEWEST, "server", "remove", "share", "mounts-1", share)
+    wait_until(lambda: member.read(*NEWEST, "server", "share", "list", "mounts-1") == [], 30)
+
+
+def test_the_library_attaches_shows_lists_and_detaches(standalone, server, share):
+    config = openstack.config.OpenStackConfig(config_files=[str(standalone.clouds)], load_envvars=False)
+    with contextlib.closing(openstack.connection.Connection(config=config.get_one(cloud="member"))) as connection:
+        compute = connection.compute
+        made = compute.create_share_attachment(server, share, tag="by-library")
+        assert (made.share_id, made.tag) == (share, "by-library")
+        wait_until(lambda: compute.get_share_attachment(server, share).status == "active", 30)
+        assert [one.share_id for one in compute.share_attachments(server)] == [share]
+        compute.delete_share_attachment(server, share)
+        wait_until(lambda: list(compute.share_attachments(server)) == [], 30)
+        with pytest.raises(exceptions.NotFoundException):
+            compute.get_share_attachment(server, share)

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What people copy to mount a share by themselves: right for odd values too, and as Abaca itself mounts."""
+
+import shlex
+import shutil
+import subprocess
+
+import pytest
+
+from abaca import errors
+from abaca.domain import attachments, connecting
+from abaca.nodes.contract import Mount
+from abaca.nodes.nfs import Nfs
+
+WAY = connecting.Way("7f3c", "[fd77::1]:/shares/a b%c", "/srv/my-data.d", "rw", 3)
+
+
+def test_the_commands_are_shell_words():
+    assert shlex.split(connecting.commands(WAY, "debian")[-1])[-2:] == ["[fd77::1]:/shares/a b%c", "/srv/my-data.d"]
+    assert connecting.commands(WAY, "rocky")[0] == "dnf install -y nfs-utils"
+
+
+def test_an_fstab_line_has_six_fields():
+    fields = connecting.fstab(WAY).split()
+    assert len(fields) == 6
+    assert fields[0] == "[fd77::1]:/shares/a\\040b%c"
+
+
+def test_a_unit_is_named_as_systemd_wants_it():
+    assert connecting.unit_name("/srv/my-data.d") == "srv-my\\x2ddata.d.mount"
+    assert connecting.unit_name("/.hidden/x@y") == "\\x2ehidden-x\\x40y.mount"
+    assert "What=[fd77::1]:/shares/a b%%c\nWhere=/srv/my-data.d\n" in connecting.unit(WAY)
+
+
+@pytest.mark.skipif(shutil.which("systemd-escape") is None, reason="needs systemd-escape")
+@pytest.mark.parametrize("path", ["/srv/my-data.d", "/.hidden/x@y", "/a+b/c_d", "/mnt/7f3c-0"])
+def test_systemd_says_the_same(path):
+    said = subprocess.run(
+        ["systemd-escape", "--path", "--suffix=mount", path], capture_output=True, text=True, check=True
+    )
+    assert connecting.unit_name(path) == said.stdout.strip()
+
+
+def test_a_volume_names_the_server_without_brackets():
+    text = connecting.persistent_volume(WAY)
+    assert '    server: "fd77::1"\n    path: "/shares/a b%c"\n    readOnly: false\n' in text
+    assert "storage: 3Gi" in text
+
+
+def test_people_mount_as_abaca_does():
+    for level in ("rw", "ro"):
+        way = WAY._replace(level=level)
+        mount = Mount(name="x", source=way.source, mount_point=way.mount_point, is_read_only=level == "ro")
+        assert way.options == Nfs().options(mount)
+    assert Nfs().fstype == connecting.FSTYPE
+    assert Nfs().protocols == attachments.PROTOCOLS
+
+
+def test_a_system_that_nobody_knows_is_refused():
+    with pytest.raises(errors.Invalid, match="debian"):
+        connecting.check_system("plan9")

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shares attached to machines with kernels of their own: mounted there, kept, moved and taken back."""
+
+import pytest
+
+from lab import caller, guest
+from tests.conftest import wait_until
+from tests.system.world import PROJECT, World
+
+DOOR = "//abaca/v1/attachments"
+
+
+@pytest.fixture(scope="module")
+def machines(network):
+    started = guest.start_all(network, ["one", "two", "three", "four", "five"])
+    yield started
+    for machine in started:
+        machine.stop()
+
+
+@pytest.fixture(scope="module")
+def world(run, network):
+    sections = {
+        "local": {"nfs_minor_versions": "1,2"},
+        "compute": {"key_directory": run.directory},
+        "nodes": {"verify_interval_s": 3, "command_timeout_s": 20, "connect_timeout_s": 5},
+    }
+    made = World(run, sections, network=network)
+    made.abaca.configure("nodes", nfs_port=made.nfs_port)
+    return made.start()
+
+
+@pytest.fixture(scope="module")
+def servers(world, machines):
+    """The id of each machine in the inventory, by its name."""
+    return {machine.name: register(world, machine) for machine in machines}
+
+
+def register(world, machine):
+    ssh = machine.ssh
+    said = {
+        "name": machine.name,
+        "project_id": PROJECT,
+        "addresses": [{"ip": machine.ipv4}, {"ip": machine.ipv6}],
+        "ssh_host": ssh.host,
+        "ssh_port": ssh.port,
+        "ssh_user": ssh.user,
+        "host_key": ssh.host_key,
+        "key": f"file:{ssh.private_key}",
+    }
+    return world.user.call("POST", "//abaca/v1/servers", {"server": said}).body["server"]["id"]
+
+
+def attach(world, share_id, server_ids, **more):
+    wish = {"attachment": {"share_id": share_id, "server_ids": list(server_ids), **more}}
+    body = world.user.call("POST", DOOR, wish).body
+    assert body["refused"] == []
+    return [until(world, one["id"], "active") for one in body["attachments"]]
+
+
+def shown(world, attachment_id):
+    return world.user.get(f"{DOOR}/{attachment_id}")
+
+
+def until(world, attachment_id, state, timeout_s=60):
+    def there():
+        found = shown(world, attachment_id)
+        return found if found["state"] == state else None
+
+    try:
+        return wait_until(there, timeout_s, 0.1)
+    except pytest.fail.Exception:
+        pytest.fail(f"not {state}: {shown(world, attachment_id)}")
+
+
+def detach(world, *attachment_ids, force=False):
+    for one in attachment_ids:
+        world.user.call("DELETE", f"{DOOR}/{one}" + ("?force=true" if force else ""))
+    for one in attachment_ids:
+        wait_until(lambda one=one: is_gone(world, one), 60, 0.1)
+
+
+def is_gone(world, attachment_id):
+    try:
+        shown(world, attachment_id)
+    except caller.Refused as refused:
+        return refused.status == 404
+    return False
+
+
+def mounts(machine):
+    return [line.split()[1] for line in machine.check(["cat", "/proc/mounts"]).splitlines() if " nfs" in line]
+
+
+def rules(world, share_id):
+    return world.user.get(f"/share-access-rules?share_id={share_id}")
+
+
+def test_five_machines_share_files_after_one_request(world, machines, servers):
+    share_id = world.share()
+    found = attach(world, share_id, servers.values())
+    place = f"/mnt/{share_id}"
+    assert all(mounts(machine) == [place] for machine in machines)
+    one, two = machines[:2]
+    one.check(["sh", "-c", f"echo hello > {place}/file && sync -f {place}/file"])
+    assert two.check(["cat", f"{place}/file"]) == "hello\n"
+    # a lock that one holds keeps the other out
+    one.script(f"(flock {place}/file sleep 1000 & echo $! > /tmp/locker) > /dev/null 2>&1")
+    wait_until(lambda: two.run(["flock", "-n", f"{place}/file", "true"]).code == 1, 10)
+    one.script("kill $(cat /tmp/locker); killall sleep; true")
+    wait_until(lambda: two.run(["flock", "-n", f"{place}/file", "true"]).code == 0, 30)
+    with pytest.raises(caller.Refused, match="409"):
+        world.post_delete(share_id)
+    detach(world, *(one["id"] for one in found))
+    assert all(mounts(machine) == [] for machine in machines)
+    wait_until(lambda: rules(world, share_id) == [], 30)
+    assert all(machine.run(["test", "-e", place]).code == 1 for machine in machines)
+    world.delete(share_id)
+
+
+def test_a_rebooted_machine_comes_back_mounted(world, machines, servers):
+    share_id = world.share()
+    (found,) = attach(world, share_id, [servers["one"]], mount_point="/srv/kept")
+    machines[0].check(["sh", "-c", "echo kept > /srv/kept/file && sync -f /srv/kept/file"])
+    machines[0].kill()
+    machines[0].start()
+    wait_until(lambda: machines[0].run(["cat", "/srv/kept/file"]).stdout == "kept\n", 60, 0.2)
+    until(world, found["id"], "active")
+    detach(world, found["id"])
+    world.delete(share_id)
+
+
+def test_what_was_unmounted_by_hand_is_mounted_again(world, machines, servers):
+    share_id = world.share()
+    (found,) = attach(world, share_id, [servers["two"]], mount_point="/srv/again")
+    machines[1].check(["umount", "/srv/again"])
+    world.user.call("POST", f"{DOOR}/{found['id']}/verify")
+    until(world, found["id"], "active")
+    assert mounts(machines[1]) == ["/srv/again"]
+    detach(world, found["id"])
+    world.delete(share_id)
+
+
+def test_a_busy_machine_names_who_holds_it_until_it_is_forced(world, machines, servers):
+    share_id, machine = world.share(), machines[2]
+    (found,) = attach(world, share_id, [servers["three"]], mount_point="/srv/busy")
+    machine.script("cd /srv/busy && (sleep 1000 & echo $! > /tmp/holder) > /dev/null 2>&1")
+    pid = machine.check(["cat", "/tmp/holder"]).strip()
+    world.user.call("DELETE", f"{DOOR}/{found['id']}")
+    busy = until(world, found["id"], "error")
+    assert busy["error"]["code"] == "MountInUse"
+    assert f"process {pid} (sleep 1000)" in busy["error"]["message"]
+    assert mounts(machine) == ["/srv/busy"]
+    detach(world, found["id"], force=True)
+    assert mounts(machine) == []
+    machine.script(f"kill {pid}")
+    world.delete(share_id)
+
+
+def test_a_machine_that_is_away_holds_up_nobody_and_is_attached_when_it_is_back(world, machines, servers):
+    share_id, away = world.share(), machines[3]
+    away.kill()
+    wish = {"attachment": {"share_id": share_id, "server_ids": [servers["four"], servers["five"]]}}
+    made = {one["server_id"]: one["id"] for one in world.user.call("POST", DOOR, wish).body["attachments"]}
+    until(world, made[servers["five"]], "active")
+    lost = until(world, made[servers["four"]], "error")
+    assert lost["error"]["code"] == "MachineUnreachable"
+    away.start()
+    world.user.call("POST", f"{DOOR}/{lost['id']}/verify")
+    until(world, lost["id"], "active")
+    assert mounts(away) == [f"/mnt/{share_id}"]
+    detach(world, *made.values())
+    world.delete(share_id)
+
+
+def test_killed_workers_leave_nothing_behind(world, machines, servers):
+    share_id = world.share()
+    wish = {"attachment": {"share_id": share_id, "server_ids": list(servers.values())}}
+    made = [one["id"] for one in world.user.call("POST", DOOR, wish).body["attachments"]]
+    world.abaca.kill()
+    world.abaca.start()
+    for one in made:
+        until(world, one, "active", 120)
+    for one in made:
+        world.user.call("DELETE", f"{DOOR}/{one}")
+    world.abaca.kill()
+    world.abaca.start()
+    wait_until(lambda: all(is_gone(world, one) for one in made), 120, 0.2)
+    assert all(mounts(machine) == [] for machine in machines)
+    wait_until(lambda: rules(world, share_id) == [], 30)
+    world.delete(share_id)
+
+
+def test_a_machine_with_another_host_key_is_not_entered(world, machines, servers):
+    share_id = world.share()
+    server = world.user.get(f"//abaca/v1/servers/{servers['five']}")
+    other = machines[0].ssh.host_key
+    world.user.call("PUT", f"//abaca/v1/servers/{server['id']}", {"server": {"host_key": other}})
+    wish = {"attachment": {"share_id": share_id, "server_id": server["id"]}}
+    made = world.user.call("POST", DOOR, wish).body["attachment"]
+    refused = until(world, made["id"], "error")
+    assert refused["error"]["code"] == "HostKeyMismatch"
+    world.user.call("PUT", f"//abaca/v1/servers/{server['id']}", {"server": {"host_key": machines[4].ssh.host_key}})
+    world.user.call("POST", f"{DOOR}/{made['id']}/verify")
+    until(world, made["id"], "active")
+    detach(world, made["id"])
+    world.delete(share_id)
+
+
+def test_a_forgotten_machine_loses_its_rules(world, machines, servers):
+    share_id = world.share()
+    (found,) = attach(world, share_id, [servers["five"]], mount_point="/srv/forgotten")
+    world.user.call("DELETE", f"//abaca/v1/servers/{servers['five']}")
+    wait_until(lambda: is_gone(world, found["id"]), 90, 0.2)
+    wait_until(lambda: rules(world, share_id) == [], 30)
+    machines[4].script("umount -l /srv/forgotten; true")
+    world.delete(share_id)
