@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shares attached to machines with kernels of their own: mounted there, kept, moved and taken back."""
 
+import contextlib
+import socket
+
 import pytest
 
 from lab import caller, guest
@@ -88,6 +91,12 @@ def is_gone(world, attachment_id):
     return False
 
 
+def answers(machine):
+    with contextlib.suppress(OSError), socket.create_connection((machine.ssh.host, machine.ssh.port), 1):
+        return True
+    return False
+
+
 def mounts(machine):
     return [line.split()[1] for line in machine.check(["cat", "/proc/mounts"]).splitlines() if " nfs" in line]
 
@@ -166,6 +175,7 @@ def test_a_machine_that_is_away_holds_up_nobody_and_is_attached_when_it_is_back(
     lost = until(world, made[servers["four"]], "error")
     assert lost["error"]["code"] == "MachineUnreachable"
     away.start()
+    wait_until(lambda: answers(away), 30, 0.1)
     world.user.call("POST", f"{DOOR}/{lost['id']}/verify")
     until(world, lost["id"], "active")
     assert mounts(away) == [f"/mnt/{share_id}"]

@@ -23,6 +23,7 @@ COMMANDS = {
     "backend": ("abaca.cli.backends", "backend", "See the back ends."),
     "event": ("abaca.cli.events", "event", "See what is told, and who does not get it."),
     "server": ("abaca.cli.servers", "server", "Register the machines that shares are attached to."),
+    "attachment": ("abaca.cli.attachments", "attachment", "Attach shares to servers, and see how that stands."),
     "config": ("abaca.cli.configuration", "config", "Check the configuration."),
 }
 

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`abaca attachment`: which shares are on which servers, and why one is not there yet."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from abaca import app, errors
+from abaca.cli import shown
+from abaca.cli.options import Given, configured
+from abaca.domain import attachments as domain
+
+if TYPE_CHECKING:
+    from abaca.db.engine import Database, Tx
+    from abaca.settings import Settings
+
+COLUMNS = ("id", "share_id", "server_id", "mount_point", "state", "last_verified_at", "error_text")
+SHOWN = (
+    *("id", "share_id", "server_id", "project_id", "mode", "mount_point", "tag", "access_level", "state", "wanted"),
+    *("addresses", "source", "last_verified_at", "error_code", "error_text", "attempts", "retry_at"),
+    *("created_at", "updated_at"),
+)
+MOST = 100_000
+
+
+@click.group()
+def attachment() -> None:
+    """Attach shares to servers, and see how that stands."""
+
+
+@attachment.command("list")
+@configured
+@click.option("--share", "share_id", help="Only of this share.")
+@click.option("--server", "server_id", help="Only on this server.")
+@click.option("--state", type=click.Choice(sorted(domain.MACHINE.states)), help="Only in this state.")
+@shown.as_json
+def list_attachments(given: Given, *, is_json: bool, **equal: Any) -> None:
+    """List attachments, the newest first."""
+    from abaca.db import attachments as rows
+    from abaca.db.lists import Page
+
+    asked = {name: value for name, value in equal.items() if value is not None}
+    with _open(given) as (db, _), db.read() as tx:
+        found = rows.ATTACHMENTS.rows(tx, SHOWN, asked, Page(MOST))
+    shown.table(SHOWN if is_json else COLUMNS, [dict(row._mapping) for row in found], is_json=is_json)
+
+
+@attachment.command("show")
+@configured
+@click.argument("attachment_id")
+@shown.as_json
+def show(given: Given, attachment_id: str, *, is_json: bool) -> None:
+    """Show everything about one attachment, and what to do about its error."""
+    with _open(given) as (db, _), db.read() as tx:
+        row = _found(tx, attachment_id)
+    fields = {name: getattr(row, name) for name in SHOWN} | {"mend": domain.mend(row.error_code)}
+    shown.one({name: value for name, value in fields.items() if value is not None}, is_json=is_json)
+
+
+@attachment.command("add")
+@configured
+@click.argument("share_id")
+@click.argument("server_ids", nargs=-1, required=True)
+@click.option("--mount-point", help="Where it is mounted. Without it /mnt/ and the share's id.")
+@click.option("--tag", help="Its name on the server for hypervisors. Without it the share's id.")
+@click.option("--level", "access_level", type=click.Choice(["rw", "ro"]), help="Without it rw.")
+def add(given: Given, share_id: str, server_ids: tuple[str, ...], **said: Any) -> None:
+    """Attach a share to servers; a worker does it, `abaca attachment list` shows how it went."""
+    from abaca.db import shares
+    from abaca.operations import attachment_accept as accepting
+
+    with _open(given) as (db, settings):
+        compute = app.compute(settings, db)
+        servers = {server_id: compute.show(server_id) for server_id in server_ids}
+        known = [server for server in servers.values() if server is not None]
+        with db.write() as tx:
+            shares.lock(tx, share_id)
+            share = shares.show(tx, share_id, accepting.SHARE_COLUMNS)
+            if share is None:
+                raise errors.NotFound(resource="Share", id=share_id)
+            done = accepting.accept(tx, share, known, accepting.Wish(**said), None, hosts={})
+    for one in done.ids:
+        click.echo(f"{one} attaching")
+    missing = [f"Server {server_id} could not be found." for server_id, server in servers.items() if server is None]
+    refused = [*missing, *(error.message for _, error in done.refused)]
+    if refused:
+        raise errors.Conflict("\n".join(refused))
+
+
+@attachment.command("remove")
+@configured
+@click.argument("attachment_id")
+@click.option("--force", is_flag=True, help="Though files are open, or the machine cannot be entered.")
+def remove(given: Given, attachment_id: str, *, force: bool) -> None:
+    """Detach a share from a server."""
+    from abaca.operations import attachment_detach
+
+    with _open(given) as (db, _), db.write() as tx:
+        attachment_detach.start(tx, _locked(tx, attachment_id), None, force=force)
+    click.echo(f"{attachment_id} detaching")
+
+
+@attachment.command("verify")
+@configured
+@click.argument("attachment_id")
+def verify(given: Given, attachment_id: str) -> None:
+    """Have the machine looked at now, and the attachment made true where it is not."""
+    from abaca.operations import attachment_attach
+
+    with _open(given) as (db, _), db.write() as tx:
+        row = _locked(tx, attachment_id)
+        if row.wanted == "detached":
+            raise errors.Conflict(f"Attachment {attachment_id} is to be detached; there is nothing to verify.")
+        attachment_attach.start(tx, row, None)
+    click.echo(f"{attachment_id} is looked at")
+
+
+@contextlib.contextmanager
+def _open(given: Given) -> Iterator[tuple[Database, Settings]]:
+    from abaca.db import schema
+
+    settings = given.load().settings
+    db = app.open_database(settings)
+    try:
+        schema.check(db)
+        yield db, settings
+    finally:
+        db.close()
+
+
+def _found(tx: Tx, attachment_id: str) -> Any:
+    from abaca.db import attachments as rows
+
+    row = rows.show(tx, attachment_id)
+    if row is None:
+        raise errors.NotFound(resource="Attachment", id=attachment_id)
+    return row
+
+
+def _locked(tx: Tx, attachment_id: str) -> Any:
+    from abaca.db import shares
+
+    shares.lock(tx, _found(tx, attachment_id).share_id)
+    return _found(tx, attachment_id)
