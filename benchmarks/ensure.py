@@ -140,19 +140,19 @@ class Place:
         """Have so many shares in all: copies of one that was made, in the database and in the back end's books."""
         known = [tables.shares, tables.share_instances, tables.export_locations, tables.export_location_history]
         with self._engine.begin() as connection, contextlib.closing(self._books()) as books, books:
-            rows = [connection.execute(sa.select(table)).mappings().first() for table in known]
-            share_id, instance_id = rows[0]["id"], rows[1]["id"]
+            instance_id, share_id = connection.execute(
+                sa.select(tables.share_instances.c.id, tables.share_instances.c.share_id)
+            ).first()
+            rows = [connection.execute(statement).mappings().first() for statement in _templates(instance_id, share_id)]
             (held,) = books.execute("SELECT value FROM held WHERE id = ?", (instance_id,)).fetchone()
             there = connection.scalar(sa.select(sa.func.count()).select_from(tables.shares))
             texts = [json.dumps(dict(row), default=str) for row in rows]
             for begin in range(there, number, _CHUNK):
-                ids = [(str(uuid.uuid4()), str(uuid.uuid4())) for _ in range(begin, min(begin + _CHUNK, number))]
+                names = (share_id, instance_id, rows[2]["id"])
+                ids = [{one: str(uuid.uuid4()) for one in names} for _ in range(begin, min(begin + _CHUNK, number))]
                 for table, row, text in zip(known, rows, texts, strict=True):
-                    copies = [_copy(table, row, text, {share_id: one, instance_id: other}) for one, other in ids]
-                    connection.execute(sa.insert(table), copies)
-                copied = [
-                    (other, held.decode().replace(share_id, one).replace(instance_id, other)) for one, other in ids
-                ]
+                    connection.execute(sa.insert(table), [_copy(row, text, others) for others in ids])
+                copied = [(others[instance_id], _renamed(held.decode(), others)) for others in ids]
                 books.executemany("INSERT INTO held VALUES ('instance', ?, CAST(? AS BLOB))", copied)
         if not self._is_sqlite:
             with self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
@@ -256,10 +256,22 @@ class Place:
                 yield PAUSE_S
 
 
-def _copy(table: sa.Table, row: Any, text: str, others: dict[str, str]) -> dict[str, Any]:
+def _templates(instance_id: str, share_id: str) -> Iterator[sa.Select[Any]]:
+    """What is copied, in the order in which it is written: all of one share, and where it can be mounted now."""
+    locations, history = tables.export_locations, tables.export_location_history
+    yield sa.select(tables.shares).where(tables.shares.c.id == share_id)
+    yield sa.select(tables.share_instances).where(tables.share_instances.c.id == instance_id)
+    yield sa.select(locations).where(locations.c.share_instance_id == instance_id)
+    yield sa.select(history).where(history.c.share_instance_id == instance_id, history.c.until.is_(None))
+
+
+def _renamed(text: str, others: dict[str, str]) -> str:
+    return re.sub("|".join(map(re.escape, others)), lambda found: others[found[0]], text)
+
+
+def _copy(row: Any, text: str, others: dict[str, str]) -> dict[str, Any]:
     """The row as that of another share: its ids wherever they stand, and a fresh id where it has one of its own."""
-    pattern = "|".join(map(re.escape, others))
-    copied = json.loads(re.sub(pattern, lambda found: others[found[0]], text))
+    copied = json.loads(_renamed(text, others))
     if copied["id"] == row["id"]:
         copied["id"] = str(uuid.uuid4())
     times = {name: value for name, value in row.items() if isinstance(value, datetime.datetime)}
