@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shares handed to real QEMU guests by a hypervisor that one logs in to: plugged, used, unplugged, without a trace."""
 
+import contextlib
+import subprocess
+import sys
 import uuid
 
 import msgspec
@@ -15,6 +18,18 @@ from tests.nodes.machines import Memory, entry_of
 
 pytestmark = pytest.mark.system
 
+WORKER = """
+import sys, msgspec
+from abaca.nodes import mounts, shell
+from abaca.nodes.contract import Mount
+from tests.nodes.machines import Entry, Memory
+nodes = mounts.Nodes([Memory()])
+said = msgspec.json.decode(sys.argv[2])
+entry, mount = msgspec.convert(said["entry"], Entry), msgspec.convert(said["mount"], Mount)
+import asyncssh
+print("now", flush=True)
+getattr(nodes, sys.argv[1])(entry, mount)
+"""
 LEFT = """
 ls -A /run/abaca-guests /run/virtiofsd /var/run/virtiofsd 2>/dev/null | grep -v : | sort -u
 grep -ls 'socket-path[=]' /proc/[0-9]*/cmdline
@@ -60,6 +75,18 @@ def in_guest(guest, mount):
     made = guest.script(f"mkdir -p /mnt/{tag} && mount -t virtiofs {tag} /mnt/{tag}")
     assert made.code == 0, made
     return f"/mnt/{tag}"
+
+
+def kill_while(action, entry, mount, after_s):
+    """Kill a process so long after it began the action, if it is not done before."""
+    values = msgspec.json.encode({"entry": entry, "mount": mount}).decode()
+    worker = subprocess.Popen([sys.executable, "-c", WORKER, action, values], stdout=subprocess.PIPE)
+    assert worker.stdout.readline() == b"now\n"
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        worker.wait(after_s)
+    worker.kill()
+    worker.wait()
+    worker.stdout.close()
 
 
 def left(hypervisor):
@@ -162,6 +189,21 @@ def test_what_breaks_on_the_hypervisor_is_seen_and_made_good(nodes, entry, hyper
     nodes.mount(entry, mount)
     place = in_guest(guest, mount)
     assert guest.script(f"echo again > {place}/a; umount {place}").code == 0
+    nodes.unmount(entry, mount)
+    assert left(hypervisor) == []
+
+
+@pytest.mark.parametrize("after_s", [0.15, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7, 0.8, 1.0])
+def test_a_worker_that_is_killed_leaves_nothing_after_the_next_try(nodes, entry, hypervisor, guest, after_s):
+    mount = wanted(guest)
+    kill_while("mount", entry, mount, after_s)
+    nodes.mount(entry, mount)
+    place = in_guest(guest, mount)
+    assert guest.script(f"echo alive > {place}/a; umount {place}").code == 0
+    kill_while("unmount", entry, mount, after_s)
+    nodes.unmount(entry, mount)
+    assert left(hypervisor) == []
+    kill_while("mount", entry, mount, after_s)
     nodes.unmount(entry, mount)
     assert left(hypervisor) == []
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 COLUMNS = ("id", "name", "project_id", "status", "addresses", "ssh_user", "ssh_port", "key")
 ALL = (
     *("id", "name", "project_id", "user_id", "description", "status", "availability_zone", "metadata"),
-    *("ssh_host", "ssh_port", "ssh_user", "host_key", "key", "created_at", "updated_at"),
+    *("ssh_host", "ssh_port", "ssh_user", "host_key", "key", "hypervisor_id", "qmp_socket", "created_at", "updated_at"),
 )
 MOST = 100_000
 
@@ -45,6 +45,8 @@ def server() -> None:
 @click.option("--ssh-user", help="Login. Without it root.")
 @click.option("--host-key", help="Public host key: 'ssh-ed25519 AAAA...'.")
 @click.option("--key", help="Where workers find the private key: 'file:/etc/abaca/keys/id_ed25519'.")
+@click.option("--hypervisor-id", help="Of a guest: the id of the registered server on which its QEMU runs.")
+@click.option("--qmp-socket", help="Of a guest: where its QEMU takes orders on that server, such as /run/web.qmp.")
 @click.option("--description", help="A sentence about it.")
 @click.option("--availability-zone", help="Where it stands.")
 @click.option("--property", "properties", multiple=True, metavar="KEY=VALUE", help="Metadata; may be repeated.")

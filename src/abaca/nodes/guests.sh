@@ -32,6 +32,14 @@ is_mounted() {
     return 1
 }
 
+# One at a time, so that what a killed worker left running does not undo what its successor does.
+alone() {
+    (
+        if command -v flock > /dev/null; then flock -w 30 9 || { say problem 'another change goes on'; exit 1; }; fi
+        "$@"
+    ) 9> /run/abaca-guests.lock
+}
+
 clear_it() {
     turn=0
     while pids=$(servers) && [ -n "$pids" ] && [ $turn -lt 60 ]; do
@@ -56,7 +64,7 @@ serve() {
     else
         set -- -o "source=$share" -o cache=auto
     fi
-    setsid "$program" "--socket-path=$socket" "$@" < /dev/null > "$log" 2>&1 &
+    setsid "$program" "--socket-path=$socket" "$@" < /dev/null > "$log" 2>&1 9>&- &
     turn=0
     while [ ! -S "$socket" ] && [ $turn -lt 50 ] && { [ $turn -lt 5 ] || [ -n "$(servers)" ]; }; do
         turn=$((turn + 1))
@@ -87,8 +95,8 @@ main() {
     # The directory stays: attachments that come and go at once do not take it from each other.
     [ -d "$directory" ] || mkdir -m 711 "$directory" 2> /dev/null
     case $action in
-        serve) serve ;;
-        clear) clear_it ;;
+        serve) alone serve ;;
+        clear) alone clear_it ;;
         listen)
             # In every network namespace, since sockets are reached by path from all of them.
             [ -z "$(cat /proc/[0-9]*/net/unix 2> /dev/null | grep -m 1 -e " $qmp_socket\$")" ] || say heard yes

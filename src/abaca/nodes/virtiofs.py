@@ -195,8 +195,15 @@ class Hypervisor:
             if not await monitor.until_gone(self._device, UNPLUG_S):
                 reason = "the guest does not let go of the device; unmount it in the guest, or see whether it runs"
                 raise TimedOut(host=self._shell.host, reason=reason)
-        if self._device in await monitor.chardevs():
-            await monitor.do("chardev-remove", id=self._device)
+        deadline = asyncio.get_running_loop().time() + UNPLUG_S
+        while self._device in await monitor.chardevs():
+            try:
+                await monitor.do("chardev-remove", id=self._device)
+            except qmp.Declined:
+                # The device that has just gone lets go of it a moment later.
+                if asyncio.get_running_loop().time() > deadline:
+                    raise
+                await asyncio.sleep(AGAIN_S / 4)
 
     async def _end(self, *, force: bool) -> None:
         """No virtiofsd, no mount."""
