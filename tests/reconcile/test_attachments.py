@@ -160,6 +160,15 @@ def test_a_server_that_vanished_loses_its_rules(theatre, attachment):
         assert tx.rows(sa.select(attachments)) == []
 
 
+def test_a_server_that_is_deleted_is_looked_for_at_once(theatre, attachment):
+    path = f"//abaca/v1/servers/{attachment['server_id']}"
+    assert theatre.world.ask("admin", "DELETE", path).status == 204
+    assert reconciler(theatre, verify_interval_s=600).verify() == 1
+    theatre.nodes.forget(host(attachment), attachment["mount_point"])
+    theatre.settle()
+    assert theatre.ask("GET", DOOR)["attachments"] == []
+
+
 def test_a_server_with_other_addresses_gets_rules_for_those(theatre, attachment):
     with theatre.db.write() as tx:
         servers.update(tx, attachment["server_id"], {"ssh_host": host(attachment)}, [("10.77.0.1", "default")])

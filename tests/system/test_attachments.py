@@ -225,3 +225,28 @@ def test_a_forgotten_machine_loses_its_rules(world, machines, servers):
     wait_until(lambda: rules(world, share_id) == [], 30)
     machines[4].script("umount -l /srv/forgotten; true")
     world.delete(share_id)
+
+
+def test_a_moved_export_address_is_followed_when_the_last_file_is_closed(world, network, machines, servers):
+    share_id, machine = world.share(), machines[1]
+    (found,) = attach(world, share_id, [servers["two"]], mount_point="/srv/moving")
+    machine.script("exec 9> /srv/moving/open; (sleep 1000 & echo $! > /tmp/holder) > /dev/null 2>&1")
+    new = network.address(2)
+    network.add_address(new)
+    world.abaca.configure("local", export_ips=new)
+    world.abaca.stop()
+    world.abaca.start()
+    world.ensure()
+    wait_until(lambda: shown(world, found["id"])["state"] in ("remounting", "error"), 60, 0.1)
+    machine.script("kill $(cat /tmp/holder)")
+    moved = wait_until(lambda: on(world, found["id"], new), 200, 0.2)
+    assert moved["state"] == "active"
+    machine.check(["sh", "-c", "echo there > /srv/moving/file && sync -f /srv/moving/file"])
+    detach(world, found["id"])
+    world.delete(share_id)
+
+
+def on(world, attachment_id, address):
+    """The attachment when it is mounted from there."""
+    found = shown(world, attachment_id)
+    return found if found["state"] == "active" and (found["export_location"] or "").startswith(address) else None

@@ -189,6 +189,14 @@ def due(tx: Tx, most: int) -> Sequence[sa.Row[Any]]:
     )
 
 
+def look_soon(tx: Tx, server_id: str) -> None:
+    """The attachments of a server are the next to be looked at, or tried again: something has happened to it."""
+    of_server = t.c.server_id == server_id
+    long_ago = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 (naive, as all times of rows)
+    tx.execute(sa.update(t).where(of_server, t.c.state == "active").values(last_verified_at=long_ago))
+    tx.execute(sa.update(t).where(of_server, t.c.state == "error").values(retry_at=tx.now))
+
+
 def unverified(tx: Tx, since: datetime.datetime, most: int) -> Sequence[sa.Row[Any]]:
     """Active ones that nobody has looked at since then, the longest first."""
     return tx.rows(

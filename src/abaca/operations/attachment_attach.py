@@ -89,7 +89,11 @@ def mount_on_server(op: Op) -> None:
         try:
             seen = op.driver.nodes.remount(entry, wanted, mount_of(row, old, guest))
         except InUse as error:
-            raise StillOpen(reason=error.message) from error
+            waits = StillOpen(reason=error.message)
+            with op.write() as tx:  # for its users to see meanwhile
+                said = {"error_code": waits.code, "error_text": waits.message}
+                attachments.update(tx, op.args.attachment_id, said)
+            raise waits from error
     op.learn(seen=seen)
 
 
