@@ -2,6 +2,7 @@
 """Shares handed to real QEMU guests by a hypervisor that one logs in to: plugged, used, unplugged, without a trace."""
 
 import contextlib
+import socket
 import subprocess
 import sys
 import uuid
@@ -206,6 +207,24 @@ def test_a_worker_that_is_killed_leaves_nothing_after_the_next_try(nodes, entry,
     kill_while("mount", entry, mount, after_s)
     nodes.unmount(entry, mount)
     assert left(hypervisor) == []
+
+
+def test_a_monitor_that_somebody_holds_is_waited_for_and_then_named(entry, hypervisor, guest):
+    hasty = mounts.Nodes([Memory()], limits=Limits(connect_s=5, command_s=4))
+    with socket.socket(socket.AF_UNIX) as other:
+        other.connect(str(hypervisor.root / guest.qmp_socket[1:]))
+        with pytest.raises(contract.TimedOut, match="another program holds"):
+            hasty.mount(entry, wanted(guest))
+    hasty.close()
+    assert left(hypervisor) == []
+
+
+def test_a_hypervisor_that_forwards_no_sockets_is_told_so(nodes, hypervisor, guest):
+    with SshNode(hypervisor.network, "closed", "dropbear") as closed:
+        assert nodes.look(entry_of(closed), wanted(guest)) is None
+        with pytest.raises(contract.NotAllowed, match="forwards no Unix sockets"):
+            nodes.mount(entry_of(closed), wanted(guest))
+        assert left(closed) == []
 
 
 def test_without_virtiofsd_it_says_so(nodes, entry, hypervisor, guest):

@@ -96,8 +96,10 @@ class Shell:
         try:
             reader, writer = await self._connection.open_unix_connection(path)
         except asyncssh.ChannelOpenError as error:
-            if error.code == asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED:
-                reason = "its SSH server forwards no Unix sockets: set AllowStreamLocalForwarding in its sshd_config"
+            if error.code in (asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED, asyncssh.OPEN_UNKNOWN_CHANNEL_TYPE):
+                reason = (
+                    "its SSH server forwards no Unix sockets: it must be OpenSSH with AllowStreamLocalForwarding yes"
+                )
                 raise contract.NotAllowed(host=self.host, reason=reason) from error
             raise NobodyListens(path) from error
         except (asyncssh.Error, OSError) as error:
