@@ -146,7 +146,16 @@ def insert_into(table: sa.Table, dialect: str) -> Any:
 class Database:
     """Two pools on one database: reads in autocommit (one round trip each), writes in transactions."""
 
-    def __init__(self, url: str, *, clock: Clock = time.time, wakeup: Wakeup | None = None, pool_size: int = 8) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        clock: Clock = time.time,
+        wakeup: Wakeup | None = None,
+        pool_size: int = 8,
+        abandoned_s: float = 20.0,
+    ) -> None:
+        """PostgreSQL takes back what a transaction has locked when nothing is heard from it for `abandoned_s`."""
         self.url = sa.make_url(url)
         self.wakeup: Wakeup = wakeup or NoWakeup()
         # who wants events of what is written; None: nobody
@@ -156,6 +165,8 @@ class Database:
         self._statements = statements.Statements()
         self._writer = _engine(self.url, pool_size, autocommit=False)
         self._reader = _engine(self.url, pool_size, autocommit=True)
+        if not self.is_sqlite:
+            event.listen(self._writer, "connect", _not_abandoned(abandoned_s))
 
     @property
     def is_sqlite(self) -> bool:
@@ -276,6 +287,17 @@ def _plan_once(connection: Any, _record: Any) -> None:
     """Looks go by indexes whatever the values are, and planning a page anew costs twice as much as reading it."""
     connection.execute(PLAN_ONCE)
     connection.commit()
+
+
+def _not_abandoned(after_s: float) -> Callable[[Any, Any], None]:
+    """A process that is frozen in a transaction, its host suspended say, keeps nobody else waiting."""
+    command = f"SET idle_in_transaction_session_timeout = {int(after_s * 1000)}"
+
+    def limit(connection: Any, _record: Any) -> None:
+        connection.execute(command)
+        connection.commit()
+
+    return limit
 
 
 def _refuse_a_dead_socket(dbapi_connection: Any, _record: Any, _proxy: Any) -> None:
