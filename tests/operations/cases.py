@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How each kind of operation comes about: what is prepared, and which request starts it. A new kind needs two lines."""
 
+import ipaddress
 import itertools
 from typing import Any, NamedTuple
 
@@ -103,7 +104,7 @@ def a_server(theatre, ip, name=None):
 
 
 def a_share_and_a_server(theatre):
-    return a_share(theatre), a_server(theatre, f"10.7.{next(NUMBERS)}.1")
+    return a_share(theatre), a_server(theatre, str(ipaddress.ip_address("10.7.0.1") + next(NUMBERS)))
 
 
 def attach(theatre, prepared):
