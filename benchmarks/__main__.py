@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run the benchmarks, or those named: `python -m benchmarks [idle] [reads] [creates] [access] [ensure] [millions]`."""
+"""Run the benchmarks, or those named: `python -m benchmarks [idle] [reads] [creates] [access] [attach] ...`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks import figures
 from benchmarks.stand import Stand
 
 # In this order: each finds what those before it have left.
-ALL = ("idle", "reads", "creates", "access", "ensure", "millions")
+ALL = ("idle", "reads", "creates", "access", "attach", "ensure", "millions")
 
 
 def main(names: list[str]) -> int:
