@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable
 import rich.console
 import rich.markup
 
-from lab import caller, client, fabric, guest, processes, runs, service, tour_steps
+from lab import caller, client, fabric, guest, processes, runs, service, ssh_node, tour_steps
 
 _PROJECTS = {name: uuid.uuid5(uuid.NAMESPACE_DNS, f"{name}.abaca.example").hex for name in ("admin", "demo")}
 _USERS = {"admin": (_PROJECTS["admin"], "admin"), "demo": (_PROJECTS["demo"], "member")}
@@ -28,6 +28,12 @@ _CLOUDS = {"abaca": "demo", "abaca-admin": "admin"}
 _POOL_GIB = 20
 _NFS_PORT = 2049
 _MICROVERSION = "2.98"
+_SERVER = "client"
+_PAPER: dict[str, object] = {
+    "addresses": [{"ip": "192.0.2.10"}],
+    "host_key": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f",
+    "key": "file:/etc/abaca/keys/none",
+}
 
 
 class Tour:
@@ -68,7 +74,7 @@ class Everything:
         self.run = run
         self.directory = directory
         self.left_out = _what_is_missing()
-        self.machine: client.Client | None = None
+        self.machine: guest.Guest | ssh_node.SshNode | None = None
         self.network: fabric.Fabric | None = None
         self.nfs_port = _NFS_PORT
         self.clouds = directory / "clouds.yaml"
@@ -79,7 +85,8 @@ class Everything:
     def start_machine(self) -> str:
         """Boot a client on a network of its own."""
         self.network = fabric.Fabric(self.run)
-        self.machine = client.start(self.network)
+        kind = ssh_node.SshNode if client.host_speaks_nfs() else guest.Guest
+        self.machine = kind(self.network, _SERVER).start()
         return f"{self.machine.ipv4}, {self.machine.ipv6}"
 
     def start_abaca(self) -> str:
@@ -103,6 +110,10 @@ class Everything:
                 "export_ips": f"{self.network.host_ipv4}, {self.network.host_ipv6}",
                 "ganesha_port": self.nfs_port,
             }
+        sections["nodes"] = {"plugin": "rehearsal"}
+        if self.machine:
+            sections["nodes"] = {"nfs_port": self.nfs_port}
+            sections["compute"] = {"key_directory": self.machine.ssh.private_key.parent}
         self.service = service.Service(self.run, sections, directory=self.directory, port=self._port)
         self.service.start()
         self._write_clouds()
@@ -113,6 +124,22 @@ class Everything:
         if self.service is None:
             raise processes.LabError("abaca is not running")
         return caller.Caller(self.service.url, caller.basic(user, self._passwords[user]))
+
+    @property
+    def server(self) -> dict[str, object]:
+        """What is registered of the machine, so that shares can be attached to it."""
+        known: dict[str, object] = {"name": _SERVER, "project_id": _PROJECTS["demo"]}
+        if self.machine is None:
+            return known | _PAPER
+        ssh = self.machine.ssh
+        return known | {
+            "addresses": [{"ip": self.machine.ipv4}, {"ip": self.machine.ipv6}],
+            "ssh_host": ssh.host,
+            "ssh_port": ssh.port,
+            "ssh_user": ssh.user,
+            "host_key": ssh.host_key,
+            "key": f"file:{ssh.private_key}",
+        }
 
     def _write_clouds(self) -> None:
         """Entries for the unmodified `openstack` client; JSON is YAML."""
@@ -143,7 +170,13 @@ class Everything:
             yield f"{openstack} --os-cloud abaca share access create first ip {self.machine.ipv4} --wait"
         yield f"{openstack} --os-cloud abaca share export location list first"
         yield f"{openstack} --os-cloud abaca-admin share pool list --detail"
-        if isinstance(self.machine, guest.Guest):
+        yield f"{openstack} --os-cloud abaca server add share {_SERVER} first"
+        yield f"{openstack} --os-cloud abaca server share list {_SERVER}"
+        if self.service:
+            abaca = pathlib.Path(sys.executable).with_name("abaca")
+            yield f"{abaca} attachment list --config-file {self.service.configuration}"
+        yield f"{openstack} --os-cloud abaca server remove share {_SERVER} first"
+        if self.machine:
             options = "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"
             yield f"ssh {options} -i {self.machine.ssh.private_key} root@{self.machine.ipv4}"
             yield f"    mount -t nfs4 -o vers=4.2,port={self.nfs_port} EXPORT-LOCATION /mnt"
@@ -182,7 +215,7 @@ def _walk(tour: Tour, everything: Everything) -> None:
         begin.insert(0, tour_steps.Step("a machine that will mount shares boots", everything.start_machine))
     if all(tour.take(step) for step in begin):
         callers = everything.caller("admin"), everything.caller("demo")
-        life = tour_steps.ShareLife(*callers, everything.machine, everything.nfs_port)
+        life = tour_steps.ShareLife(*callers, everything.machine, everything.nfs_port, everything.server)
         all(tour.take(step) for step in life.steps())  # after one that failed the others are not tried
 
 
@@ -193,6 +226,8 @@ def _what_is_missing() -> str:
     try:
         processes.need("ganesha.nfsd", package="nfs-ganesha-vfs")
         client.need()
+        if client.host_speaks_nfs():
+            ssh_node.need()
     except processes.Missing as missing:
         return str(missing)
     return ""
@@ -200,7 +235,10 @@ def _what_is_missing() -> str:
 
 def _serve(console: rich.console.Console, tour: Tour, everything: Everything) -> None:
     console.print(tour.summary())
-    console.print("\nAbaca goes on serving; try, in another terminal:\n")
+    tour_steps.register(everything.caller("admin"), everything.server)
+    console.print(
+        f"\nAbaca goes on serving, and the machine is its server {_SERVER} again; try, in another terminal:\n"
+    )
     for line in everything.advice():
         console.print(f"  {line}", soft_wrap=True, highlight=False, markup=False)
     console.print("\nCtrl-C stops everything.")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from lab import caller, client, processes
@@ -14,6 +14,8 @@ from lab import caller, client, processes
 MIB = 1 << 20
 GIB = 1 << 30
 _MOUNT = "/mnt/share"
+_ATTACHMENTS = "//abaca/v1/attachments"
+_SERVERS = "//abaca/v1/servers"
 _FULL = re.compile("Disk quota exceeded|No space left on device")
 _READ_ONLY = re.compile("Read-only file system")
 
@@ -27,15 +29,26 @@ class Step:
 
 
 class ShareLife:
-    """Creates, mounts, fills, grows, protects and deletes one share; each method is a step."""
+    """Creates, mounts, fills, grows, protects, attaches and deletes one share; each method is a step.
+
+    `server` is what is registered of the machine; without a machine it is one on paper.
+    """
 
     def __init__(
-        self, administrator: caller.Caller, user: caller.Caller, machine: client.Client | None, nfs_port: int
+        self,
+        administrator: caller.Caller,
+        user: caller.Caller,
+        machine: client.Client | None,
+        nfs_port: int,
+        server: Mapping[str, object],
     ) -> None:
         self._administrator = administrator
         self._user = user
         self._machine = machine
         self._nfs_port = nfs_port
+        self._server = server
+        self._server_id = ""
+        self._attachment_id = ""
         self._share_id = ""
         self._rule_id = ""
         self._checksum = ""
@@ -59,6 +72,15 @@ class ShareLife:
         if mounts:
             yield Step("the machine can read, and no longer write", self.see_protection)
             yield Step("it unmounts the share", self.unmount)
+        yield Step("the access rule is taken away", self.deny)
+        where = "there" if mounts else "there, on paper"
+        yield Step("the machine is registered as a server", self.register)
+        yield Step(f"the share is attached to that server: one call, and it is mounted {where}", self.attach)
+        if mounts:
+            yield Step("it is in the server's mount table, and holds what was written", self.see_attached)
+        yield Step("the share is detached", self.detach)
+        yield Step("the server has neither the mount nor access any more", self.see_detached)
+        yield Step("the server is removed", self.forget)
         yield Step("the share is deleted and gone", self.delete)
 
     def see_pools(self) -> str:
@@ -98,12 +120,12 @@ class ShareLife:
 
     def write(self) -> str:
         places = "0 1 2 3 4 5 6 7 8 9"
-        self._check("dd", "if=/dev/urandom", "of=/tmp/block", "bs=1M", "count=10")
+        self._check("dd", "if=/dev/urandom", "of=/mnt/block", "bs=1M", "count=10")
         begun = time.monotonic()
-        write = f"dd if=/tmp/block of={_MOUNT}/data bs=1M seek=${{n}}0 conv=notrunc 2> /dev/null || exit 1"
+        write = f"dd if=/mnt/block of={_MOUNT}/data bs=1M seek=${{n}}0 conv=notrunc 2> /dev/null || exit 1"
         self._check("sh", "-c", f"for n in {places}; do {write}; done; sync {_MOUNT}/data")
         rate = 100 / (time.monotonic() - begun)
-        blocks = f"for n in {places}; do cat /tmp/block; done | sha256sum; rm /tmp/block"
+        blocks = f"for n in {places}; do cat /mnt/block; done | sha256sum; rm /mnt/block"
         self._checksum = self._check("sh", "-c", blocks).split()[0]
         return f"at {rate:.0f} MiB/s, sha256 {self._checksum[:16]}..."
 
@@ -149,6 +171,50 @@ class ShareLife:
         self._check("umount", _MOUNT)
         return ""
 
+    def deny(self) -> str:
+        self._user.post(f"/shares/{self._share_id}/action", "deny_access", access_id=self._rule_id)
+        self._user.wait_gone(f"/share-access-rules/{self._rule_id}")
+        return ""
+
+    def register(self) -> str:
+        server = register(self._administrator, self._server)
+        self._server_id = server["id"]
+        return f"{server['name']}, {', '.join(address['ip'] for address in server['addresses'])}"
+
+    def attach(self) -> str:
+        wish = {"share_id": self._share_id, "server_id": self._server_id}
+        made = self._user.post(_ATTACHMENTS, "attachment", **wish)
+        self._attachment_id = made["id"]
+        found = self._user.wait(f"{_ATTACHMENTS}/{made['id']}", "active", key="state")
+        return f"{found['export_location']} at {found['mount_point']}"
+
+    def see_attached(self) -> str:
+        place = self._user.get(f"{_ATTACHMENTS}/{self._attachment_id}")["mount_point"]
+        if f" {place} nfs4 " not in self._check("cat", "/proc/mounts"):
+            raise processes.LabError(f"{place} is not in the mount table")
+        seen = self._check("sha256sum", f"{place}/data").split()[0]
+        if seen != self._checksum:
+            raise processes.LabError(f"read {seen}, written {self._checksum}")
+        self._check("sh", "-c", f"echo attached > {place}/attached && sync {place}/attached")
+        return f"sha256 {seen[:16]}..., and it can write"
+
+    def detach(self) -> str:
+        self._user.call("DELETE", f"{_ATTACHMENTS}/{self._attachment_id}")
+        self._user.wait_gone(f"{_ATTACHMENTS}/{self._attachment_id}")
+        return ""
+
+    def see_detached(self) -> str:
+        listed = f"/share-access-rules?share_id={self._share_id}"
+        processes.wait_until(lambda: self._user.get(listed) == [], 30.0, "the end of the server's access")
+        if self._machine is not None and " nfs4 " in self._check("cat", "/proc/mounts"):
+            raise processes.LabError("something is still in the mount table")
+        return ""
+
+    def forget(self) -> str:
+        self._administrator.call("DELETE", f"{_SERVERS}/{self._server_id}")
+        self._administrator.wait_gone(f"{_SERVERS}/{self._server_id}")
+        return ""
+
     def delete(self) -> str:
         self._user.call("DELETE", f"/shares/{self._share_id}")
         self._user.wait_gone(f"/shares/{self._share_id}")
@@ -176,3 +242,11 @@ class ShareLife:
             raise processes.LabError("the share has no export location")
         ordered = sorted(locations, key=lambda location: not location.get("preferred"))
         return str(ordered[0]["path"])
+
+
+def register(administrator: caller.Caller, server: Mapping[str, object]) -> Any:
+    """Register a machine and return it; one of that name, which a killed tour has left, is forgotten first."""
+    for known in administrator.get(f"{_SERVERS}?all_projects=true"):
+        if known["name"] == server["name"]:
+            administrator.call("DELETE", f"{_SERVERS}/{known['id']}")
+    return administrator.call("POST", _SERVERS, {"server": dict(server)}).body["server"]

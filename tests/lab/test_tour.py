@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ def held(lines: list[str]) -> list[str]:
 def test_without_root_the_tour_says_what_it_leaves_out() -> None:
     lines = take(*AS_USER, *TOUR, "--once", "--port", str(processes.free_port()))
     assert "Without mounting" in lines[0]
+    assert any("attached to that server" in step and "on paper" in step for step in held(lines))
     assert lines[-1] == f"tour: {len(held(lines))} steps, 0 failed"
 
 
@@ -68,22 +69,45 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 def test_every_step_of_the_tour_holds(serving: Serving) -> None:
     said = held(serving.lines)
     assert f"tour: {len(said)} steps, 0 failed" in serving.lines
-    for word in ("mounts the share", "unchanged", "stopped at its size", "no longer write", "deleted and gone"):
+    by_hand = ("mounts the share", "unchanged", "stopped at its size", "no longer write")
+    by_call = ("attached to that server", "holds what was written", "neither the mount nor access", "server is removed")
+    for word in (*by_hand, *by_call, "deleted and gone"):
         assert any(word in step for step in said), word
 
 
-def test_the_openstack_client_works_with_the_clouds_file(serving: Serving) -> None:
-    def openstack(*words: str) -> Any:
-        argv = [str(Path(sys.executable).with_name("openstack")), "--os-cloud", "abaca", "share", *words, "-f", "json"]
+@pytest.fixture(scope="module")
+def openstack(serving: Serving) -> Callable[..., str]:
+    def run(*words: str) -> str:
+        argv = [str(Path(sys.executable).with_name("openstack")), "--os-cloud", "abaca", *words]
         clouds = {**os.environ, "OS_CLIENT_CONFIG_FILE": str(serving.state / "clouds.yaml")}
         done = subprocess.run(argv, env=clouds, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
+        return done.stdout
 
-    assert openstack("create", "NFS", "1", "--name", "first", "--wait")["status"] == "available"
-    assert openstack("access", "create", "first", "ip", "192.0.2.7", "--wait")["state"] == "active"
-    assert openstack("export", "location", "list", "first")
-    assert [share["Name"] for share in openstack("list")] == ["first"]
+    return run
+
+
+def test_the_openstack_client_works_with_the_clouds_file(openstack: Callable[..., str]) -> None:
+    def share(*words: str) -> Any:
+        return json.loads(openstack("share", *words, "-f", "json"))
+
+    assert share("create", "NFS", "1", "--name", "first", "--wait")["status"] == "available"
+    assert share("access", "create", "first", "ip", "192.0.2.7", "--wait")["state"] == "active"
+    assert share("export", "location", "list", "first")
+    assert [found["Name"] for found in share("list")] == ["first"]
+
+
+def test_what_the_tour_advises_attaches_a_share(serving: Serving, openstack: Callable[..., str]) -> None:
+    openstack("share", "create", "NFS", "1", "--name", "second", "--wait")
+    openstack("server", "add", "share", "client", "second")
+    advised = next(line.split() for line in serving.lines if "attachment list" in line)
+
+    def attachments() -> list[Any]:
+        return list(json.loads("".join(take(*advised, "--json"))))
+
+    wait_until(lambda: [one["state"] for one in attachments()] == ["active"], timeout_s=60, every_s=0.5)
+    openstack("server", "remove", "share", "client", "second")
+    wait_until(lambda: attachments() == [], timeout_s=60, every_s=0.5)
 
 
 def test_nothing_outlives_a_tour_that_is_killed(serving: Serving) -> None:
