@@ -175,12 +175,13 @@ forget() {
     [ -z "$own_fstab" ] || alone write_fstab
 }
 
-# From the mount point up to the first directory that was made for it, as long as they are empty.
+# From the mount point up to the first directory that was made for it, as long as they are empty. It comes before
+# forgetting, since only what is remembered can be finished after a crash; that may have taken some of them already.
 remove_directory() {
     [ -n "$made" ] || return 0
     case $mount_point in "$made" | "$made"/*) ;; *) return 0 ;; esac
     here=$mount_point
-    while rmdir "$here" 2> /dev/null && [ "$here" != "$made" ]; do here=${here%/*}; done
+    while { rmdir "$here" 2> /dev/null || [ ! -e "$here" ]; } && [ "$here" != "$made" ]; do here=${here%/*}; done
     return 0
 }
 
@@ -253,14 +254,14 @@ mount_it() {
 
 take_back() {
     case $keeper in unit) own_unit=yes ;; *) own_fstab=yes ;; esac
-    forget 2> /dev/null
     remove_directory
+    forget 2> /dev/null
 }
 
 unmount_it() {
     if [ -n "$ours" ]; then release || return 1; fi
-    forget
     remove_directory
+    forget
 }
 
 main() {
