@@ -150,6 +150,70 @@ def test_a_users_rule_that_gives_too_little_is_named_in_the_error(world):
     assert found["next_try_at"]
 
 
+def test_a_users_rule_that_gives_enough_after_all_lets_the_attachment_go_on_at_once(world):
+    share_id, server_id = share(world), server(world, "10.8.205.1")
+    rule = allow(world, share_id, "10.8.205.1", "ro").body["access"]
+    world.settle()
+    found = until(world, attach(world, share_id, server_id).body["attachment"]["id"], "error")
+    change = {"update_access": {"access_level": "rw"}}
+    assert world.ask("member", "PUT", f"/share-access-rules/{rule['id']}", change, **NEWEST).status == 200
+    assert shown(world, found["id"])["next_try_at"] < found["next_try_at"]
+
+
+def test_a_user_who_wants_the_rule_of_attachments_reads_who_has_it(world):
+    share_id, server_id = share(world), server(world, "10.8.206.1")
+    found = attached(world, share_id, server_id, access_level="ro")
+    for spelling in ("10.8.206.1", "10.8.206.1/32"):
+        answer = allow(world, share_id, spelling)
+        assert answer.status == 400
+        said = answer.body["badRequest"]["message"]
+        assert "10.8.206.1 (ro) exists already" in said
+        assert f"attachments, {found['id']} (server {server_id})" in said
+        assert f"GET {DOOR[1:]}?share_id={share_id}" in said
+    assert rules(world, share_id) == {"10.8.206.1": ("ro", "active")}
+
+
+@pytest.mark.parametrize("spelling", ["10.8.207.1", "10.8.207.1/32"])
+def test_attachments_get_a_rule_of_their_own_when_a_user_takes_his_away(world, spelling):
+    share_id, server_id = share(world), server(world, "10.8.207.1")
+    rule = allow(world, share_id, spelling).body["access"]
+    world.settle()
+    found = attached(world, share_id, server_id)
+    assert rules(world, share_id) == {spelling: ("rw", "active")}
+    assert deny(world, share_id, rule["id"]).status == 202
+    assert world.ask("member", "GET", f"/share-access-rules/{rule['id']}", **NEWEST).status == 404
+    world.settle()
+    assert rules(world, share_id) == {"10.8.207.1": ("rw", "active")}
+    assert shown(world, found["id"])["state"] == "active"
+    world.ask("member", "DELETE", f"{DOOR}/{found['id']}")
+    until_gone(world, found["id"])
+    assert rules(world, share_id) == {}
+
+
+def test_a_users_rule_by_which_attachments_write_does_not_become_read_only(world):
+    share_id, server_id = share(world), server(world, "10.8.208.1")
+    rule = allow(world, share_id, "10.8.208.1").body["access"]
+    world.settle()
+    found = attached(world, share_id, server_id)
+    change = {"update_access": {"access_level": "ro"}}
+    answer = world.ask("member", "PUT", f"/share-access-rules/{rule['id']}", change, **NEWEST)
+    assert answer.status == 409
+    assert found["id"] in answer.body["conflictingRequest"]["message"]
+    world.ask("member", "DELETE", f"{DOOR}/{found['id']}")
+    until_gone(world, found["id"])
+    assert world.ask("member", "PUT", f"/share-access-rules/{rule['id']}", change, **NEWEST).status == 200
+
+
+def allow(world, share_id, to, level="rw"):
+    body = {"allow_access": {"access_type": "ip", "access_to": to, "access_level": level}}
+    return world.ask("member", "POST", f"/shares/{share_id}/action", body, **NEWEST)
+
+
+def deny(world, share_id, rule_id):
+    body = {"deny_access": {"access_id": rule_id}}
+    return world.ask("member", "POST", f"/shares/{share_id}/action", body, **NEWEST)
+
+
 def test_a_rule_of_attachments_cannot_be_taken_away_by_hand(world):
     share_id, server_id = share(world), server(world, "10.8.204.1")
     attached(world, share_id, server_id)

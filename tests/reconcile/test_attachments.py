@@ -4,6 +4,7 @@
 import contextlib
 import datetime
 
+import msgspec
 import pytest
 import sqlalchemy as sa
 
@@ -13,6 +14,7 @@ from abaca.db import servers
 from abaca.db.tables import access_rules, attachments, export_locations
 from abaca.nodes.contract import Holder
 from abaca.operations.attachment_tools import Tools
+from abaca.operations.journal import Retry
 from abaca.reconcile.attachments import Attachments
 from tests.conftest import wait_until
 from tests.databases import database, postgres  # noqa: F401 (fixtures)
@@ -177,6 +179,35 @@ def test_a_server_with_other_addresses_gets_rules_for_those(theatre, attachment)
     with theatre.db.read() as tx:
         assert [(row.access_to, row.state) for row in tx.rows(sa.select(access_rules))] == [("10.77.0.1", "active")]
     assert shown(theatre, attachment["id"])["state"] == "active"
+
+
+def test_a_rule_that_is_missing_is_made_again(theatre, attachment):
+    with theatre.db.write() as tx:
+        tx.execute(sa.delete(access_rules))
+    reconciler(theatre).verify()
+    theatre.settle()
+    with theatre.db.read() as tx:
+        made = [(row.access_to, row.state) for row in tx.rows(sa.select(access_rules))]
+    assert made == [(host(attachment), "active")]
+
+
+def test_a_share_is_attached_though_the_rule_of_its_user_is_just_going(theatre):
+    share_id = cases.a_share(theatre)
+    server_id = cases.a_server(theatre, "10.9.4.1")
+    rule = cases.allow(theatre, share_id, "10.9.4.1")
+    theatre.settle()
+
+    made = []
+
+    def until_it_waits():
+        wait_until(lambda: made and theatre.operation("attachment-attach", made[0]).error_code == "RulePending", 10)
+
+    patient = msgspec.structs.replace(stage.TIMING, retry=Retry(), poll_s=0.1)
+    theatre.enter(timing=patient, arms=stage.Arms({"access-rules-sync:apply_rules:before": until_it_waits}))
+    cases.act(theatre, share_id, deny_access={"access_id": rule})
+    made.append(cases.attach(theatre, (share_id, server_id)))
+    theatre.settle()
+    assert shown(theatre, made[0])["state"] == "active"
 
 
 def test_a_busy_state_without_an_operation_becomes_an_error_that_is_tried_again(theatre, attachment):

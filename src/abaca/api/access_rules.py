@@ -21,7 +21,7 @@ from abaca.db.engine import Tx
 from abaca.domain import access_rules as rules
 from abaca.domain import metadata
 from abaca.domain.shares import TRANSITIONAL
-from abaca.operations import access_rules_sync
+from abaca.operations import access_rules_sync, attachment_rules
 from abaca.policy import member, reader
 
 RULES_DESPITE_ERRORS = Feature(
@@ -129,24 +129,27 @@ def allow(call: Call, id: str, body: Allow) -> Row[Any] | None:
         raise errors.Invalid("A lock_reason needs lock_visibility or lock_deletion.")
     with call.db.write() as tx:
         row = _open_for_rules(call, tx, id)
-        rule_id = access_rules.add(tx, id, values)
+        rule_id = _add(tx, id, values)
         access_rules_sync.start(tx, _Instance(row), call.caller)
         return access_rules.show(tx, rule_id, call.columns)
 
 
 @ACTIONS.action("deny_access", formerly=("os-deny_access", "2.6"), body=Deny, policy=DENY, status=202)
 def deny(call: Call, id: str, body: Deny) -> None:
-    """Take a rule away, whatever became of it; to do so twice is fine."""
+    """Take a rule away, whatever became of it; to do so twice is fine. Attachments that live by it get their own."""
     with call.db.write() as tx:
         row = share_for_change(call, tx, id, _WANTED)
-        rule = access_rules.show(tx, body.access_id, ("id", "share_id", "state", "made_for"))
+        shares.lock(tx, id)
+        rule = access_rules.show(tx, body.access_id, ("id", "state", *_RULE))
         if rule is None or rule.share_id != id:
             raise errors.NotFound(resource="Share access rule", id=body.access_id)
         if rule.state in ("queued_to_deny", "denying"):
             return
         _check_is_users(rule)
         _check_settled(row, id)
-        access_rules.move(tx, rule.id, "deny")
+        if not attachment_rules.take_over(tx, rule):
+            access_rules.move(tx, rule.id, "deny")
+        attachment_rules.look_again(tx, id)
         access_rules_sync.start(tx, _Instance(row), call.caller)
 
 
@@ -199,13 +202,16 @@ def update(call: Call, id: str, body: UpdateRule) -> Row[Any] | None:
         raise errors.Invalid("'access_level' is required.")
     level = rules.check_level(str(body.access_level))
     with call.db.write() as tx:
-        rule = _rule(call, tx, id, ("id", "share_id", "access_level", "made_for"))
+        rule = _rule(call, tx, id, ("id", "access_level", *_RULE))
         _check_is_users(rule)
+        shares.lock(tx, rule.share_id)
         row = _open_for_rules(call, tx, rule.share_id)
         if rule.access_level != level:
+            attachment_rules.refuse_less(tx, rule, level)
             with refused_as(errors.Invalid):
                 access_rules.move(tx, id, "update")
             access_rules.update(tx, id, {"access_level": level})
+            attachment_rules.look_again(tx, rule.share_id)
             access_rules_sync.start(tx, _Instance(row), call.caller)
         return access_rules.show(tx, id, call.columns)
 
@@ -232,6 +238,7 @@ def delete_metadata(call: Call, id: str, key: str) -> None:
 
 # ---------------------------------------------------------------- looking up and checking
 
+_RULE = ("share_id", "access_type", "access_to", "made_for")
 _WANTED = ("id", "instance_id", "host", "status", "access_rules_status", "is_soft_deleted")
 
 
@@ -264,6 +271,17 @@ def _open_for_rules(call: Call, tx: Tx, share_id: str) -> Row[Any]:
     if row.access_rules_status == "error" and not call.has(RULES_DESPITE_ERRORS):
         raise errors.Invalid(f"Share {share_id} has an access rule in error; deny that one first.")
     return row
+
+
+def _add(tx: Tx, share_id: str, values: dict[str, Any]) -> str:
+    who = values["access_type"], values["access_to"]
+    if rules.address_of(who[1]) != who[1]:
+        attachment_rules.refuse_double(tx, share_id, *who)
+    try:
+        return access_rules.add(tx, share_id, values)
+    except access_rules.Taken:
+        attachment_rules.refuse_double(tx, share_id, *who)
+        raise
 
 
 def _check_is_users(rule: Row[Any]) -> None:

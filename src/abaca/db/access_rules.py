@@ -15,18 +15,21 @@ from abaca.db.engine import Tx, insert_into
 from abaca.db.tables import access_rules as t
 from abaca.domain.access_rules import ACCESS_RULE
 
+
+class Taken(errors.Invalid):
+    """Share access {access_type}:{access_to} exists already; update or deny that rule."""
+
+
 COLUMNS: dict[str, sa.ColumnElement[Any]] = {column.name: column for column in t.c}
 
 
 def add(tx: Tx, share_id: str, values: Mapping[str, Any]) -> str:
-    """A new rule, queued to be applied; its id. Raises `Invalid` when the share has one for the same client."""
+    """A new rule, queued to be applied; its id. Raises `Taken` when the share has one for the same client."""
     rule_id = str(uuid.uuid4())
     row = {"id": rule_id, "share_id": share_id, **_NEW, **values}
     row |= {"state": ACCESS_RULE.after("none", "allow"), "created_at": tx.now}
     if tx.row(_add(tx.dialect), row) is None:
-        raise errors.Invalid(
-            f"Share access {values['access_type']}:{values['access_to']} exists already; update or deny that rule."
-        )
+        raise Taken(access_type=values["access_type"], access_to=values["access_to"])
     return rule_id
 
 
@@ -37,6 +40,12 @@ _NEW: dict[str, Any] = {"access_key": None, "made_for": None, "metadata": {}, "u
 def _add(dialect: str) -> Any:
     same = [t.c.share_id, t.c.access_type, t.c.access_to]
     return insert_into(t, dialect).on_conflict_do_nothing(index_elements=same).returning(t.c.id)
+
+
+def replace(tx: Tx, rule_id: str, share_id: str, values: Mapping[str, Any]) -> str:
+    """A new rule where another was, whose id is not known from now on; the back end sees no moment without either."""
+    tx.execute(sa.delete(t).where(t.c.id == rule_id))
+    return add(tx, share_id, values)
 
 
 @functools.lru_cache(maxsize=64)

@@ -179,6 +179,15 @@ def hurry(tx: Tx, share_id: str, queue: str) -> None:
         tx.wake(queue)
 
 
+def retry_refused(tx: Tx, share_id: str, error_code: str) -> None:
+    """Those of a share that are in error with this code are tried again soon: what stood in their way has changed."""
+    tx.execute(
+        sa.update(t)
+        .where(t.c.share_id == share_id, t.c.state == "error", t.c.error_code == error_code)
+        .values(retry_at=tx.now)
+    )
+
+
 # ---------------------------------------------------------------- what the reconciler looks for
 
 

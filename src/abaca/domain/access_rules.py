@@ -82,6 +82,12 @@ def check_level(level: str | None) -> str:
     return level
 
 
+def address_of(access_to: str) -> str:
+    """One address in one way: a network that holds only one is that address."""
+    address, _, prefix = access_to.partition("/")
+    return address if prefix == ("128" if ":" in address else "32") else access_to
+
+
 def holds(network: str, address: str) -> bool:
     """Whether a rule for `network` (an address, or one with its prefix) lets `address` in."""
     wanted, given = ipaddress.ip_address(address), ipaddress.ip_network(network, strict=False)

@@ -72,6 +72,11 @@ def await_access(op: Op) -> None:
     if row["wanted_source"] is None:
         raise contract.Refused(reason=f"share {row['share_id']} has no export location")
     with op.db.read() as tx:
+        are_missing = attachment_rules.are_missing(tx, row["share_id"], row["addresses"])
+    if are_missing:  # that of an attachment which is gone, say, has just been taken away
+        with op.db.write() as tx:
+            attachment_rules.settle(tx, row["share_id"], row["addresses"], op)
+    with op.db.read() as tx:
         attachment_rules.check(tx, row["share_id"], row["addresses"], row["access_level"])
 
 

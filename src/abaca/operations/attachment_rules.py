@@ -2,7 +2,8 @@
 """The access rules that attachments need: one for each share and address, shared by all attachments that need it.
 
 `settle` is level-triggered: it looks at the attachments there are and makes the rules theirs, in the caller's
-transaction, with the back end's part queued. A rule that a user made serves too, and is never changed or taken away.
+transaction, with the back end's part queued. A rule that a user made serves too, and is never changed or taken away;
+when he takes it away himself, one of theirs stands in its place.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from abaca import errors
 from abaca.db import access_rules, attachments, shares
-from abaca.domain.access_rules import PENDING
+from abaca.domain.access_rules import PENDING, address_of
 from abaca.drivers import contract
 from abaca.operations import access_rules_sync
 from abaca.operations.attachment_tools import RulePending
@@ -58,15 +60,14 @@ def _needed(tx: Tx, share_id: str) -> dict[str, str]:
 
 def _known(tx: Tx, share_id: str) -> dict[str, Any]:
     rows = access_rules.of_share(tx, share_id, _COLUMNS, equal={"access_type": "ip"})
-    return {row.access_to: row for row in rows}
+    return {address_of(row.access_to): row for row in rows}
 
 
 def _settle(tx: Tx, share_id: str, address: str, level: str | None, rule: Any) -> bool:
     """Whether the back end has to be told."""
     if rule is None:
         if level is not None:
-            values = {"access_type": "ip", "access_to": address, "access_level": level, "made_for": MARK}
-            access_rules.add(tx, share_id, values)
+            access_rules.add(tx, share_id, _ours(address, level))
         return level is not None
     if rule.made_for != MARK or rule.state in _DENIED:
         return False  # a user's; or it goes, and whoever needs it again waits for that
@@ -79,6 +80,78 @@ def _settle(tx: Tx, share_id: str, address: str, level: str | None, rule: Any) -
         access_rules.move(tx, rule.id, "update")
     access_rules.update(tx, rule.id, {"access_level": level})
     return True
+
+
+def _ours(address: str, level: str) -> dict[str, str]:
+    return {"access_type": "ip", "access_to": address, "access_level": level, "made_for": MARK}
+
+
+# ---------------------------------------------------------------- beside the rules of users
+
+
+def take_over(tx: Tx, rule: Any) -> bool:
+    """Put a rule of the attachments in the place of a user's that shall go; False where no attachment needs it.
+
+    `rule` is a row with id, share_id, access_type and access_to; its share is locked.
+    """
+    address = address_of(rule.access_to)
+    level = _needed(tx, rule.share_id).get(address) if rule.access_type == "ip" else None
+    if level is None:
+        return False
+    access_rules.replace(tx, rule.id, rule.share_id, _ours(address, level))
+    return True
+
+
+def look_again(tx: Tx, share_id: str) -> None:
+    """A user's rule has changed: attachments for which it was too little are tried again soon."""
+    attachments.retry_refused(tx, share_id, contract.Refused.code)
+
+
+def refuse_less(tx: Tx, rule: Any, level: str) -> None:
+    """Raises `Conflict` when a user's rule (a row as for `take_over`) shall give less than attachments need of it."""
+    if level != "ro" or rule.access_type != "ip":
+        return
+    users = _users(tx, rule.share_id, address_of(rule.access_to), "rw")
+    if users:
+        raise errors.Conflict(
+            f"Access rule {rule.id} cannot become read-only: attachments write by it, {_named(users)}. "
+            "Detach those, and attach them with access_level ro."
+        )
+
+
+def refuse_double(tx: Tx, share_id: str, access_type: str, access_to: str) -> None:
+    """Raises `Taken`, saying who holds it, when attachments have made a rule for the same client."""
+    address = address_of(access_to)
+    rule = _known(tx, share_id).get(address) if access_type == "ip" else None
+    if rule is None or rule.made_for != MARK:
+        return
+    said = f"Share access ip:{address} ({rule.access_level}) exists already: "
+    users = _users(tx, share_id, address)
+    if not users:
+        raise access_rules.Taken(said + "it was made for an attachment, and is being taken away; repeat it when it is.")
+    raise access_rules.Taken(
+        f"{said}rule {rule.id} was made for attachments, {_named(users)}, and goes with the last of them. "
+        f"GET /abaca/v1/attachments?share_id={share_id} shows them."
+    )
+
+
+def _users(tx: Tx, share_id: str, address: str, level: str | None = None) -> list[Any]:
+    rows = attachments.of_share(tx, share_id)
+    return [row for row in rows if address in row.addresses and level in (None, row.access_level)]
+
+
+def _named(rows: Sequence[Any]) -> str:
+    more = f" and {len(rows) - 5} more" if len(rows) > 5 else ""
+    return ", ".join(f"{row.id} (server {row.server_id})" for row in rows[:5]) + more
+
+
+# ---------------------------------------------------------------- waiting for them
+
+
+def are_missing(tx: Tx, share_id: str, addresses: Sequence[str]) -> bool:
+    """Whether one has gone, or never came, while somebody waits for it."""
+    known = _known(tx, share_id)
+    return any(address not in known for address in addresses)
 
 
 def are_active(tx: Tx, share_id: str, addresses: Sequence[str]) -> bool:

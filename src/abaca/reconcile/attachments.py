@@ -161,7 +161,7 @@ def _stop(tx: Tx, row: Any) -> None:
 
 
 def _follow(tx: Tx, row: Any, server: Any) -> None:
-    """Rules for the addresses that the server has now."""
+    """Rules for the addresses that the server has now, whatever has become of them."""
     share = shares.show(tx, row.share_id, ("host",))
     if share is None:
         return
@@ -172,7 +172,7 @@ def _follow(tx: Tx, row: Any, server: Any) -> None:
     if now != row.addresses:
         log.info("attachment=%s: server %s has other addresses", row.id, row.server_id)
         attachments.update(tx, row.id, {"addresses": now})
-        attachment_rules.settle(tx, row.share_id, sorted({*now, *row.addresses}), None)
+    attachment_rules.settle(tx, row.share_id, sorted({*now, *row.addresses}), None)
 
 
 def _lose(tx: Tx, row: Any, error: errors.AbacaError) -> None:
