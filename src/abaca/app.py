@@ -255,7 +255,7 @@ def serve_nodes(settings: Settings, db: Database) -> Served:
     from abaca.operations.attachment_tools import Tools
     from abaca.operations.worker import Served
 
-    tools = Tools(compute(settings, db), nodes(settings))
+    tools = Tools(compute(settings, db), nodes(settings), longest_pause_s=settings.nodes.longest_pause_s)
     return Served(tools, settings.nodes.max_connections, is_backend=False)
 
 
@@ -263,13 +263,16 @@ def _see_to_attachments(settings: Settings, db: Database, on_nodes: Served) -> l
     """That attachments stay true."""
     from abaca.operations.worker import Chore
     from abaca.reconcile.attachments import Attachments
+    from abaca.reconcile.left_mounts import LeftMounts
 
     tools: Any = on_nodes.driver
     interval_s = settings.nodes.verify_interval_s
     attachments = Attachments(db, tools, verify_interval_s=interval_s)
+    often_s = min(15.0, settings.nodes.longest_pause_s)
     return [
-        Chore("attachments", 15, attachments.heal),
-        Chore("attachments of servers that were off", 15, attachments.wake),
+        Chore("attachments", often_s, attachments.heal),
+        Chore("attachments of servers that were off", often_s, attachments.wake),
+        Chore("mounts that were given up", often_s, LeftMounts(db, tools).sweep),
         Chore("verifying attachments", min(60.0, interval_s), attachments.verify),
     ]
 

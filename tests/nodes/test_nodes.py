@@ -62,6 +62,23 @@ def test_what_is_kept_is_what_a_boot_mounts(nodes, machine, entry, mount):
     nodes.unmount(entry, mount)
 
 
+def test_only_what_bears_our_mark_is_cleared(nodes, machine, entry, mount):
+    machine.check(["mkdir", "-p", mount.mount_point])
+    nodes.mount(entry, mount)
+    other = msgspec.structs.replace(mount, name="another")
+    nodes.clear(entry, other)
+    assert nodes.look(entry, mount).is_persistent, "it belongs to another attachment of the same share"
+    nodes.clear(entry, mount)
+    nodes.clear(entry, mount)
+    assert nodes.look(entry, mount) is None
+    source = mount.source
+    machine.check(["mount", "-t", Memory.fstype, source, mount.mount_point])
+    nodes.clear(entry, mount)
+    assert nodes.look(entry, mount) is not None, "a user has mounted it by himself"
+    machine.check(["umount", mount.mount_point])
+    machine.check(["rmdir", mount.mount_point])
+
+
 @pytest.mark.parametrize("path", HOSTILE)
 def test_a_hostile_mount_point_is_a_directory_with_a_strange_name(nodes, machine, entry, path):
     mount = wanted(mount_point=path)

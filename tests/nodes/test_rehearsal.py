@@ -55,6 +55,16 @@ def test_what_is_in_use_stays_unless_forced_and_moves_when_it_is_free(made):
     assert nodes.tables() == {}
 
 
+def test_only_what_bears_the_name_is_cleared(made):
+    nodes = made()
+    nodes.mount(ENTRY, WANTED)
+    nodes.hold(ENTRY.host, WANTED.mount_point, Holder(7, "tail"))
+    nodes.clear(ENTRY, Mount(name="two", source=WANTED.source, mount_point=WANTED.mount_point))
+    assert nodes.look(ENTRY, WANTED) is not None
+    assert nodes.many([Job(action="clear", entry=ENTRY, mount=WANTED)])[0].error is None
+    assert nodes.look(ENTRY, WANTED) is None
+
+
 def test_two_workers_see_the_same_machines(made):
     made().mount(ENTRY, WANTED)
     assert made().look(ENTRY, WANTED) is not None

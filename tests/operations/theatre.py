@@ -18,7 +18,7 @@ from abaca import app, settings
 from abaca.db import events, quotas
 from abaca.db import operations as rows
 from abaca.db.engine import Database
-from abaca.db.tables import access_rules, attachments, messages, pools, services, share_instances, shares
+from abaca.db.tables import access_rules, attachments, left_mounts, messages, pools, services, share_instances, shares
 from abaca.domain.access_rules import PENDING
 from abaca.domain.attachments import MACHINE
 from abaca.domain.shares import SHARE_INSTANCE
@@ -334,7 +334,9 @@ def left_on_servers(tx, tables):
     """Mounts and rules that no attachment explains, and attachments that are not so."""
     rows = {row.id: row for row in tx.rows(sa.select(attachments))}
     mounted = {line["name"]: line for line in tables.values()}
-    found = [f"leaked: a mount of {name}, which is no attachment" for name in mounted.keys() - rows.keys()]
+    remembered = {row.id for row in tx.rows(sa.select(left_mounts))}
+    strange = mounted.keys() - rows.keys() - remembered
+    found = [f"leaked: a mount of {name}, which is no attachment" for name in strange]
     for row in rows.values():
         if row.state == "active" and mounted.get(row.id, {}).get("source") != row.source:
             found.append(f"attachment {row.id} is active, but its machine has {mounted.get(row.id)}")

@@ -11,11 +11,12 @@ import sqlalchemy as sa
 from abaca import app
 from abaca.db import attachments as rows
 from abaca.db import servers
-from abaca.db.tables import access_rules, attachments, export_locations
+from abaca.db.tables import access_rules, attachments, export_locations, left_mounts
 from abaca.nodes.contract import Holder
 from abaca.operations.attachment_tools import Tools
 from abaca.operations.journal import Retry
 from abaca.reconcile.attachments import Attachments
+from abaca.reconcile.left_mounts import LeftMounts
 from tests.conftest import wait_until
 from tests.databases import database, postgres  # noqa: F401 (fixtures)
 from tests.operations import cases
@@ -50,10 +51,12 @@ def reconciler(theatre, verify_interval_s=0.0):
     return Attachments(theatre.db, Tools(compute, theatre.nodes), verify_interval_s=verify_interval_s)
 
 
-def make_due(theatre):
-    """The time of the next try has come."""
+def make_due(theatre, *, only_waiting=False):
+    """The time of the next try has come, where there is one."""
+    waiting = sa.true() if not only_waiting else attachments.c.retry_at.is_not(None)
     with theatre.db.write() as tx:
-        tx.execute(sa.update(attachments).values(retry_at=tx.now - datetime.timedelta(seconds=1)))
+        past = tx.now - datetime.timedelta(seconds=1)
+        tx.execute(sa.update(attachments).where(waiting).values(retry_at=past))
 
 
 def host(attachment):
@@ -162,15 +165,6 @@ def test_a_server_that_vanished_loses_its_rules(theatre, attachment):
         assert tx.rows(sa.select(attachments)) == []
 
 
-def test_a_server_that_is_deleted_is_looked_for_at_once(theatre, attachment):
-    path = f"//abaca/v1/servers/{attachment['server_id']}"
-    assert theatre.world.ask("admin", "DELETE", path).status == 204
-    assert reconciler(theatre, verify_interval_s=600).verify() == 1
-    theatre.nodes.forget(host(attachment), attachment["mount_point"])
-    theatre.settle()
-    assert theatre.ask("GET", DOOR)["attachments"] == []
-
-
 def test_a_server_with_other_addresses_gets_rules_for_those(theatre, attachment):
     with theatre.db.write() as tx:
         servers.update(tx, attachment["server_id"], {"ssh_host": host(attachment)}, [("10.77.0.1", "default")])
@@ -240,6 +234,136 @@ def test_a_detach_ends_an_attach_that_waits(theatre):
     theatre.enter()
     theatre.settle()
     wait_until(lambda: theatre.ask("GET", DOOR)["attachments"] == [], 5)
+
+
+def test_detaching_from_a_server_that_is_off_says_so_and_ends_when_it_is_on(theatre, attachment):
+    set_status(theatre, attachment["server_id"], "SHUTOFF")
+    cases.detach(theatre, attachment["id"])
+    theatre.settle()
+    waits = shown(theatre, attachment["id"])
+    assert (waits["state"], waits["wanted"], waits["error"]["code"]) == ("error", "detached", "ServerOff")
+    assert attachment["server_id"] in waits["error"]["message"]
+    assert "Start the server" in waits["error"]["mend"]
+    assert "force" in waits["error"]["mend"]
+    assert waits["next_try_at"] is None
+    make_due(theatre, only_waiting=True)
+    assert (reconciler(theatre).heal(), reconciler(theatre).wake()) == (0, 0)
+    assert len(theatre.nodes.tables()) == 1
+    set_status(theatre, attachment["server_id"], "ACTIVE")
+    assert reconciler(theatre).wake() == 1
+    theatre.settle()
+    assert theatre.ask("GET", DOOR)["attachments"] == []
+    assert theatre.nodes.tables() == {}
+
+
+def test_a_forced_detach_from_a_server_that_is_off_leaves_its_mount_until_it_is_on(theatre, attachment):
+    server_id = attachment["server_id"]
+    set_status(theatre, server_id, "SHUTOFF")
+    cases.detach(theatre, attachment["id"])
+    theatre.settle()
+    force(theatre, attachment["id"])
+    assert theatre.ask("GET", DOOR)["attachments"] == []
+    assert rules(theatre) == []
+    assert left(theatre).sweep() == 1
+    assert len(theatre.nodes.tables()) == 1, "it is off still"
+    assert left(theatre).sweep() == 0, "its time has not come"
+    set_status(theatre, server_id, "ACTIVE")
+    until_swept(theatre)
+    assert theatre.nodes.tables() == {}
+
+
+def test_what_was_left_on_a_machine_that_was_away_goes_when_it_is_back(theatre, attachment):
+    theatre.nodes.take_away(host(attachment))
+    force(theatre, attachment["id"])
+    assert rules(theatre) == []
+    assert left(theatre).sweep() == 1
+    assert len(theatre.nodes.tables()) == 1
+    theatre.nodes.bring_back(host(attachment))
+    until_swept(theatre)
+    assert theatre.nodes.tables() == {}
+
+
+def test_what_was_left_does_not_stand_in_the_way_of_the_next_attachment(theatre, attachment):
+    theatre.nodes.take_away(host(attachment))
+    force(theatre, attachment["id"])
+    theatre.nodes.bring_back(host(attachment))
+    again = cases.attach(theatre, (attachment["share_id"], attachment["server_id"]))
+    theatre.settle()
+    assert shown(theatre, again)["state"] == "active"
+    assert [line["name"] for line in theatre.nodes.tables().values()] == [again]
+    assert left(theatre).sweep() == 0
+
+
+def test_what_was_left_is_forgotten_with_its_server(theatre, attachment):
+    theatre.nodes.take_away(host(attachment))
+    force(theatre, attachment["id"])
+    theatre.world.ask("admin", "DELETE", f"//abaca/v1/servers/{attachment['server_id']}")
+    until_swept(theatre)
+    theatre.nodes.forget(host(attachment), attachment["mount_point"])
+
+
+def test_force_is_heard_while_it_is_being_detached(theatre, attachment):
+    """The machine is found in use at the moment at which its user forces it."""
+    theatre.nodes.hold(host(attachment), attachment["mount_point"], Holder(7, "sleep 9"))
+
+    def force_it():
+        theatre.ask("DELETE", f"{DOOR}/{attachment['id']}?force=true")
+
+    theatre.enter(arms=stage.Arms({"attachment-detach:unmount_on_server:before": force_it}))
+    cases.detach(theatre, attachment["id"])
+    theatre.settle()
+    assert theatre.ask("GET", DOOR)["attachments"] == []
+
+
+def test_a_forced_deletion_of_a_share_does_not_wait_for_an_ordinary_detach(theatre, attachment):
+    theatre.nodes.take_away(host(attachment))
+    cases.detach(theatre, attachment["id"])
+    theatre.settle()
+    theatre.leave()
+    make_due(theatre)
+    reconciler(theatre).heal()
+    assert shown(theatre, attachment["id"])["state"] == "detaching"
+    path = f"/shares/{attachment['share_id']}/action"
+    theatre.ask("POST", path, {"force_delete": None}, who="admin")
+    theatre.enter()
+    theatre.settle()
+    assert theatre.ask("GET", "/shares")["shares"] == []
+    theatre.nodes.bring_back(host(attachment))
+    until_swept(theatre)
+
+
+def test_a_server_that_is_removed_while_it_is_away_loses_its_access_at_once(theatre, attachment):
+    theatre.nodes.take_away(host(attachment))
+    reconciler(theatre).verify()
+    assert shown(theatre, attachment["id"])["state"] == "error"
+    theatre.world.ask("admin", "DELETE", f"//abaca/v1/servers/{attachment['server_id']}")
+    theatre.settle()
+    assert theatre.ask("GET", DOOR)["attachments"] == []
+    assert rules(theatre) == []
+    theatre.nodes.forget(host(attachment), attachment["mount_point"])
+
+
+def force(theatre, attachment_id):
+    theatre.ask("DELETE", f"{DOOR}/{attachment_id}?force=true")
+    theatre.settle()
+
+
+def rules(theatre):
+    with theatre.db.read() as tx:
+        return tx.rows(sa.select(access_rules))
+
+
+def left(theatre):
+    return LeftMounts(theatre.db, reconciler(theatre).tools)
+
+
+def until_swept(theatre):
+    """The time of the next try has come, and nothing is left afterwards."""
+    with theatre.db.write() as tx:
+        tx.execute(sa.update(left_mounts).values(retry_at=tx.now))
+    assert left(theatre).sweep() == 1
+    with theatre.db.read() as tx:
+        assert tx.rows(sa.select(left_mounts)) == []
 
 
 def set_status(theatre, server_id, status):

@@ -135,8 +135,7 @@ def delete(call: Call, id: str) -> None:
     """Detach; with `?force=true` open files lose the share, and a machine that does not answer is given up."""
     force = bodies.flag("force", call.query.get("force", "false"))
     with call.db.write() as tx:
-        row = _locked(call, tx, id)
-        detach(call, tx, row, force=force)
+        attachment_detach.start(tx, _locked(call, tx, id), call.caller, force=force)
 
 
 @RESOURCE.post("/{id}/verify", policy=VERIFY, view=One("attachment", AttachmentView), status=202)
@@ -169,15 +168,6 @@ def attach(
         if not done.ids:
             raise done.refused[0][1]
     return done
-
-
-def detach(call: Call, tx: Tx, row: Any, *, force: bool = False) -> None:
-    """Begin to detach an attachment (its row); again with force, when that is what it lacked."""
-    if row.state == "detaching" and not force:
-        return
-    if row.state == "detaching":
-        raise errors.Conflict(f"Attachment {row.id} is being detached; force it when that has failed.")
-    attachment_detach.start(tx, row, call.caller, force=force)
 
 
 def server_for(call: Call, server_id: str) -> Server:

@@ -15,6 +15,7 @@ from abaca.api.wire import AdminOnly, Computed, Many, One, View
 from abaca.db import servers as db
 from abaca.db.engine import Tx
 from abaca.domain import servers
+from abaca.operations import attachment_detach
 
 LIST_ALL_PROJECTS = policy.admin("server:list_all_projects", "List the registered servers of all projects.")
 INDEX = policy.reader("server:get_all", "List registered servers.")
@@ -136,10 +137,11 @@ def update(call: Call, server_id: str, body: Update) -> Any:
 
 @RESOURCE.delete("/{server_id}", policy=DELETE, status=204)
 def delete(call: Call, server_id: str) -> None:
-    """Forget a machine; what is on it stays."""
+    """Forget a machine; its attachments and their access end, and what is on it stays."""
     _refuse_others(call)
     with call.db.write() as tx:
         _found(call, tx, server_id)
+        attachment_detach.forget_server(tx, server_id, call.caller)
         db.delete(tx, server_id)
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 COLUMNS = ("id", "share_id", "server_id", "mount_point", "state", "last_verified_at", "error_text")
 SHOWN = (
     *("id", "share_id", "server_id", "project_id", "mode", "mount_point", "tag", "access_level", "state", "wanted"),
-    *("addresses", "source", "last_verified_at", "error_code", "error_text", "attempts", "retry_at"),
+    *("addresses", "source", "last_verified_at", "is_forced", "error_code", "error_text", "attempts", "retry_at"),
     *("created_at", "updated_at"),
 )
 MOST = 100_000
@@ -96,7 +96,7 @@ def add(given: Given, share_id: str, server_ids: tuple[str, ...], **said: Any) -
 @click.argument("attachment_id")
 @click.option("--force", is_flag=True, help="Though files are open, or the machine cannot be entered.")
 def remove(given: Given, attachment_id: str, *, force: bool) -> None:
-    """Detach a share from a server."""
+    """Detach a share from a server; if that is off, when it is on again, or with --force at once."""
     from abaca.operations import attachment_detach
 
     with _open(given) as (db, _), db.write() as tx:

@@ -100,11 +100,13 @@ def show_server(given: Given, name_or_id: str, project_id: str | None, *, is_jso
 @click.argument("name_or_id")
 @in_project
 def remove(given: Given, name_or_id: str, project_id: str | None) -> None:
-    """Forget a server; what is on it stays."""
+    """Forget a server; its attachments and their access end, and what is on it stays."""
     from abaca.db import servers as rows
+    from abaca.operations import attachment_detach
 
     with _inventory(given) as (db, _), db.write() as tx:
         row = _find(tx, name_or_id, project_id)
+        attachment_detach.forget_server(tx, row.id, None)
         rows.delete(tx, row.id)
     click.echo(f"{row.id} is forgotten.")
 

@@ -21,7 +21,7 @@ from abaca.db.engine import Tx, insert_into
 from abaca.db.operations import LIVE
 from abaca.db.tables import attachments as t
 from abaca.db.tables import export_locations, operations, share_instances, shares
-from abaca.domain.attachments import MACHINE
+from abaca.domain.attachments import MACHINE, SERVER_OFF
 
 ATTACHMENTS = lists.Listing(
     t.join(shares, shares.c.id == t.c.share_id),
@@ -43,6 +43,7 @@ _NEW: dict[str, Any] = {
     "retry_at": None,
     "updated_at": None,
     "wanted": "attached",
+    "is_forced": False,
 }
 
 
@@ -198,14 +199,6 @@ def due(tx: Tx, most: int) -> Sequence[sa.Row[Any]]:
     )
 
 
-def look_soon(tx: Tx, server_id: str) -> None:
-    """The attachments of a server are the next to be looked at, or tried again: something has happened to it."""
-    of_server = t.c.server_id == server_id
-    long_ago = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 (naive, as all times of rows)
-    tx.execute(sa.update(t).where(of_server, t.c.state == "active").values(last_verified_at=long_ago))
-    tx.execute(sa.update(t).where(of_server, t.c.state == "error").values(retry_at=tx.now))
-
-
 def unverified(tx: Tx, since: datetime.datetime, most: int) -> Sequence[sa.Row[Any]]:
     """Active ones that nobody has looked at since then, the longest first."""
     return tx.rows(
@@ -217,9 +210,9 @@ def unverified(tx: Tx, since: datetime.datetime, most: int) -> Sequence[sa.Row[A
 
 
 def inactive(tx: Tx, after: str, most: int) -> Sequence[sa.Row[Any]]:
-    """Those of servers that were off, in the order of their ids."""
-    statement = sa.select(t).where(t.c.state == "inactive", t.c.id > after).order_by(t.c.id).limit(most)
-    return tx.rows(statement)
+    """Those of servers that were off, in the order of their ids: let in, or in error for nothing but that."""
+    waits = sa.or_(t.c.state == "inactive", sa.and_(t.c.state == "error", t.c.error_code == SERVER_OFF))
+    return tx.rows(sa.select(t).where(waits, t.c.id > after).order_by(t.c.id).limit(most))
 
 
 def moved(tx: Tx, most: int) -> Sequence[sa.Row[Any]]:

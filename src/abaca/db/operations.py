@@ -450,6 +450,13 @@ def cancel_of_key(tx: Tx, key: str) -> None:
         tx.wake(row.queue)
 
 
+def hurry(tx: Tx, key: str) -> None:
+    """Let what waits under `key` for another try run at once: what it waited for is so."""
+    waiting = (t.c.key == key, t.c.state == "queued", t.c.not_before > 0, t.c.pause.is_(False))
+    for row in tx.rows(sa.update(t).where(*waiting).values(not_before=0.0).returning(t.c.queue)):
+        tx.wake(row.queue)
+
+
 def retry_now(tx: Tx, op_id: str) -> bool:
     """Let a waiting operation run at once; False when it does not wait."""
     return _steer(tx, op_id, t.c.state == "queued", not_before=0.0)

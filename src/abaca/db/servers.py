@@ -12,7 +12,6 @@ from sqlalchemy import exc
 
 from abaca import errors
 from abaca.db import lists
-from abaca.db.attachments import look_soon
 from abaca.db.engine import Tx
 from abaca.db.tables import attachments, server_addresses, servers
 from abaca.domain.servers import check_hypervisor
@@ -113,7 +112,6 @@ def delete(tx: Tx, server_id: str) -> bool:
     if guest is not None:
         raise errors.Conflict(f"Server {server_id} is the hypervisor of {guest}; remove or change that first.")
     _refuse_served(tx, server_id, "it can be removed")
-    look_soon(tx, server_id)  # what is attached to it goes then
     return tx.execute(sa.delete(servers).where(servers.c.id == server_id)).rowcount > 0
 
 

@@ -39,9 +39,15 @@ MACHINE = Machine(
 # What machines can mount over the network; a test compares it with the mounters there are.
 PROTOCOLS = ("NFS",)
 
+# The code of the error that ends when the server is on, and not by trying again.
+SERVER_OFF = "ServerOff"
+
 # What a user, or an operator, can do about an attachment in error, by the error's code.
 MENDS = {
-    "MachineUnreachable": "Start the server, or let its SSH be reached; it is tried again by itself.",
+    "MachineUnreachable": "Start the server, or let its SSH be reached; it is tried again by itself. "
+    "To detach without the server use force.",
+    SERVER_OFF: "Start the server, and it goes on by itself. To detach without the server use force: its access ends "
+    "at once, and what is mounted there goes when the server is on again.",
     "MachineTimedOut": "See what the server is busy with; it is tried again by itself.",
     "HostKeyMismatch": "Find out why the server shows another host key; if it was made anew, register its new key.",
     "LoginRefused": "Let the registered user log in to the server with the registered key.",
@@ -123,6 +129,6 @@ def check_tag(tag: str | None, share_id: str, mode: str = "network") -> str:
     return tag
 
 
-def retry_delay_s(attempts: int) -> float:
-    """How long an attachment in error waits after `attempts` tries in a row, in seconds."""
-    return RETRY_S[min(max(attempts, 1), len(RETRY_S)) - 1]
+def retry_delay_s(attempts: int, longest_s: float = RETRY_S[-1]) -> float:
+    """How long an attachment in error waits after `attempts` tries in a row, in seconds, `longest_s` at most."""
+    return min(RETRY_S[min(max(attempts, 1), len(RETRY_S)) - 1], longest_s)

@@ -181,7 +181,7 @@ class Mounter(abc.ABC):
         return source.rstrip("/") == other.rstrip("/")
 
 
-Action = Literal["mount", "look", "unmount", "remount"]
+Action = Literal["mount", "look", "unmount", "remount", "clear"]
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -222,6 +222,9 @@ class Machines(Protocol):
 
         Raises `InUse` with the holders, persistence kept, unless `force`: then it is detached from under them.
         """
+
+    def clear(self, entry: Entry, mount: Mount) -> None:
+        """Gone as by force, if a mark on the machine says that it is ours; what bears no mark of `mount.name` stays."""
 
     def remount(self, entry: Entry, mount: Mount, old: Mount) -> Seen:
         """Mounted from `mount.source` where `old.source` was. Raises `InUse` as long as files of the old are open.

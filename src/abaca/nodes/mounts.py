@@ -52,6 +52,9 @@ class Nodes:
     def unmount(self, entry: Entry, mount: Mount, *, force: bool = False) -> None:
         return self._wait(self._on(entry, mount, None, _force if force else _unmount))
 
+    def clear(self, entry: Entry, mount: Mount) -> None:
+        return self._wait(self._on(entry, mount, None, _clear))
+
     def remount(self, entry: Entry, mount: Mount, old: Mount) -> Seen:
         return self._wait(self._on(entry, mount, old, _mount))
 
@@ -78,6 +81,7 @@ class Nodes:
             "remount": _mount,
             "look": _look,
             "unmount": _force if job.force else _unmount,
+            "clear": _clear,
         }
         try:
             return Outcome(job=job, seen=await self._on(job.entry, job.mount, job.old, works[job.action]))
@@ -143,6 +147,10 @@ async def _force(way: Way) -> None:
     await way.force()
 
 
+async def _clear(way: Way) -> None:
+    await way.clear()
+
+
 async def _named(work: Coroutine[Any, Any, T]) -> T:
     try:
         return await work
@@ -191,6 +199,10 @@ class Visit(msgspec.Struct, frozen=True):
 
     async def force(self) -> None:
         await self._unmount(force=True)
+
+    async def clear(self) -> None:
+        if self._is_marked(await self._act("look")):
+            await self._unmount(force=True)
 
     async def _unmount(self, *, force: bool) -> None:
         state = await self._act("look")

@@ -72,6 +72,10 @@ class Rehearsal:
 
         self._do("unmount", entry, unmounted)
 
+    def clear(self, entry: Entry, mount: Mount) -> None:
+        """As by force: the table says whose a line is."""
+        self.unmount(entry, mount, force=True)
+
     def remount(self, entry: Entry, mount: Mount, old: Mount) -> Seen:
         """The other source in the same line, unless it is in use."""
 
@@ -98,8 +102,8 @@ class Rehearsal:
 
     def _outcome(self, job: Job) -> Outcome:
         try:
-            if job.action == "unmount":
-                self.unmount(job.entry, job.mount, force=job.force)
+            if job.action in ("unmount", "clear"):
+                self.unmount(job.entry, job.mount, force=job.force or job.action == "clear")
                 return Outcome(job=job)
             if job.action == "remount":
                 return Outcome(job=job, seen=self.remount(job.entry, job.mount, job.old or job.mount))

@@ -50,6 +50,7 @@ class Way(Protocol):
     async def look(self) -> Seen | None: ...
     async def unmount(self) -> None: ...
     async def force(self) -> None: ...
+    async def clear(self) -> None: ...
 
 
 class _State(msgspec.Struct, frozen=True):
@@ -136,6 +137,10 @@ class Hypervisor:
             async with self._monitor() as monitor:
                 await self._unplug(monitor)
         await self._end(force=True)
+
+    async def clear(self) -> None:
+        """By force: device, virtiofsd and mount bear the attachment's name."""
+        await self.force()
 
     async def _plug(self, monitor: qmp.Monitor) -> Seen:
         seen = await self._host.mount()

@@ -23,8 +23,8 @@ from abaca.db import attachments, export_locations, shares
 from abaca.domain.attachments import retry_delay_s
 from abaca.drivers import contract
 from abaca.nodes.contract import Guest, InUse, Mount, NodeError
-from abaca.operations import attachment_rules, journal
-from abaca.operations.attachment_tools import QUEUE, StillOpen
+from abaca.operations import attachment_left, attachment_rules, journal
+from abaca.operations.attachment_tools import QUEUE, ServerOff, StillOpen
 
 if TYPE_CHECKING:
     from abaca.db.engine import Tx
@@ -86,6 +86,7 @@ def mount_on_server(op: Op) -> None:
     if op.driver.is_off(row["server_id"]):
         op.learn(seen=None)
         return
+    attachment_left.clear(op, row["server_id"])
     entry, guest = op.driver.way(row)
     wanted, old = mount_of(row, row["wanted_source"], guest), row["source"]
     if old in (None, row["wanted_source"]):
@@ -119,7 +120,7 @@ def succeed(op: Op, tx: Tx) -> None:
         if attachments.try_move(tx, op.args.attachment_id, "prepared"):
             attachments.update(tx, op.args.attachment_id, HEALTHY)
         else:
-            fail(op, tx, errors.Conflict("The server is off; its share is looked after when it is on again."))
+            fail(op, tx, ServerOff(server=row["server_id"]))
         return
     values: dict[str, Any] = {
         "source": row["wanted_source"],
@@ -134,25 +135,21 @@ def succeed(op: Op, tx: Tx) -> None:
 def fail(op: Op, tx: Tx, error: errors.AbacaError) -> None:
     """In error with the reason, to be tried again."""
     if attachments.try_move(tx, op.args.attachment_id, "failed", ("attaching", "remounting")):
-        write_error(tx, op.args.attachment_id, error)
+        write_error(tx, op.args.attachment_id, error, op.driver.longest_pause_s)
 
 
 HEALTHY = {"error_code": None, "error_text": None, "attempts": 0, "retry_at": None}
 
 
-def write_error(tx: Tx, attachment_id: str, error: errors.AbacaError) -> None:
-    """Why it is in error, and when it is tried again."""
+def write_error(tx: Tx, attachment_id: str, error: errors.AbacaError, longest_s: float) -> None:
+    """Why it is in error, and when it is tried again, in `longest_s` at most; for a server that is off that is open."""
     row = attachments.show(tx, attachment_id)
     if row is None:
         return
-    attempts = row.attempts + 1
-    delay = datetime.timedelta(seconds=retry_delay_s(attempts))
-    values = {
-        "error_code": error.code,
-        "error_text": error.message,
-        "attempts": attempts,
-        "retry_at": tx.now + delay,
-    }
+    values: dict[str, Any] = {"error_code": error.code, "error_text": error.message, "retry_at": None}
+    if error.code != ServerOff.code:
+        values["attempts"] = row.attempts + 1
+        values["retry_at"] = tx.now + datetime.timedelta(seconds=retry_delay_s(row.attempts + 1, longest_s))
     attachments.update(tx, attachment_id, values)
     log.warning("attachment=%s on server %s: %s", attachment_id, row.server_id, error.message)
 

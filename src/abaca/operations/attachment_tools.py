@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from abaca import errors
+from abaca.domain.attachments import RETRY_S, SERVER_OFF
 from abaca.drivers import contract
 from abaca.nodes.contract import Guest
 
@@ -39,6 +40,12 @@ class ServerGone(errors.NotFound):
     code = "ServerGone"
 
 
+class ServerOff(errors.Conflict):
+    """Server {server} is off, and can be mended only when it is on again."""
+
+    code = SERVER_OFF
+
+
 class NoHypervisor(errors.Conflict):
     """Server {server} has no registered hypervisor that could hand it a share; register both, or attach by network."""
 
@@ -64,9 +71,11 @@ def hypervisor_of(servers: Servers, server: Any) -> Any:
 class Tools:
     """Handed to steps as their `driver`; its back end is only the name of the queue."""
 
-    def __init__(self, servers: Servers, nodes: Machines) -> None:
+    def __init__(self, servers: Servers, nodes: Machines, *, longest_pause_s: float = RETRY_S[-1]) -> None:
+        """`longest_pause_s` is how long what failed waits at most before it is tried again."""
         self.servers = servers
         self.nodes = nodes
+        self.longest_pause_s = longest_pause_s
         self.backend = contract.Backend(
             name=QUEUE, host=QUEUE, share_backend_name=QUEUE, state_dir=Path("/nonexistent/nodes")
         )
@@ -89,6 +98,11 @@ class Tools:
         """Whether there is no use in knocking. Raises what the compute plugin raises."""
         server = self.servers.show(server_id)
         return server is not None and server.status == "SHUTOFF"
+
+    def is_mounting_off(self, server_id: str, mode: str) -> bool:
+        """The same of the machine that mounts for a server. Raises `NoHypervisor` too."""
+        server = self.servers.show(server_id)
+        return server is not None and self.mounting(server, mode).status == "SHUTOFF"
 
     def way(self, told: Mapping[str, Any]) -> tuple[Entry, Guest | None]:
         """Into which machine, and for which guest of it, an attachment with server_id, mode and tag is made.

@@ -73,8 +73,7 @@ def refuse_attached(tx: Tx, share_id: str) -> None:
 
 def _detach(tx: Tx, share_id: str, by: Requester | None) -> None:
     for row in attachments.of_share(tx, share_id):
-        if row.state != "detaching":
-            attachment_detach.start(tx, row, by, force=True)
+        attachment_detach.start(tx, row, by, force=True)
 
 
 def _check_detached(op: Op) -> None:

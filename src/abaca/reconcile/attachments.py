@@ -43,7 +43,7 @@ class Attachments:
         """Busy ones without an operation fail, errors are tried again, moved exports are followed; how many of all."""
         mended = sum(
             self._one(row, mend)
-            for find, mend in ((attachments.unexplained, _fail), (attachments.moved, _remount))
+            for find, mend in ((attachments.unexplained, self._fail), (attachments.moved, _remount))
             for row in self._found(find)
         )
         return mended + sum(self._try_again(row) for row in self._found(attachments.due))
@@ -87,26 +87,33 @@ class Attachments:
                 jobs[row.id] = (row, job)
         outcomes = self.tools.nodes.many([job for _, job in jobs.values()])
         for (row, _), outcome in zip(jobs.values(), outcomes, strict=True):
-            self._one(row, lambda tx, fresh, outcome=outcome: _judge(tx, fresh, outcome))  # type: ignore[misc]
+            self._one(row, lambda tx, fresh, outcome=outcome: self._judge(tx, fresh, outcome))  # type: ignore[misc]
         return len(found)
 
     def wake(self) -> int:
-        """Mount on those servers that were off and are on; how many attachments that are."""
+        """Go on with those servers that were off and are on; how many attachments that are."""
         woken, after = 0, ""
         while True:
             with self.db.read() as tx:
                 found = attachments.inactive(tx, after, BATCH)
             for row in found:
-                try:
-                    server = self.tools.servers.show(row.server_id)
-                except errors.Unavailable as away:
-                    log.warning("server=%s cannot be looked up: %s", row.server_id, away.message)
-                    continue
-                if server is None or server.status == "ACTIVE":
-                    woken += self._one(row, _let_go if server is None else _again)
+                woken += self._wake(row)
             if len(found) < BATCH:
                 return woken
             after = found[-1].id
+
+    def _wake(self, row: Any) -> bool:
+        try:
+            if self.tools.is_gone(row.server_id):
+                return self._one(row, _let_go)
+            if row.wanted == "detached":
+                is_off = self.tools.is_mounting_off(row.server_id, row.mode)
+            else:
+                is_off = self.tools.servers.show(row.server_id).status != "ACTIVE"
+        except errors.AbacaError as away:
+            log.warning("server=%s cannot be looked up: %s", row.server_id, away.message)
+            return False
+        return not is_off and self._one(row, _again)
 
     def _job(self, row: Any) -> Job | None:
         """How to look at its machine; None where there is nothing to look at."""
@@ -126,20 +133,34 @@ class Attachments:
             return None
         except errors.AbacaError as error:
             problem = error
-            self._one(row, lambda tx, fresh: _lose(tx, fresh, problem))
+            self._one(row, lambda tx, fresh: self._lose(tx, fresh, problem))
             return None
         with self.db.read() as tx:
             told = attachment_attach.told_of(tx, row)
         return Job(action="look", entry=entry, mount=attachment_attach.mount_of(told, row.source, guest))
 
+    # ---------------------------------------------------------------- what becomes of them
 
-def _fail(tx: Tx, row: Any) -> None:
-    if not attachments.try_move(tx, row.id, "failed"):
-        raise errors.NotFound(resource="Attachment", id=row.id)
-    log.warning("attachment=%s was %s without an operation", row.id, row.state)
-    attachment_attach.write_error(
-        tx, row.id, errors.AbacaError(f"The attachment was {row.state}, and nothing was going to end that.")
-    )
+    def _fail(self, tx: Tx, row: Any) -> None:
+        if not attachments.try_move(tx, row.id, "failed"):
+            raise errors.NotFound(resource="Attachment", id=row.id)
+        log.warning("attachment=%s was %s without an operation", row.id, row.state)
+        error = errors.AbacaError(f"The attachment was {row.state}, and nothing was going to end that.")
+        attachment_attach.write_error(tx, row.id, error, self.tools.longest_pause_s)
+
+    def _lose(self, tx: Tx, row: Any, error: errors.AbacaError) -> None:
+        attachments.move(tx, row.id, "lost")
+        attachment_attach.write_error(tx, row.id, error, self.tools.longest_pause_s)
+
+    def _judge(self, tx: Tx, row: Any, outcome: Outcome) -> None:
+        """What a look at the machine means."""
+        if outcome.error is not None:
+            self._lose(tx, row, outcome.error)
+        elif outcome.seen is None or outcome.seen.is_read_only != (row.access_level == "ro"):
+            log.warning("attachment=%s is not mounted on server %s as it shall be; again", row.id, row.server_id)
+            attachment_attach.start(tx, row, None)
+        else:
+            attachments.update(tx, row.id, {"last_verified_at": tx.now})
 
 
 def _again(tx: Tx, row: Any) -> None:
@@ -173,19 +194,3 @@ def _follow(tx: Tx, row: Any, server: Any) -> None:
         log.info("attachment=%s: server %s has other addresses", row.id, row.server_id)
         attachments.update(tx, row.id, {"addresses": now})
     attachment_rules.settle(tx, row.share_id, sorted({*now, *row.addresses}), None)
-
-
-def _lose(tx: Tx, row: Any, error: errors.AbacaError) -> None:
-    attachments.move(tx, row.id, "lost")
-    attachment_attach.write_error(tx, row.id, error)
-
-
-def _judge(tx: Tx, row: Any, outcome: Outcome) -> None:
-    """What a look at the machine means."""
-    if outcome.error is not None:
-        _lose(tx, row, outcome.error)
-    elif outcome.seen is None or outcome.seen.is_read_only != (row.access_level == "ro"):
-        log.warning("attachment=%s is not mounted on server %s as it shall be; again", row.id, row.server_id)
-        attachment_attach.start(tx, row, None)
-    else:
-        attachments.update(tx, row.id, {"last_verified_at": tx.now})

@@ -246,6 +246,9 @@ class Nodes(Section, frozen=True):
     verify_interval_s: Annotated[
         float, said("Seconds after which an attachment is looked at again on its machine.", ge=1, le=LONG_S)
     ] = 600
+    longest_pause_s: Annotated[
+        float, said("Longest pause, in seconds, between tries of what failed on a machine.", ge=1, le=86400)
+    ] = 3600
     rehearsal_delays: Annotated[
         Mapping[str, float],
         said(

@@ -18,6 +18,7 @@ from abaca.api.routing import Resource
 from abaca.api.wire import AdminOnly, Column, Computed, Many, One, View
 from abaca.db import attachments, shares
 from abaca.db.engine import Tx
+from abaca.operations import attachment_detach
 from abaca.operations.attachment_accept import Wish
 from abaca.policy import member, reader
 
@@ -130,7 +131,7 @@ def _detach(call: Call, tx: Tx, server_id: str, share_id: str, mount_point: str 
         raise _missing(server_id, share_id)
     if mount_point not in (None, row.mount_point):
         raise errors.Conflict(f"Share {share_id} is at {row.mount_point} on server {server_id}, not where you say.")
-    every.detach(call, tx, row)
+    attachment_detach.start(tx, row, call.caller)
 
 
 def _missing(server_id: str, share_id: str) -> errors.NotFound:
