@@ -10,7 +10,6 @@ import re
 import sqlite3
 import threading
 import time
-import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Self
 
@@ -18,6 +17,7 @@ import sqlalchemy as sa
 
 from abaca.db import tables
 from abaca.db.operations import ENDED
+from abaca.domain.ids import new_id
 from benchmarks import clients, usage
 from benchmarks.figures import Figure
 from benchmarks.stand import HOST, Stand
@@ -149,7 +149,7 @@ class Place:
             texts = [json.dumps(dict(row), default=str) for row in rows]
             for begin in range(there, number, _CHUNK):
                 names = (share_id, instance_id, rows[2]["id"])
-                ids = [{one: str(uuid.uuid4()) for one in names} for _ in range(begin, min(begin + _CHUNK, number))]
+                ids = [{one: new_id() for one in names} for _ in range(begin, min(begin + _CHUNK, number))]
                 for table, row, text in zip(known, rows, texts, strict=True):
                     connection.execute(sa.insert(table), [_copy(row, text, others) for others in ids])
                 copied = [(others[instance_id], _renamed(held.decode(), others)) for others in ids]
@@ -273,6 +273,6 @@ def _copy(row: Any, text: str, others: dict[str, str]) -> dict[str, Any]:
     """The row as that of another share: its ids wherever they stand, and a fresh id where it has one of its own."""
     copied = json.loads(_renamed(text, others))
     if copied["id"] == row["id"]:
-        copied["id"] = str(uuid.uuid4())
+        copied["id"] = new_id()
     times = {name: value for name, value in row.items() if isinstance(value, datetime.datetime)}
     return {**copied, **times}

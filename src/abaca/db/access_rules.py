@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import functools
-import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from abaca import errors
 from abaca.db.engine import Tx, insert_into
 from abaca.db.tables import access_rules as t
 from abaca.domain.access_rules import ACCESS_RULE
+from abaca.domain.ids import new_id
 
 
 class Taken(errors.Invalid):
@@ -25,7 +25,7 @@ COLUMNS: dict[str, sa.ColumnElement[Any]] = {column.name: column for column in t
 
 def add(tx: Tx, share_id: str, values: Mapping[str, Any]) -> str:
     """A new rule, queued to be applied; its id. Raises `Taken` when the share has one for the same client."""
-    rule_id = str(uuid.uuid4())
+    rule_id = new_id()
     row = {"id": rule_id, "share_id": share_id, **_NEW, **values}
     row |= {"state": ACCESS_RULE.after("none", "allow"), "created_at": tx.now}
     if tx.row(_add(tx.dialect), row) is None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import datetime
 import functools
-import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,6 +21,7 @@ from abaca.db.operations import LIVE
 from abaca.db.tables import attachments as t
 from abaca.db.tables import export_locations, operations, share_instances, shares
 from abaca.domain.attachments import MACHINE, SERVER_OFF
+from abaca.domain.ids import new_id
 
 ATTACHMENTS = lists.Listing(
     t.join(shares, shares.c.id == t.c.share_id),
@@ -53,7 +53,7 @@ def add(tx: Tx, values: Mapping[str, Any]) -> str:
     `values` has share_id, server_id, project_id, user_id, mode, mount_point, tag, access_level and addresses. Raises
     `Conflict` when the share is on the server already, or the server has another at the mount point or under the tag.
     """
-    row = {**_NEW, "id": str(uuid.uuid4()), **values, "state": MACHINE.after("none", "attach"), "created_at": tx.now}
+    row = {**_NEW, "id": new_id(), **values, "state": MACHINE.after("none", "attach"), "created_at": tx.now}
     if tx.row(_add(tx.dialect), row) is None:
         raise _taken(tx, row)
     return str(row["id"])

@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import uuid
-
 import sqlalchemy as sa
 
 from abaca.db import lists
 from abaca.db.engine import Tx, insert_into
 from abaca.db.tables import availability_zones
+from abaca.domain.ids import new_id
 
 ZONES = lists.Listing(
     availability_zones, filters={"name": lists.equal(availability_zones.c.name)}, sorts=("name", "created_at")
@@ -18,7 +17,7 @@ ZONES = lists.Listing(
 
 def ensure(tx: Tx, name: str) -> None:
     """Have the zone `name`; two services may say so at the same moment."""
-    row = {"id": str(uuid.uuid4()), "name": name, "created_at": tx.now}
+    row = {"id": new_id(), "name": name, "created_at": tx.now}
     tx.execute(insert_into(availability_zones, tx.dialect).on_conflict_do_nothing(index_elements=["name"]), row)
 
 

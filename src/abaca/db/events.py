@@ -11,7 +11,6 @@ A target is served by one worker at a time, the one that holds its lease in `eve
 from __future__ import annotations
 
 import datetime
-import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,6 +24,7 @@ from abaca.db.tables import event_targets as g
 from abaca.db.tables import events as t
 from abaca.db.tables import share_instances, share_types, shares
 from abaca.domain.events import QUEUE, About, Event
+from abaca.domain.ids import new_id
 
 _ADD = sa.insert(t).inline()
 _ADD_DELIVERY = sa.insert(d).inline()
@@ -40,7 +40,7 @@ def write(tx: Tx, event_type: str, about: About, payload: Mapping[str, Any]) -> 
     targets = tx.subscriptions(event_type) if tx.subscriptions is not None else ()
     if not targets:
         return None
-    event_id = str(uuid.uuid4())
+    event_id = new_id()
     row = {"id": event_id, "event_type": event_type, "payload": payload, "created_at": tx.now}
     tx.execute(_ADD, {**row, **msgspec.structs.asdict(about)})
     for target in targets:

@@ -7,7 +7,6 @@ Rows are written by whoever changes the locations, in that transaction, and outl
 from __future__ import annotations
 
 import datetime
-import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ import sqlalchemy as sa
 from abaca.db import lists
 from abaca.db.engine import Tx
 from abaca.db.tables import export_location_history as t
+from abaca.domain.ids import new_id
 
 
 class Cause(msgspec.Struct, frozen=True):
@@ -47,7 +47,7 @@ _BEGIN = sa.insert(t).inline()
 
 def _row(tx: Tx, owner: Owner, location: Mapping[str, Any], cause: Cause) -> dict[str, Any]:
     return {
-        "id": str(uuid.uuid4()),
+        "id": new_id(),
         "export_location_id": location["id"],
         "share_id": owner.share_id,
         "share_instance_id": location["share_instance_id"],

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import functools
-import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from abaca.db.engine import Tx
 from abaca.db.export_location_history import Cause, Owner
 from abaca.db.tables import export_locations as t
 from abaca.db.tables import share_instances
+from abaca.domain.ids import new_id
 
 COLUMNS: dict[str, sa.ColumnElement[Any]] = {column.name: column for column in t.c}
 
@@ -32,7 +32,7 @@ _ADD = sa.insert(t).inline()
 
 def _row(tx: Tx, instance_id: str, export: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "id": str(uuid.uuid4()),
+        "id": new_id(),
         "share_instance_id": instance_id,
         "path": export["path"],
         "is_admin_only": export.get("is_admin_only", False),

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import datetime
-import uuid
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ import sqlalchemy as sa
 from abaca.db.engine import Tx
 from abaca.db.lists import Listing, before, equal, since
 from abaca.db.tables import messages as t
+from abaca.domain.ids import new_id
 from abaca.domain.messages import ERROR, About, Action, Detail
 
 __all__ = ["MESSAGES", "About", "Action", "Detail", "delete", "expire", "record"]
@@ -67,7 +67,7 @@ def record_many(tx: Tx, reasons: Sequence[tuple[About, str | None]], action: Act
 
 def _row(tx: Tx, about: About, action: Action, detail: Detail, reason: str | None) -> dict[str, Any]:
     return {
-        "id": str(uuid.uuid4()),
+        "id": new_id(),
         "project_id": about.project_id,
         "request_id": about.request_id,
         "resource_type": about.resource_type,

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ import sqlalchemy as sa
 from abaca.db import lists
 from abaca.db.engine import Tx
 from abaca.db.tables import operation_findings as t
+from abaca.domain.ids import new_id
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +32,7 @@ def add_many(tx: Tx, op_id: str, found: Sequence[Found]) -> None:
 
 def _row(tx: Tx, op_id: str, one: Found) -> dict[str, Any]:
     return {
-        "id": str(uuid.uuid4()),
+        "id": new_id(),
         "operation_id": op_id,
         "kind": one.kind,
         "share_id": one.share_id,

@@ -11,7 +11,6 @@ left.
 from __future__ import annotations
 
 import functools
-import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,6 +20,7 @@ import sqlalchemy as sa
 from abaca.db import lists
 from abaca.db.engine import Tx, insert_into
 from abaca.db.tables import operations as t
+from abaca.domain.ids import new_id
 
 # Those that have not ended; the first two go on by themselves.
 ACTIVE = ("queued", "running")
@@ -56,7 +56,7 @@ def add_many(tx: Tx, found: Sequence[Mapping[str, Any]]) -> None:
 
 def _queued(tx: Tx) -> dict[str, Any]:
     return {
-        "id": str(uuid.uuid4()),
+        "id": new_id(),
         "state": "queued",
         "step": 0,
         "direction": "do",

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from abaca import errors
 from abaca.db import lists
 from abaca.db.engine import Tx
 from abaca.db.tables import attachments, server_addresses, servers
+from abaca.domain.ids import new_id
 from abaca.domain.servers import check_hypervisor
 
 # When it was changed last, which for one that never was is when it came.
@@ -70,7 +70,7 @@ def create(tx: Tx, values: Mapping[str, Any], at: Sequence[tuple[str, str]]) -> 
 
     Raises Conflict when its project has one of that name, Invalid for a hypervisor that is none.
     """
-    server_id = str(uuid.uuid4())
+    server_id = new_id()
     _check_place(tx, server_id, values)
     try:
         tx.execute(sa.insert(servers), {**values, "id": server_id, "created_at": tx.now, "updated_at": None})

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from abaca import errors
 from abaca.db import lists
 from abaca.db.engine import Tx
 from abaca.db.tables import share_instances, share_type_projects, share_types
+from abaca.domain.ids import new_id
 
 
 def _open_to(project: str) -> sa.ColumnElement[bool]:
@@ -52,7 +52,7 @@ def find(tx: Tx, name_or_id: str, columns: tuple[str, ...], **asked: Any) -> sa.
 
 def create(tx: Tx, values: Mapping[str, Any]) -> str:
     """The id of a new type. Raises Conflict when the name is taken."""
-    type_id = str(uuid.uuid4())
+    type_id = new_id()
     try:
         tx.execute(sa.insert(share_types), {**values, "id": type_id, "created_at": tx.now})
     except exc.IntegrityError:

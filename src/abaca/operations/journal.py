@@ -15,7 +15,6 @@ import datetime
 import logging
 import math
 import threading
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -24,6 +23,7 @@ from sqlalchemy import exc
 
 from abaca import errors
 from abaca.db import operations as rows
+from abaca.domain.ids import new_id
 from abaca.drivers import contract
 from abaca.operations import events
 
@@ -164,7 +164,7 @@ def enqueue(
         row["not_before"] = tx.now.replace(tzinfo=datetime.UTC).timestamp() + wait_s
     if what.tells is None or tx.subscriptions is None:
         return rows.add(tx, row)
-    op_id = str(uuid.uuid4())
+    op_id = new_id()
     found = rows.add(tx, {**row, "id": op_id})
     if found == op_id:  # otherwise one that waits already takes this with it, and has told
         events.accepted(tx, what.tells, (what.resource, target.resource_id), args, by)

@@ -20,6 +20,7 @@ from abaca import errors
 from abaca.db import availability_zones, messages, pools, quotas, share_instances, share_types, shares
 from abaca.domain import extra_specs, metadata
 from abaca.domain import shares as rules
+from abaca.domain.ids import new_id
 from abaca.domain.messages import About, Action, Detail
 from abaca.drivers import contract
 from abaca.operations import events, share_create
@@ -134,7 +135,7 @@ class Acceptance:
         protocol, pairs = checked
         kind = self._kind(tx, wish)
         self._check(tx, wish, kind)
-        share_id, instance_id = str(uuid.uuid4()), str(uuid.uuid4())
+        share_id, instance_id = new_id(), new_id()
         placement = self._place(tx, wish, kind, protocol) if kind.id else None
         candidate = placement.candidates[0] if placement and placement.candidates else None
         self._add(tx, wish, kind, share_id, {"share_proto": protocol, "metadata": pairs})
