@@ -21,7 +21,7 @@ run: environment packages ## Start everything on this machine and take the tour 
 	@$(BIN)/python -m lab.tour $(if $(ONCE),--once)
 
 .PHONY: test
-test: environment keystone packages ## Run all tests, those with real components included
+test: environment openstack packages ## Run all tests, those with real components included
 	@$(BIN)/python -m pytest $(ARGS)
 
 .PHONY: quick
@@ -55,7 +55,7 @@ docs: environment ## Write the generated reference pages anew
 	@git status --short -- docs
 
 .PHONY: bench
-bench: environment keystone packages ## Run the benchmarks, reads beside a baseline measured in the same run (ARGS="reads idle")
+bench: environment openstack packages ## Run the benchmarks, reads beside a baseline measured in the same run (ARGS="reads idle")
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 .PHONY: lock
@@ -63,7 +63,7 @@ lock: environment ## Resolve the dependencies anew into requirements/*.txt (UPGR
 	@$(LOCK) pyproject.toml --group test --group check --group build -o requirements/dev.txt
 	@$(LOCK) pyproject.toml --constraints requirements/dev.txt -o requirements/run.txt
 	@echo uv | $(LOCK) - --constraints requirements/dev.txt -o requirements/uv.txt
-	@$(LOCK) --group keystone -o requirements/keystone.txt
+	@$(LOCK) --group openstack -o requirements/openstack.txt
 	@sed -i '1i # Made by `make lock`; do not edit.' requirements/*.txt
 	@git status --short -- requirements
 
@@ -75,8 +75,8 @@ new-driver: environment ## Start a storage driver: make new-driver NAME=cephfs
 .PHONY: environment
 environment: .venv/.installed ## Make the Python environment .venv from the lock
 
-.PHONY: keystone
-keystone: .venv-keystone/.installed ## Make the environment in which tests run Keystone
+.PHONY: openstack
+openstack: .venv-openstack/.installed ## Make the environment in which tests run Keystone and Nova
 
 .PHONY: packages
 packages: ## Install the Debian packages that real components come in
@@ -87,6 +87,6 @@ packages: ## Install the Debian packages that real components come in
 	@$(BIN)/uv pip install -q --python $(BIN)/python --no-deps --no-build-isolation -e .
 	@touch $@
 
-.venv-keystone/.installed: requirements/keystone.txt lab/environment.sh | .venv/.installed
-	@lab/environment.sh .venv-keystone requirements/keystone.txt
+.venv-openstack/.installed: requirements/openstack.txt lab/environment.sh | .venv/.installed
+	@lab/environment.sh .venv-openstack requirements/openstack.txt
 	@touch $@

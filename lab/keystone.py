@@ -20,11 +20,8 @@ import tempfile
 import time
 from typing import Any, Self
 
-from lab import processes, runs
+from lab import openstack, processes, runs
 
-_ROOT = pathlib.Path(__file__).resolve().parent.parent
-_ENVIRONMENT = _ROOT / ".venv-keystone"
-_KEEP_BYTECODE = {"PYTHONDONTWRITEBYTECODE": ""}  # compiling Keystone takes 3 s, which is once enough
 _HOST = "127.0.0.1"
 _REGION = "RegionOne"
 _CONFIGURATION = """[DEFAULT]
@@ -79,12 +76,17 @@ _SERVICES = {  # type -> (name, path below the address of Abaca)
 
 
 class Keystone:
-    """A Keystone whose catalog names the service at `abaca_url`. `auth_url` is known before it starts."""
+    """A Keystone whose catalog names the service at `abaca_url`. `auth_url` is known before it starts.
 
-    def __init__(self, run: runs.Run, abaca_url: str = "http://127.0.0.1:8786") -> None:
+    `compute_url` is that of a Nova; without one the catalog names the compute door of Abaca.
+    """
+
+    def __init__(self, run: runs.Run, abaca_url: str = "http://127.0.0.1:8786", compute_url: str | None = None) -> None:
         self._run = run
         self._home = run.path("keystone")
-        self._abaca_url = abaca_url.rstrip("/")
+        self._urls = {kind: abaca_url.rstrip("/") + path for kind, (_name, path) in _SERVICES.items()}
+        if compute_url is not None:
+            self._urls["compute"] = compute_url
         self._process: processes.Process | None = None
         self._ids: dict[str, dict[str, str]] = {}
         self.port = processes.free_port(_HOST)
@@ -99,7 +101,7 @@ class Keystone:
 
     def start(self, timeout_s: float = 60.0) -> Self:
         """Return when tokens are issued. The first start on a machine makes the environment and the database."""
-        make_environment()
+        openstack.make_environment()
         pattern = _pattern_directory()
         if not (pattern / "ids.json").exists():
             pattern = self._make_pattern(pattern, timeout_s)
@@ -203,26 +205,24 @@ class Keystone:
         configuration = home / "keystone.conf"
         configuration.write_text(_CONFIGURATION.format(home=home))
         script = pathlib.Path(__file__).with_name("keystone_server.py")
-        argv = [str(_python()), "-P", str(script), str(configuration), _HOST, str(self.port)]
-        launch = processes.Launch(env=_KEEP_BYTECODE)
+        argv = [str(openstack.PYTHON), "-P", str(script), str(configuration), _HOST, str(self.port)]
+        launch = processes.Launch(env=openstack.KEEP_BYTECODE)
         self._process = self._run.spawn(argv, log="keystone-output.log", launch=launch)
         processes.wait_for_port(_HOST, self.port, timeout_s, self._process)
 
     def _name_endpoints(self) -> None:
         with contextlib.closing(sqlite3.connect(self._home / "keystone.db")) as database, database:
-            for kind, (_name, path) in _SERVICES.items():
+            for kind, url in {**self._urls, "identity": self.auth_url}.items():
                 where = "service_id = (SELECT id FROM service WHERE type = ?)"
-                database.execute(f"UPDATE endpoint SET url = ? WHERE {where}", (self._abaca_url + path, kind))  # noqa: S608
-            where = "service_id = (SELECT id FROM service WHERE type = 'identity')"
-            database.execute(f"UPDATE endpoint SET url = ? WHERE {where}", (self.auth_url,))  # noqa: S608
+                database.execute(f"UPDATE endpoint SET url = ? WHERE {where}", (url, kind))  # noqa: S608
 
     def _make_pattern(self, target: pathlib.Path, timeout_s: float) -> pathlib.Path:
         """Fill a fresh directory by Keystone's own commands and API, then put it in place in one move."""
         draft = pathlib.Path(tempfile.mkdtemp(prefix="pattern-", dir=self._run.directory))
         configuration = draft / "keystone.conf"
         configuration.write_text(_CONFIGURATION.format(home=draft))
-        manage = ["env", *(f"{name}={value}" for name, value in _KEEP_BYTECODE.items())]
-        manage += [str(_python().with_name("keystone-manage")), f"--config-file={configuration}"]
+        manage = ["env", *(f"{name}={value}" for name, value in openstack.KEEP_BYTECODE.items())]
+        manage += [str(openstack.PYTHON.with_name("keystone-manage")), f"--config-file={configuration}"]
         url = "http://unnamed/v3"
         urls = ["--bootstrap-admin-url", url, "--bootstrap-internal-url", url, "--bootstrap-public-url", url]
         who = ["--keystone-user", str(os.geteuid()), "--keystone-group", str(os.getegid())]
@@ -271,23 +271,13 @@ class Keystone:
         return {"projects": projects, "users": users, "roles": roles}
 
 
-def make_environment() -> None:
-    """Make the Python environment with Keystone in it if it is not there; takes a minute, raises `LabError`."""
-    if not (_ENVIRONMENT / ".installed").exists():
-        processes.command(["make", "-C", str(_ROOT), "keystone"], timeout_s=900.0)
-
-
 def _both(token: str) -> dict[str, str]:
     return {"X-Auth-Token": token, "X-Subject-Token": token}
-
-
-def _python() -> pathlib.Path:
-    return _ENVIRONMENT / "bin" / "python"
 
 
 def _pattern_directory() -> pathlib.Path:
     """Named by all that it depends on: the locked packages and this file."""
     digest = hashlib.sha256()
-    for source in (_ROOT / "requirements" / "keystone.txt", pathlib.Path(__file__)):
+    for source in (openstack.LOCK, pathlib.Path(__file__)):
         digest.update(source.read_bytes())
-    return _ENVIRONMENT / "patterns" / digest.hexdigest()[:16]
+    return openstack.ENVIRONMENT / "patterns" / digest.hexdigest()[:16]

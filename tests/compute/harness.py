@@ -85,3 +85,37 @@ class NovaHarness:
     def close(self):
         self.compute.close()
         self._stack.close()
+
+
+class RealNovaHarness:
+    """The plug-in for a Nova, over a real one that a real Keystone has in its catalog."""
+
+    def __init__(self, directory, login, nova):
+        self._nova = nova
+        self._here = set()
+        said = {"auth": login.credentials("admin"), "region_name": "RegionOne", "identity_api_version": "3"}
+        self.clouds = directory / "clouds.yaml"
+        self.clouds.touch(mode=0o600)
+        self.clouds.write_text(json.dumps({"clouds": {"nova": said}}))
+        self.compute = Nova(tree.Compute(plugin="nova", nova_clouds_file=self.clouds, nova_key=KEY))
+
+    def add(self, name, *ips, host_key=None, status="ACTIVE", project_id=PROJECT):
+        """The id of a new server; without `host_key` nobody can log in to it."""
+        state = {"ACTIVE": ("active", 1), "SHUTOFF": ("stopped", 4)}[status]
+        more = {"metadata": {"abaca_host_key": host_key} if host_key else {}, "user_id": "someone"}
+        at = [{"network": "default", "ip": ip, "mac": "fa:16:3e:00:00:01"} for ip in ips or ("10.0.0.9",)]
+        server_id = self._nova.plant(
+            name, project_id, vm_state=state[0], power_state=state[1], host="compute-1", addresses=at, **more
+        )
+        self._here.add(server_id)
+        return server_id
+
+    def remove(self, server_id):
+        self._nova.remove(server_id)
+        self._here.discard(server_id)
+
+    def close(self):
+        """Leave the Nova without servers for the next test."""
+        self.compute.close()
+        for server_id in list(self._here):
+            self.remove(server_id)

@@ -7,7 +7,7 @@ import pytest
 
 from abaca import errors
 from abaca.compute.contract import Entry, NoWayIn, Wanted
-from tests.compute.harness import OTHER, PROJECT, InventoryHarness, NovaHarness, host_key
+from tests.compute.harness import OTHER, PROJECT, InventoryHarness, NovaHarness, RealNovaHarness, host_key
 from tests.databases import on_postgres, on_sqlite, place
 
 pytestmark = [
@@ -20,11 +20,16 @@ pytestmark = [
 NOBODY = "00000000-0000-4000-8000-000000000000"
 
 
-@pytest.fixture(params=[on_sqlite, on_postgres, pytest.param("nova", id="nova")])
+on_a_real_nova = pytest.param("real nova", id="real-nova", marks=pytest.mark.system)
+
+
+@pytest.fixture(params=[on_sqlite, on_postgres, pytest.param("nova", id="nova"), on_a_real_nova])
 def harness(request, tmp_path):
     with contextlib.ExitStack() as stack:
         if request.param == "nova":
             made = NovaHarness(tmp_path)
+        elif request.param == "real nova":
+            made = RealNovaHarness(tmp_path, *request.getfixturevalue("real_cloud"))
         else:
             database = place(request.param, tmp_path, request)
             stack.callback(database.close)

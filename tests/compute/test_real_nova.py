@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lab's Nova, and the plug-in when it refuses or is away. What that does when all is well: test_contract.py."""
+
+import contextlib
+import http.client
+import json
+
+import pytest
+
+from abaca.compute.contract import Unreachable, Wanted
+from abaca.compute.nova import Nova
+from abaca.settings import tree
+from tests.compute.harness import PROJECT, RealNovaHarness
+
+pytestmark = [
+    pytest.mark.system,
+    # the library's, of its own future
+    pytest.mark.filterwarnings("ignore::openstack.warnings.OpenStackDeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK50Warning"),
+    pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK60Warning"),
+]
+
+
+@pytest.fixture
+def harness(tmp_path, real_cloud):
+    made = RealNovaHarness(tmp_path, *real_cloud)
+    yield made
+    made.close()
+
+
+def ask(real_cloud, user, path):
+    login, nova = real_cloud
+    connection = http.client.HTTPConnection("127.0.0.1", nova.port, timeout=60)
+    with contextlib.closing(connection):
+        connection.request("GET", f"/v2.1{path}", headers={"X-Auth-Token": login.token(user)})
+        response = connection.getresponse()
+        return response.status, json.load(response)
+
+
+def test_servers_are_seen_by_their_projects(harness, real_cloud):
+    harness.add("web", project_id=real_cloud[0].project_id("demo"))
+    assert [one["name"] for one in ask(real_cloud, "demo", "/servers")[1]["servers"]] == ["web"]
+    assert ask(real_cloud, "other", "/servers") == (200, {"servers": []})
+
+
+def test_rows_that_no_nova_has_are_noticed(real_cloud):
+    login, nova = real_cloud
+    server_id = nova.plant("web", login.project_id("demo"), user_id="")
+    assert ask(real_cloud, "demo", f"/servers/{server_id}")[0] >= 400
+    nova.remove(server_id)
+
+
+def test_a_console_that_is_asked_for_over_the_bus_says_the_host_key(harness, real_cloud):
+    key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGdgB5Zl5wz2t8RNyLa1mcwanzvGeFfaxk9dYnIlFR2z"
+    console = f"boot\n-----BEGIN SSH HOST KEY KEYS-----\n{key} root@web\n-----END SSH HOST KEY KEYS-----\nlogin:"
+    at = [{"network": "private", "ip": "10.0.0.1", "mac": "fa:16:3e:00:00:01"}]
+    server_id = real_cloud[1].plant("web", PROJECT, host="compute-1", console=console, addresses=at)
+    assert harness.compute.entry(server_id).host_key == key
+    harness.remove(server_id)
+
+
+def test_a_wrong_password_is_said(harness):
+    said = json.loads(harness.clouds.read_text())
+    said["clouds"]["nova"]["auth"]["password"] = "wrong"
+    harness.clouds.write_text(json.dumps(said))
+    with pytest.raises(Unreachable, match="authentication"):
+        Nova(tree.Compute(plugin="nova", nova_clouds_file=harness.clouds)).show("0" * 32)
+
+
+def test_a_user_who_is_no_administrator_is_told_so(tmp_path, real_cloud):
+    login, _ = real_cloud
+    file = tmp_path / "clouds.yaml"
+    file.write_text(json.dumps({"clouds": {"nova": {"auth": login.credentials("demo"), "region_name": "RegionOne"}}}))
+    plugin = Nova(tree.Compute(plugin="nova", nova_clouds_file=file))
+    with pytest.raises(Unreachable, match="get_all_tenants"):
+        plugin.list(Wanted())
+    plugin.close()
+
+
+def test_a_nova_that_loses_its_keystone_and_then_stops_is_not_reached_until_both_are_back(harness, real_cloud):
+    login, nova = real_cloud
+    server_id = harness.add("web")
+    assert harness.compute.show(server_id).name == "web"
+    login.stop()
+    with pytest.raises(Unreachable, match="503"):
+        harness.compute.show(server_id)
+    login.start()
+    assert harness.compute.show(server_id).name == "web"
+    nova.stop()
+    with pytest.raises(Unreachable, match=r"(?i)connect"):
+        harness.compute.show(server_id)
+    nova.start(login)
+    assert harness.compute.show(server_id).name == "web"
