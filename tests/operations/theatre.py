@@ -304,8 +304,9 @@ def told_wrong(tx, operation):
     since = operation.created_at  # whoever asked for nothing by a request has asked for all of those before
     found = [row for row in events.find(tx, resource_id=operation.resource_id) if row.created_at >= since]
     types = [row.event_type for row in found if row.request_id == asked]
-    end = f"{tells.name}.{'end' if operation.state == 'done' else 'error'}"
-    wanted = [end, *([f"{tells.name}.start"] if tells.starts else [])]
+    args = msgspec.convert(operation.args, OPERATIONS[operation.kind].args)
+    end = tells.named(args, "end" if operation.state == "done" else "error")
+    wanted = [end, *([tells.named(args, "start")] if tells.starts else [])]
     if sorted(kind for kind in types if tells.starts or not kind.endswith(".start")) == sorted(wanted):
         return []
     return [f"{operation.kind} is {operation.state} and told {types}, not {wanted}"]

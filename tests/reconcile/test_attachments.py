@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attachments stay true: machines that go away and come back, exports that move, servers that vanish."""
 
-import contextlib
 import datetime
 
 import msgspec
-import pytest
 import sqlalchemy as sa
 
 from abaca import app
@@ -18,28 +16,10 @@ from abaca.operations.journal import Retry
 from abaca.reconcile.attachments import Attachments
 from abaca.reconcile.left_mounts import LeftMounts
 from tests.conftest import wait_until
-from tests.databases import database, postgres  # noqa: F401 (fixtures)
 from tests.operations import cases
 from tests.operations import theatre as stage
-from tests.operations.theatre import Theatre
 
 DOOR = "//abaca/v1/attachments"
-
-
-@pytest.fixture
-def theatre(database, tmp_path):  # noqa: F811
-    with contextlib.ExitStack() as stack:
-        made = Theatre(database, tmp_path, None, stack)
-        made.enter()
-        yield made
-        made.settle()
-        with made.db.read() as tx:
-            assert [*stage.stuck(tx), *stage.left_on_servers(tx, made.nodes.tables())] == []
-
-
-@pytest.fixture
-def attachment(theatre):
-    return shown(theatre, cases.an_attachment(theatre))
 
 
 def shown(theatre, attachment_id):

@@ -19,10 +19,10 @@ import sqlalchemy as sa
 
 from abaca.db import lists
 from abaca.db.engine import Tx, insert_into
+from abaca.db.tables import attachments, share_instances, share_types, shares
 from abaca.db.tables import event_deliveries as d
 from abaca.db.tables import event_targets as g
 from abaca.db.tables import events as t
-from abaca.db.tables import share_instances, share_types, shares
 from abaca.domain.events import QUEUE, About, Event
 from abaca.domain.ids import new_id
 
@@ -88,6 +88,22 @@ _SHARE = (
 def share(tx: Tx, share_id: str) -> dict[str, Any] | None:
     """What events say of a share, under the names that Manila's notifications have; None when it is gone."""
     row = tx.row(_SHARE, {"share": share_id})
+    return None if row is None else dict(row._mapping)
+
+
+_ATTACHMENT = sa.select(
+    attachments.c.id.label("attachment_id"),
+    *(attachments.c[name] for name in ("share_id", "server_id", "user_id", "project_id")),
+    *(attachments.c[name] for name in ("mode", "mount_point", "tag", "access_level", "state")),
+    attachments.c.source.label("export_location"),
+    attachments.c.error_code,
+    attachments.c.error_text,
+).where(attachments.c.id == sa.bindparam("attachment"))
+
+
+def attachment(tx: Tx, attachment_id: str) -> dict[str, Any] | None:
+    """What events say of an attachment; None when it is gone."""
+    row = tx.row(_ATTACHMENT, {"attachment": attachment_id})
     return None if row is None else dict(row._mapping)
 
 

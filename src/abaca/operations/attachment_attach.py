@@ -14,7 +14,7 @@ import contextlib
 import datetime
 import ipaddress
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -23,7 +23,7 @@ from abaca.db import attachments, export_locations, shares
 from abaca.domain.attachments import retry_delay_s
 from abaca.drivers import contract
 from abaca.nodes.contract import Guest, InUse, Mount, NodeError
-from abaca.operations import attachment_left, attachment_rules, journal
+from abaca.operations import attachment_left, attachment_rules, events, journal
 from abaca.operations.attachment_tools import QUEUE, ServerOff, StillOpen
 
 if TYPE_CHECKING:
@@ -37,22 +37,27 @@ RULES_S = 2.0
 
 
 class Args(msgspec.Struct, frozen=True):
-    """Which attachment."""
+    """Which attachment, and why: it is wanted, it was true and shall be again, or its export has moved."""
 
     attachment_id: str
+    cause: Literal["attach", "mend", "move"] = "attach"
 
 
 def start(tx: Tx, row: Any, by: Requester | None, *, event: str = "attach") -> str:
     """Move an attachment's row that exists by `event` (`attach`, `remount`) and queue the work; the operation's id."""
     attachments.move(tx, row.id, event)
-    return enqueue(tx, row, by)
+    return _enqueue(tx, row, Args(row.id, "move" if event == "remount" else "mend"), by)
 
 
 def enqueue(tx: Tx, row: Any, by: Requester | None) -> str:
-    """Queue the work for one that is `attaching` already: a row with id, share_id and addresses."""
+    """Queue the work for a new one, which is `attaching` already: a row with id, share_id and addresses."""
+    return _enqueue(tx, row, Args(row.id), by)
+
+
+def _enqueue(tx: Tx, row: Any, args: Args, by: Requester | None) -> str:
     target = journal.Target(queue=QUEUE, key=attachments.key(row.id), resource_id=row.id)
     wait_s = 0.0 if attachment_rules.are_active(tx, row.share_id, row.addresses) else RULES_S
-    return journal.enqueue(tx, OPERATION, Args(row.id), target, by, wait_s=wait_s)
+    return journal.enqueue(tx, OPERATION, args, target, by, wait_s=wait_s)
 
 
 def grant_access(op: Op, tx: Tx) -> None:
@@ -209,6 +214,10 @@ def choose_source(tx: Tx, share_id: str, addresses: list[str], current: str | No
     return str((reachable or paths)[0])
 
 
+def _told_as(args: Args) -> str:
+    return "share.attach" if args.cause == "attach" else f"share.attachment.{args.cause}"
+
+
 OPERATION = journal.operation(
     kind="attachment-attach",
     resource="attachment",
@@ -220,4 +229,5 @@ OPERATION = journal.operation(
     ),
     succeed=succeed,
     fail=fail,
+    tells=events.Telling(name=_told_as, payload=events.attachment),
 )

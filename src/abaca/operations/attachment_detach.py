@@ -19,7 +19,7 @@ from abaca import errors
 from abaca.compute.contract import NoWayIn
 from abaca.db import attachments, operations, shares
 from abaca.nodes.contract import InUse, NodeError
-from abaca.operations import attachment_left, attachment_rules, journal
+from abaca.operations import attachment_left, attachment_rules, events, journal
 from abaca.operations.attachment_attach import mount_of, told_of, write_error
 from abaca.operations.attachment_tools import QUEUE, NoHypervisor, ServerGone, ServerOff
 
@@ -137,4 +137,5 @@ OPERATION = journal.operation(
     succeed=succeed,
     fail=fail,
     cancellable=False,
+    tells=events.Telling(name="share.detach", payload=events.attachment, gone={"state": "detached"}),
 )

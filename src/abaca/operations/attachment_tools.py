@@ -46,6 +46,12 @@ class ServerOff(errors.Conflict):
     code = SERVER_OFF
 
 
+class NotMounted(errors.Conflict):
+    """The share was not mounted at {mount_point} on server {server} as it shall be; it is mounted again."""
+
+    code = "NotMounted"
+
+
 class NoHypervisor(errors.Conflict):
     """Server {server} has no registered hypervisor that could hand it a share; register both, or attach by network."""
 

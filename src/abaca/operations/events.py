@@ -16,6 +16,7 @@ from abaca.domain.events import END, ERROR, START, About
 
 if TYPE_CHECKING:
     from abaca.db.engine import Tx
+    from abaca.errors import AbacaError
     from abaca.operations.journal import Op, Requester
 
 # Of a transaction, the resource's id, the operation's arguments and what its steps have learnt: what events say of the
@@ -26,12 +27,17 @@ Payload = Callable[["Tx", str, Any, Mapping[str, Any]], Mapping[str, Any] | None
 class Telling(msgspec.Struct, frozen=True, kw_only=True):
     """What a kind of operation tells: `<name>.start`, and `<name>.end` or `<name>.error`."""
 
-    name: str
+    # of its arguments where these decide
+    name: str | Callable[[Any], str]
     payload: Payload
     # False: its start is told by a step, or not at all where many requests become one operation
     starts: bool = True
-    # its success takes the resource away: then the end tells what there was
-    removes: bool = False
+    # its success takes the resource away: then the end tells what there was, and this
+    gone: Mapping[str, Any] | None = None
+
+    def named(self, args: Any, moment: str) -> str:
+        """The event's type at START, END or ERROR of an operation with these arguments."""
+        return f"{self.name if isinstance(self.name, str) else self.name(args)}.{moment}"
 
 
 def share(tx: Tx, share_id: str, _args: Any, _learnt: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -52,6 +58,24 @@ def ensured_backend(_tx: Tx, service_id: str, args: Any, learnt: Mapping[str, An
     return {"service_id": service_id, "host": args.host, "total": learnt.get("total"), **counts}
 
 
+def attachment(tx: Tx, attachment_id: str, _args: Any, learnt: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """What events say of an attachment; `former_export_location` where it has moved from."""
+    found = rows.attachment(tx, attachment_id)
+    before = learnt.get("row", {}).get("source")
+    if found is None or before in (None, found["export_location"]):
+        return found
+    return {**found, "former_export_location": before}
+
+
+def tell_attachment(tx: Tx, event_type: str, attachment_id: str, error: AbacaError | None = None) -> None:
+    """Tell something of an attachment that no operation tells, since nobody asked for it; and what was wrong."""
+    if rows.is_wanted(tx, event_type):
+        payload = rows.attachment(tx, attachment_id) or {"attachment_id": attachment_id}
+        if error is not None:
+            payload |= {"error_code": error.code, "error_text": error.message}
+        _write(tx, event_type, ("attachment", attachment_id), None, payload)
+
+
 def tell_share(tx: Tx, event_type: str, share_id: str, by: Requester | None, **more: Any) -> None:
     """Tell something of a share that no operation tells."""
     if rows.is_wanted(tx, event_type):
@@ -62,22 +86,22 @@ def tell_share(tx: Tx, event_type: str, share_id: str, by: Requester | None, **m
 def tell_start(tx: Tx, op: Op) -> None:
     """From a step: its work begins now, with what is known of it."""
     told = op.what.tells
-    if told is not None and rows.is_wanted(tx, f"{told.name}.{START}"):
+    if told is not None and rows.is_wanted(tx, told.named(op.args, START)):
         payload = told.payload(tx, op.resource_id, op.args, op.data) or {}
-        _write(tx, f"{told.name}.{START}", (op.what.resource, op.resource_id), op, payload)
+        _write(tx, told.named(op.args, START), (op.what.resource, op.resource_id), op, payload)
 
 
 def accepted(tx: Tx, told: Telling, about: tuple[str, str], args: Any, by: Requester | None) -> None:
     """It is queued; `about` is type and id of its resource."""
-    if told.starts and rows.is_wanted(tx, f"{told.name}.{START}"):
+    if told.starts and rows.is_wanted(tx, told.named(args, START)):
         payload = told.payload(tx, about[1], args, {}) or {}
-        _write(tx, f"{told.name}.{START}", about, by, payload)
+        _write(tx, told.named(args, START), about, by, payload)
 
 
 def before_end(tx: Tx, op: Op, state: str) -> Mapping[str, Any] | None:
     """What there is of a resource that the end may take away."""
     told = op.what.tells
-    if told is None or not told.removes or not rows.is_wanted(tx, _type_of_end(told, state)):
+    if told is None or told.gone is None or not rows.is_wanted(tx, _type_of_end(told, op, state)):
         return None
     return told.payload(tx, op.resource_id, op.args, op.data)
 
@@ -85,18 +109,18 @@ def before_end(tx: Tx, op: Op, state: str) -> Mapping[str, Any] | None:
 def ended(tx: Tx, op: Op, state: str, before: Mapping[str, Any] | None) -> None:
     """It has ended in `state`, and what that means is written."""
     told = op.what.tells
-    if told is None or not rows.is_wanted(tx, _type_of_end(told, state)):
+    if told is None or not rows.is_wanted(tx, _type_of_end(told, op, state)):
         return
     payload = told.payload(tx, op.resource_id, op.args, op.data)
     if payload is None:
-        payload = {**before, "status": "deleted"} if before else {}
+        payload = {**before, **(told.gone or {})} if before else {}
     if state != "done" and op.error is not None:
         payload = {**payload, "error_code": op.error[0], "error_text": op.error[1]}
-    _write(tx, _type_of_end(told, state), (op.what.resource, op.resource_id), op, payload)
+    _write(tx, _type_of_end(told, op, state), (op.what.resource, op.resource_id), op, payload)
 
 
-def _type_of_end(told: Telling, state: str) -> str:
-    return f"{told.name}.{END if state == 'done' else ERROR}"
+def _type_of_end(told: Telling, op: Op, state: str) -> str:
+    return told.named(op.args, END if state == "done" else ERROR)
 
 
 def _write(tx: Tx, event_type: str, about: tuple[str, str], by: Requester | None, payload: Mapping[str, Any]) -> None:

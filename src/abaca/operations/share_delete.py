@@ -124,5 +124,5 @@ OPERATION = journal.operation(
     succeed=succeed,
     fail=fail,
     cancellable=False,
-    tells=events.Telling(name="share.delete", payload=events.share, removes=True),
+    tells=events.Telling(name="share.delete", payload=events.share, gone={"status": "deleted"}),
 )

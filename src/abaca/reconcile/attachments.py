@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from abaca import errors
 from abaca.db import attachments, shares
 from abaca.nodes.contract import Job, Outcome
-from abaca.operations import attachment_accept, attachment_attach, attachment_detach, attachment_rules
+from abaca.operations import attachment_accept, attachment_attach, attachment_detach, attachment_rules, events
+from abaca.operations.attachment_tools import NotMounted, ServerGone
 
 if TYPE_CHECKING:
     from abaca.db.engine import Database, Tx
@@ -27,6 +28,8 @@ log = logging.getLogger(__name__)
 BATCH = 500
 # So many machines are looked at together.
 PAGE = 48
+# What is told of an attachment that was believed to be well, or under way, and is not.
+NOT_SO = "share.attachment.verify.error"
 
 
 class Attachments:
@@ -145,12 +148,17 @@ class Attachments:
         if not attachments.try_move(tx, row.id, "failed"):
             raise errors.NotFound(resource="Attachment", id=row.id)
         log.warning("attachment=%s was %s without an operation", row.id, row.state)
-        error = errors.AbacaError(f"The attachment was {row.state}, and nothing was going to end that.")
-        attachment_attach.write_error(tx, row.id, error, self.tools.longest_pause_s)
+        self._in_error(
+            tx, row, errors.AbacaError(f"The attachment was {row.state}, and nothing was going to end that.")
+        )
 
     def _lose(self, tx: Tx, row: Any, error: errors.AbacaError) -> None:
         attachments.move(tx, row.id, "lost")
+        self._in_error(tx, row, error)
+
+    def _in_error(self, tx: Tx, row: Any, error: errors.AbacaError) -> None:
         attachment_attach.write_error(tx, row.id, error, self.tools.longest_pause_s)
+        events.tell_attachment(tx, NOT_SO, row.id, error)
 
     def _judge(self, tx: Tx, row: Any, outcome: Outcome) -> None:
         """What a look at the machine means."""
@@ -158,6 +166,7 @@ class Attachments:
             self._lose(tx, row, outcome.error)
         elif outcome.seen is None or outcome.seen.is_read_only != (row.access_level == "ro"):
             log.warning("attachment=%s is not mounted on server %s as it shall be; again", row.id, row.server_id)
+            events.tell_attachment(tx, NOT_SO, row.id, NotMounted(server=row.server_id, mount_point=row.mount_point))
             attachment_attach.start(tx, row, None)
         else:
             attachments.update(tx, row.id, {"last_verified_at": tx.now})
@@ -174,11 +183,13 @@ def _remount(tx: Tx, row: Any) -> None:
 
 def _let_go(tx: Tx, row: Any) -> None:
     log.info("attachment=%s: server %s is gone; so are its rules", row.id, row.server_id)
+    events.tell_attachment(tx, NOT_SO, row.id, ServerGone(server=row.server_id))
     attachment_detach.start(tx, row, None)
 
 
 def _stop(tx: Tx, row: Any) -> None:
     attachments.move(tx, row.id, "stopped")
+    events.tell_attachment(tx, "share.attachment.stopped", row.id)
 
 
 def _follow(tx: Tx, row: Any, server: Any) -> None:

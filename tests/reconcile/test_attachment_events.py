@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What happens to attachments is told to other programs: in order, and with one end each."""
+
+import pytest
+import sqlalchemy as sa
+
+from abaca.db import events, servers
+from abaca.db.tables import export_locations
+from abaca.nodes.contract import Holder
+from tests.operations import cases
+from tests.reconcile.test_attachments import DOOR, host, make_due, reconciler, set_status
+
+FIELDS = {
+    "attachment_id",
+    "share_id",
+    "server_id",
+    "project_id",
+    "user_id",
+    "mode",
+    "mount_point",
+    "tag",
+    "access_level",
+    "state",
+    "export_location",
+    "error_code",
+    "error_text",
+}
+
+
+def told(theatre, attachment_id):
+    """The events of an attachment, the oldest first."""
+    with theatre.db.read() as tx:
+        return [*reversed(events.find(tx, resource_id=attachment_id))]
+
+
+def heard(theatre, attachment_id):
+    """Of each the type, the state that it tells, and what is wrong."""
+    return [
+        (event.event_type, event.payload["state"], event.payload["error_code"])
+        for event in told(theatre, attachment_id)
+    ]
+
+
+def since(theatre, attachment_id, number):
+    return heard(theatre, attachment_id)[number:]
+
+
+def move_exports(theatre):
+    with theatre.db.write() as tx:
+        path = export_locations.c.path
+        tx.execute(sa.update(export_locations).values(path=sa.func.replace(path, "10.0.0.", "10.0.9.")))
+
+
+def try_again(theatre):
+    make_due(theatre)
+    reconciler(theatre).heal()
+    theatre.settle()
+
+
+def test_the_life_of_an_attachment_is_told(theatre, attachment):
+    cases.detach(theatre, attachment["id"])
+    theatre.settle()
+    assert heard(theatre, attachment["id"]) == [
+        ("share.attach.start", "attaching", None),
+        ("share.attach.end", "active", None),
+        ("share.detach.start", "detaching", None),
+        ("share.detach.end", "detached", None),
+    ]
+    start, end, *_ = told(theatre, attachment["id"])
+    assert set(start.payload) == set(end.payload) == FIELDS
+    for name in ("share_id", "server_id", "project_id", "mount_point", "tag", "mode", "access_level"):
+        assert start.payload[name] == end.payload[name] == attachment[name]
+    assert (start.payload["export_location"], end.payload["export_location"]) == (None, attachment["export_location"])
+    assert (end.resource_type, end.project_id) == ("attachment", attachment["project_id"])
+    assert start.request_id == end.request_id
+    assert end.request_id.startswith("req-")
+
+
+def test_a_failed_attachment_is_told_at_each_try(theatre):
+    share_id, server_id = cases.a_share(theatre), cases.a_server(theatre, "10.9.4.1")
+    theatre.nodes.take_away("10.9.4.1")
+    attachment_id = cases.attach(theatre, (share_id, server_id))
+    theatre.settle()
+    try_again(theatre)
+    theatre.nodes.bring_back("10.9.4.1")
+    try_again(theatre)
+    away = "MachineUnreachable"
+    assert heard(theatre, attachment_id) == [
+        ("share.attach.start", "attaching", None),
+        ("share.attach.error", "error", away),
+        ("share.attachment.mend.start", "attaching", away),
+        ("share.attachment.mend.error", "error", away),
+        ("share.attachment.mend.start", "attaching", away),
+        ("share.attachment.mend.end", "active", None),
+    ]
+
+
+def test_a_detach_that_fails_is_told_and_told_again_with_force(theatre, attachment):
+    theatre.nodes.take_away(host(attachment))
+    reconciler(theatre).verify()
+    theatre.nodes.bring_back(host(attachment))
+    theatre.nodes.hold(host(attachment), attachment["mount_point"], Holder(7, "sleep 9"))
+    cases.detach(theatre, attachment["id"])
+    theatre.settle()
+    theatre.ask("DELETE", f"{DOOR}/{attachment['id']}?force=true")
+    theatre.settle()
+    assert [event[:2] for event in since(theatre, attachment["id"], 2)] == [
+        ("share.attachment.verify.error", "error"),
+        ("share.detach.start", "detaching"),
+        ("share.detach.error", "error"),
+        ("share.detach.start", "detaching"),
+        ("share.detach.end", "detached"),
+    ]
+
+
+def test_a_move_to_another_export_is_told_with_both(theatre, attachment):
+    move_exports(theatre)
+    reconciler(theatre).heal()
+    theatre.settle()
+    assert since(theatre, attachment["id"], 2) == [
+        ("share.attachment.move.start", "remounting", None),
+        ("share.attachment.move.end", "active", None),
+    ]
+    moved = told(theatre, attachment["id"])[-1]
+    assert moved.payload["export_location"].startswith("10.0.9.10:")
+    assert moved.payload["former_export_location"] == attachment["export_location"]
+
+
+def test_a_move_that_waits_for_open_files_ends_in_one_error(theatre, attachment):
+    theatre.nodes.hold(host(attachment), attachment["mount_point"], Holder(7, "tail -f log"))
+    move_exports(theatre)
+    reconciler(theatre).heal()
+    theatre.settle()
+    assert since(theatre, attachment["id"], 3) == [("share.attachment.move.error", "error", "StillOpen")]
+    theatre.nodes.hold(host(attachment), attachment["mount_point"], None)
+
+
+@pytest.mark.parametrize("how", ["away", "unmounted"])
+def test_what_was_lost_is_told_and_that_it_is_well_again(theatre, attachment, how):
+    if how == "away":
+        theatre.nodes.take_away(host(attachment))
+    else:
+        theatre.nodes.forget(host(attachment), attachment["mount_point"])
+    reconciler(theatre).verify()
+    if how == "away":
+        theatre.nodes.bring_back(host(attachment))
+        try_again(theatre)
+    theatre.settle()
+    lost, *_, mended = since(theatre, attachment["id"], 2)
+    assert lost[0] == "share.attachment.verify.error"
+    assert lost[2] == {"away": "MachineUnreachable", "unmounted": "NotMounted"}[how]
+    assert mended == ("share.attachment.mend.end", "active", None)
+
+
+def test_a_server_that_vanished_is_told_before_its_share_is_let_go(theatre, attachment):
+    with theatre.db.write() as tx:
+        servers.delete(tx, attachment["server_id"])
+    theatre.nodes.forget(host(attachment), attachment["mount_point"])
+    reconciler(theatre).verify()
+    theatre.settle()
+    assert since(theatre, attachment["id"], 2) == [
+        ("share.attachment.verify.error", "active", "ServerGone"),
+        ("share.detach.start", "detaching", None),
+        ("share.detach.end", "detached", None),
+    ]
+
+
+def test_a_server_that_sleeps_and_wakes_is_told(theatre, attachment):
+    set_status(theatre, attachment["server_id"], "SHUTOFF")
+    reconciler(theatre).verify()
+    set_status(theatre, attachment["server_id"], "ACTIVE")
+    reconciler(theatre).wake()
+    theatre.settle()
+    assert since(theatre, attachment["id"], 2) == [
+        ("share.attachment.stopped", "inactive", None),
+        ("share.attachment.mend.start", "attaching", None),
+        ("share.attachment.mend.end", "active", None),
+    ]
