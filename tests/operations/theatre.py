@@ -244,9 +244,10 @@ class Theatre:
             # each is told once, of the case that it belongs to
             found = [line for line in found if line not in self.told]
             self.told.update(found)
-            if operation.state == "failed" and operation.resource_type == "share":
-                told = sa.select(messages.c.id).where(messages.c.resource_id == operation.resource_id)
-                if not tx.rows(told):
+            if operation.state == "failed" and operation.resource_type in ("share", "attachment"):
+                about = messages.c.resource_id == operation.resource_id
+                told = sa.or_(about, messages.c.reason.contains(f"attachment {operation.resource_id}:"))
+                if not tx.rows(sa.select(messages.c.id).where(told)):
                     found.append("it failed, and nobody told the user")
         return found
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens to attachments is told to other programs: in order, and with one end each."""
+"""What happens to attachments is told: programs by events, in order and with one end each, users by messages."""
 
 import pytest
 import sqlalchemy as sa
@@ -45,6 +45,12 @@ def since(theatre, attachment_id, number):
     return heard(theatre, attachment_id)[number:]
 
 
+def messages(theatre, share_id):
+    """The newest first."""
+    found = theatre.ask("GET", f"/messages?resource_id={share_id}&sort_key=created_at")["messages"]
+    return [(one["action_id"], one["detail_id"], one["user_message"]) for one in found]
+
+
 def move_exports(theatre):
     with theatre.db.write() as tx:
         path = export_locations.c.path
@@ -74,14 +80,20 @@ def test_the_life_of_an_attachment_is_told(theatre, attachment):
     assert (end.resource_type, end.project_id) == ("attachment", attachment["project_id"])
     assert start.request_id == end.request_id
     assert end.request_id.startswith("req-")
+    assert messages(theatre, attachment["share_id"]) == []
 
 
-def test_a_failed_attachment_is_told_at_each_try(theatre):
+def test_a_failed_attachment_is_told_at_each_try_and_to_its_users_once(theatre):
     share_id, server_id = cases.a_share(theatre), cases.a_server(theatre, "10.9.4.1")
     theatre.nodes.take_away("10.9.4.1")
     attachment_id = cases.attach(theatre, (share_id, server_id))
     theatre.settle()
     try_again(theatre)
+    ((action, detail, said),) = messages(theatre, share_id)
+    assert (action, detail) == ("901", "901")
+    assert said.startswith("attach to a server: The share is not on the server")
+    for word in (server_id, f"/mnt/{share_id}", attachment_id, "cannot be reached", "Start the server"):
+        assert word in said
     theatre.nodes.bring_back("10.9.4.1")
     try_again(theatre)
     away = "MachineUnreachable"
@@ -95,13 +107,17 @@ def test_a_failed_attachment_is_told_at_each_try(theatre):
     ]
 
 
-def test_a_detach_that_fails_is_told_and_told_again_with_force(theatre, attachment):
+def test_another_reason_is_another_message(theatre, attachment):
     theatre.nodes.take_away(host(attachment))
     reconciler(theatre).verify()
     theatre.nodes.bring_back(host(attachment))
     theatre.nodes.hold(host(attachment), attachment["mount_point"], Holder(7, "sleep 9"))
     cases.detach(theatre, attachment["id"])
     theatre.settle()
+    newest, first = messages(theatre, attachment["share_id"])
+    assert (newest[:2], first[:2]) == (("902", "902"), ("901", "901"))
+    assert "process 7 (sleep 9)" in newest[2]
+    assert "detach with force" in newest[2]
     theatre.ask("DELETE", f"{DOOR}/{attachment['id']}?force=true")
     theatre.settle()
     assert [event[:2] for event in since(theatre, attachment["id"], 2)] == [
@@ -126,12 +142,14 @@ def test_a_move_to_another_export_is_told_with_both(theatre, attachment):
     assert moved.payload["former_export_location"] == attachment["export_location"]
 
 
-def test_a_move_that_waits_for_open_files_ends_in_one_error(theatre, attachment):
+def test_a_move_that_waits_for_open_files_ends_in_one_error_and_one_message(theatre, attachment):
     theatre.nodes.hold(host(attachment), attachment["mount_point"], Holder(7, "tail -f log"))
     move_exports(theatre)
     reconciler(theatre).heal()
     theatre.settle()
     assert since(theatre, attachment["id"], 3) == [("share.attachment.move.error", "error", "StillOpen")]
+    ((_, _, said),) = messages(theatre, attachment["share_id"])
+    assert "process 7 (tail -f log)" in said
     theatre.nodes.hold(host(attachment), attachment["mount_point"], None)
 
 

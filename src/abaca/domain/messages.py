@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Messages to users about what went wrong behind the API: what was being done, what happened, and what to do about it.
 
-The ids are Manila's, since clients know them; the sentences are ours. `reason` adds what was special about this case.
+The ids are Manila's, since clients know them, and ours from 901 on; the sentences are ours. `reason` adds what was
+special about this case.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ class Action(enum.StrEnum):
     TRANSFER_ACCEPT = "026"
     UPDATE_METADATA = "027"
     RESTORE = "028"
+    ATTACH = "901"
+    DETACH = "902"
 
 
 class Detail(enum.StrEnum):
@@ -78,6 +81,8 @@ class Detail(enum.StrEnum):
     TARGETED_RESTORE_UNSUPPORTED = "032"
     SUBNET_FULL = "033"
     UNSUPPORTED_REPLICA = "034"
+    NOT_ON_SERVER = "901"
+    STILL_ON_SERVER = "902"
 
 
 _ACTIONS: dict[str, str] = {
@@ -95,6 +100,8 @@ _ACTIONS: dict[str, str] = {
     Action.TRANSFER_ACCEPT: "accept a transfer",
     Action.UPDATE_METADATA: "update metadata",
     Action.RESTORE: "restore from a backup",
+    Action.ATTACH: "attach to a server",
+    Action.DETACH: "detach from a server",
 }
 
 _NO_ROOM = "No pool could take the share"
@@ -134,6 +141,8 @@ _DETAILS: dict[str, str] = {
     Detail.TARGETED_RESTORE_UNSUPPORTED: "The back end can restore a backup only to the share that it was made of.",
     Detail.SUBNET_FULL: "The share network's subnet has no free addresses left.",
     Detail.UNSUPPORTED_REPLICA: "The back end cannot make a replica of this share as it is.",
+    Detail.NOT_ON_SERVER: "The share is not on the server as it shall be; this is tried again with growing pauses.",
+    Detail.STILL_ON_SERVER: "The share is still on the server; this is tried again with growing pauses.",
 }
 
 

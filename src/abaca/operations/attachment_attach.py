@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from abaca import errors
-from abaca.db import attachments, export_locations, shares
-from abaca.domain.attachments import retry_delay_s
+from abaca.db import attachments, export_locations, messages, shares
+from abaca.domain.attachments import mend, retry_delay_s
+from abaca.domain.messages import Action, Detail
 from abaca.drivers import contract
 from abaca.nodes.contract import Guest, InUse, Mount, NodeError
 from abaca.operations import attachment_left, attachment_rules, events, journal
@@ -140,14 +141,19 @@ def succeed(op: Op, tx: Tx) -> None:
 def fail(op: Op, tx: Tx, error: errors.AbacaError) -> None:
     """In error with the reason, to be tried again."""
     if attachments.try_move(tx, op.args.attachment_id, "failed", ("attaching", "remounting")):
-        write_error(tx, op.args.attachment_id, error, op.driver.longest_pause_s)
+        write_error(tx, op.args.attachment_id, error, op.driver.longest_pause_s, op)
 
 
 HEALTHY = {"error_code": None, "error_text": None, "attempts": 0, "retry_at": None}
 
 
-def write_error(tx: Tx, attachment_id: str, error: errors.AbacaError, longest_s: float) -> None:
-    """Why it is in error, and when it is tried again, in `longest_s` at most; for a server that is off that is open."""
+def write_error(
+    tx: Tx, attachment_id: str, error: errors.AbacaError, longest_s: float, by: Requester | None = None
+) -> None:
+    """Why it is in error, and when it is tried again, in `longest_s` at most; for a server that is off that is open.
+
+    Its users get a message when that is news.
+    """
     row = attachments.show(tx, attachment_id)
     if row is None:
         return
@@ -156,7 +162,18 @@ def write_error(tx: Tx, attachment_id: str, error: errors.AbacaError, longest_s:
         values["attempts"] = row.attempts + 1
         values["retry_at"] = tx.now + datetime.timedelta(seconds=retry_delay_s(row.attempts + 1, longest_s))
     attachments.update(tx, attachment_id, values)
+    if values.get("attempts") == 1 or row.error_code != error.code:
+        _tell_users(tx, row, error, by)
     log.warning("attachment=%s on server %s: %s", attachment_id, row.server_id, error.message)
+
+
+def _tell_users(tx: Tx, row: Any, error: errors.AbacaError, by: Requester | None) -> None:
+    about = messages.About(row.project_id, by.request_id if by else None, "SHARE", row.share_id)
+    cause = (Action.ATTACH, Detail.NOT_ON_SERVER)
+    if row.wanted == "detached":
+        cause = (Action.DETACH, Detail.STILL_ON_SERVER)
+    place = f"Server {row.server_id}, {row.mount_point}, attachment {row.id}"
+    messages.record(tx, about, *cause, reason=f"{place}: {error.message.rstrip('.')}. {mend(error.code)}")
 
 
 # ---------------------------------------------------------------- what it is made of

@@ -126,7 +126,7 @@ def succeed(op: Op, tx: Tx) -> None:
 def fail(op: Op, tx: Tx, error: errors.AbacaError) -> None:
     """It stays, in error, for another try."""
     if attachments.try_move(tx, op.args.attachment_id, "failed", ("detaching",)):
-        write_error(tx, op.args.attachment_id, error, op.driver.longest_pause_s)
+        write_error(tx, op.args.attachment_id, error, op.driver.longest_pause_s, op)
 
 
 OPERATION = journal.operation(
