@@ -148,6 +148,7 @@ def api(settings: Settings, *, process: str = "api") -> WsgiApplication:
     metrics = open_metrics(settings, f"{process}-{settings.osapi_share_listen_port}") if settings.api.metrics else None
     if metrics is not None:
         metrics.also(front.Queues(db))
+        metrics.also(front.Attachments(db))
         if settings.event_targets:
             metrics.also(front.Events(db))
     further = [doors.own(routes.OWN), doors.compute(routes.COMPUTE)]
@@ -178,7 +179,7 @@ def worker(settings: Settings) -> Worker:
     targets = event_targets(settings)
     made = workers.Worker(settings.worker_name, db, served, OPERATIONS, timing=timing, listener=_listener(settings, db))
     if metrics is not None:
-        made.on_ended = metrics.operation
+        made.on_ended = _counting(metrics, db)
         made.on_part = metrics.ensured
     tracing = _tracing(settings)
     if tracing is not None:
@@ -187,6 +188,19 @@ def worker(settings: Settings) -> Worker:
     made.chores += _see_to_attachments(settings, db, on_nodes)
     _give_events(made, settings, targets, metrics)
     return made
+
+
+def _counting(metrics: Metrics, db: Database) -> Callable[[Op, str, float], None]:
+    """Counts every run of an operation, and those that end it by what they have changed."""
+    from abaca.db import operations
+
+    def count(op: Op, outcome: str, seconds: float) -> None:
+        metrics.operation(op.what.kind, outcome, seconds)
+        if op.what.tells is not None and outcome in operations.ENDED:
+            name = op.what.tells.called(op.args)
+            metrics.change(name, outcome, (db.now() - op.accepted_at).total_seconds())
+
+    return count
 
 
 def event_targets(settings: Settings) -> list[Target]:

@@ -58,6 +58,13 @@ class Metrics:
         self._operation_s = prometheus_client.Histogram(
             "abaca_worker_operation_seconds", "Time of one run.", ("kind",), registry=own, buckets=WORK_S
         )
+        self._change_s = prometheus_client.Histogram(
+            "abaca_change_seconds",
+            "Time from the acceptance of a change to its end.",
+            ("change", "outcome"),
+            registry=own,
+            buckets=WORK_S,
+        )
         self._ensured = prometheus_client.Counter(
             "abaca_ensured_shares", "Share instances by what ensuring found.", ("backend", "found"), registry=own
         )
@@ -93,6 +100,10 @@ class Metrics:
         """Count a run of an operation."""
         self._operations.labels(kind, outcome).inc()
         self._operation_s.labels(kind).observe(seconds)
+
+    def change(self, name: str, outcome: str, seconds: float) -> None:
+        """Count a change, such as `share.attach`, that has ended `done`, `failed` or `cancelled`."""
+        self._change_s.labels(name, outcome).observe(seconds)
 
     def ensured(self, backend: str, counts: Mapping[str, int], seconds: float) -> None:
         """Count a page of shares that were ensured, by what was found."""

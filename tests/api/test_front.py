@@ -144,12 +144,14 @@ def test_a_scrape_and_a_health_check_are_no_requests(figures):
 def test_a_scrape_shows_what_other_processes_of_the_host_counted(figures, tmp_path):
     worker = Metrics(tmp_path / "metrics", "worker-a")
     worker.operation("share-create", "done", 0.2)
+    worker.change("share.create", "done", 3.0)
     worker.driver_call("alpha", "create", 0.1, None)
     worker.driver_call("alpha", "create", 0.1, TimeoutError())
     worker.ensured("alpha", {"unchanged": 498, "skipped": 2}, 0.3)
     figures.get("/200")
     lines = figures.lines()
     assert 'abaca_worker_operations_total{kind="share-create",outcome="done"} 1.0' in lines
+    assert 'abaca_change_seconds_sum{change="share.create",outcome="done"} 3.0' in lines
     assert 'abaca_driver_call_seconds_count{backend="alpha",call="create"} 2.0' in lines
     assert 'abaca_driver_errors_total{backend="alpha",call="create",error="TimeoutError"} 1.0' in lines
     assert 'abaca_ensured_shares_total{backend="alpha",found="unchanged"} 498.0' in lines

@@ -59,7 +59,7 @@ class Users:
 def test_nobody_waits_for_whoever_waits_for_them(theatre, shows_status):
     worker = theatre.enter()
     outcomes = []
-    worker.on_ended = lambda kind, outcome, _seconds: outcomes.append((kind, outcome))
+    worker.on_ended = lambda op, outcome, _seconds: outcomes.append((op.what.kind, outcome))
     shares = [cases.a_share(theatre) for _ in range(6)]
     with Users(theatre, shares) as users:
         for _ in range(12):

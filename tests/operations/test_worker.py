@@ -381,8 +381,8 @@ def test_chores_are_done_at_the_start_and_again_and_a_broken_one_harms_no_other(
 def test_every_run_is_counted_with_how_it_ended(bench):
     counted = []
 
-    def count(kind, outcome, seconds):
-        counted.append((kind, outcome, seconds < 10))
+    def count(op, outcome, seconds):
+        counted.append((op.what.kind, outcome, seconds < 10))
         raise KeyError("a bug in whoever counts")
 
     bench.add("work", step("do", lambda op: None))

@@ -7,9 +7,11 @@ import msgspec
 import sqlalchemy as sa
 
 from abaca import app
+from abaca.api import front
 from abaca.db import attachments as rows
 from abaca.db import servers
 from abaca.db.tables import access_rules, attachments, export_locations, left_mounts
+from abaca.domain.attachments import MACHINE
 from abaca.nodes.contract import Holder
 from abaca.operations.attachment_tools import Tools
 from abaca.operations.journal import Retry
@@ -366,3 +368,9 @@ def test_a_server_that_is_switched_on_gets_its_share(theatre):
     set_status(theatre, server_id, "SHUTOFF")
     reconciler(theatre).verify()
     assert shown(theatre, attachment_id)["state"] == "inactive"
+
+
+def test_a_scrape_tells_how_many_are_in_each_state(theatre, attachment):
+    (family,) = front.Attachments(theatre.db).collect()
+    found = {sample.labels["state"]: sample.value for sample in family.samples}
+    assert found == dict.fromkeys(MACHINE.states, 0) | {"active": 1}

@@ -17,7 +17,8 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from abaca import metrics as figures
-from abaca.db import events, journal_figures
+from abaca.db import attachments, events, journal_figures
+from abaca.domain.attachments import MACHINE
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -95,6 +96,27 @@ class Queues:
         for queue, count in left.items():
             expired.add_metric((queue,), count)
         return [live, oldest, expired]
+
+
+class Attachments:
+    """How many attachments there are, asked from the database at the scrape."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def collect(self) -> Iterable[Metric]:
+        """In each state, also in those in which there is none."""
+        from prometheus_client.core import GaugeMetricFamily
+
+        number = GaugeMetricFamily("abaca_attachments", "Shares on servers.", labels=("state",))
+        try:
+            with self._db.read() as tx:
+                found = attachments.count_by_state(tx)
+        except exc.SQLAlchemyError:
+            return []
+        for state in sorted(MACHINE.states):
+            number.add_metric((state,), found.get(state, 0))
+        return [number]
 
 
 class Events:

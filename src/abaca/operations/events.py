@@ -35,9 +35,13 @@ class Telling(msgspec.Struct, frozen=True, kw_only=True):
     # its success takes the resource away: then the end tells what there was, and this
     gone: Mapping[str, Any] | None = None
 
+    def called(self, args: Any) -> str:
+        """What an operation with these arguments does, such as `share.create`."""
+        return self.name if isinstance(self.name, str) else self.name(args)
+
     def named(self, args: Any, moment: str) -> str:
-        """The event's type at START, END or ERROR of an operation with these arguments."""
-        return f"{self.name if isinstance(self.name, str) else self.name(args)}.{moment}"
+        """The type of its event at START, END or ERROR."""
+        return f"{self.called(args)}.{moment}"
 
 
 def share(tx: Tx, share_id: str, _args: Any, _learnt: Mapping[str, Any]) -> Mapping[str, Any] | None:

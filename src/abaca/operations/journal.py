@@ -217,6 +217,7 @@ class Op:
         self.request_id: str | None = row.request_id
         self.project_id: str | None = row.project_id
         self.user_id: str | None = row.user_id
+        self.accepted_at: datetime.datetime = row.created_at
         # the worker's: told of each part of how many were found how, and of its seconds
         self.on_part: Callable[[Mapping[str, int], float], None] = lambda _counts, _seconds: None
         # the runner's: whether the worker is being stopped, and where tests break things

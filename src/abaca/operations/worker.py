@@ -134,8 +134,8 @@ class Worker:
         self.on_problem: Callable[[Served, str], None] = lambda _served, _problem: None
         # entered around every run
         self.around: Callable[[Op], contextlib.AbstractContextManager[object]] = lambda _op: contextlib.nullcontext()
-        # told of every run: the operation's kind, how the run ended, and its seconds
-        self.on_ended: Callable[[str, str, float], None] = lambda _kind, _outcome, _seconds: None
+        # told of every run: the operation, how the run ended, and its seconds
+        self.on_ended: Callable[[Op, str, float], None] = lambda _op, _outcome, _seconds: None
         # told of a part of such an operation: the back end's name, how many were found how, and its seconds
         self.on_part: Callable[[str, Mapping[str, int], float], None] = lambda _backend, _counts, _seconds: None
         self.chores: list[Chore] = []
@@ -365,7 +365,7 @@ class Worker:
         try:
             with logs.bind(request_id=op.request_id or "-"), self.around(op):
                 outcome = self._outcome(runner)
-            self.on_ended(op.what.kind, outcome, time.monotonic() - started_s)
+            self.on_ended(op, outcome, time.monotonic() - started_s)
         except Exception:
             log.exception("the end of op=%s was not counted", op.id)
         finally:
