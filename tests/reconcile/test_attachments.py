@@ -136,6 +136,32 @@ def test_a_busy_share_is_detached_when_it_is_free_or_at_once_by_force(theatre, a
     assert theatre.ask("GET", DOOR)["attachments"] == []
 
 
+def test_a_machine_that_nobody_could_ever_log_in_to_is_let_go(theatre):
+    share_id, server_id = cases.a_share(theatre), cases.a_server(theatre, "10.9.6.1")
+    with theatre.db.write() as tx:
+        servers.update(tx, server_id, {"key": None}, None)
+    attachment_id = cases.attach(theatre, (share_id, server_id))
+    theatre.settle()
+    assert shown(theatre, attachment_id)["error"]["code"] == "NoWayIn"
+    theatre.ask("DELETE", f"{DOOR}/{attachment_id}")
+    theatre.settle()
+    assert theatre.ask("GET", DOOR)["attachments"] == []
+    with theatre.db.read() as tx:
+        assert tx.rows(sa.select(access_rules)) == []
+
+
+def test_a_machine_whose_key_was_taken_away_keeps_what_is_mounted(theatre, attachment):
+    with theatre.db.write() as tx:
+        servers.update(tx, attachment["server_id"], {"key": None}, None)
+    theatre.ask("DELETE", f"{DOOR}/{attachment['id']}")
+    theatre.settle()
+    assert shown(theatre, attachment["id"])["error"]["code"] == "NoWayIn"
+    theatre.ask("DELETE", f"{DOOR}/{attachment['id']}?force=true")
+    theatre.settle()
+    assert theatre.ask("GET", DOOR)["attachments"] == []
+    theatre.nodes.forget(host(attachment), attachment["mount_point"])
+
+
 def test_a_server_that_vanished_loses_its_rules(theatre, attachment):
     with theatre.db.write() as tx:
         servers.delete(tx, attachment["server_id"])

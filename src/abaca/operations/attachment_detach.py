@@ -5,7 +5,7 @@ What can go wrong: files are open (the error names the processes), the machine d
 attachment is in `error`, still wanted gone, and is tried again with growing delays, or when the server is on. With
 `force`, which may also come while it is tried, open files lose the share, and a machine that cannot be entered is
 given up: its access ends all the same, and what is left there is remembered. A server that nobody knows any more is
-not asked.
+not asked, nor is one that nobody ever could log in to.
 """
 
 from __future__ import annotations
@@ -106,7 +106,9 @@ def _unmount(op: Op, told: dict[str, Any], *, force: bool) -> errors.AbacaError 
         op.driver.nodes.unmount(entry, mount_of(told, told["source"], guest), force=force)
     except ServerGone:
         log.info("attachment=%s: server %s is gone, and with it what was mounted", told["id"], told["server_id"])
-    except (NodeError, NoWayIn, NoHypervisor) as error:
+    except NoWayIn as error:
+        return error if told["was_active"] else None  # there never was a way to mount it
+    except (NodeError, NoHypervisor) as error:
         return error
     return None
 
