@@ -16,6 +16,7 @@ GIB = 1 << 30
 _MOUNT = "/mnt/share"
 _ATTACHMENTS = "//abaca/v1/attachments"
 _SERVERS = "//abaca/v1/servers"
+_PLACE = "/net/mymount"
 _FULL = re.compile("Disk quota exceeded|No space left on device")
 _READ_ONLY = re.compile("Read-only file system")
 
@@ -80,6 +81,8 @@ class ShareLife:
             yield Step("it is in the server's mount table, and holds what was written", self.see_attached)
         yield Step("the share is detached", self.detach)
         yield Step("the server has neither the mount nor access any more", self.see_detached)
+        yield Step(f"an action of the server attaches the share at {_PLACE}", self.act_attach)
+        yield Step("the opposite action takes it away, and access with it", self.act_detach)
         yield Step("the server is removed", self.forget)
         yield Step("the share is deleted and gone", self.delete)
 
@@ -190,13 +193,18 @@ class ShareLife:
 
     def see_attached(self) -> str:
         place = self._user.get(f"{_ATTACHMENTS}/{self._attachment_id}")["mount_point"]
+        seen = self._read_at(place)
+        self._check("sh", "-c", f"echo attached > {place}/attached && sync {place}/attached")
+        return f"sha256 {seen[:16]}..., and it can write"
+
+    def _read_at(self, place: str) -> str:
+        """The checksum of what is there; raises `LabError` when it is not the share with what was written."""
         if f" {place} nfs4 " not in self._check("cat", "/proc/mounts"):
             raise processes.LabError(f"{place} is not in the mount table")
         seen = self._check("sha256sum", f"{place}/data").split()[0]
         if seen != self._checksum:
             raise processes.LabError(f"read {seen}, written {self._checksum}")
-        self._check("sh", "-c", f"echo attached > {place}/attached && sync {place}/attached")
-        return f"sha256 {seen[:16]}..., and it can write"
+        return seen
 
     def detach(self) -> str:
         self._user.call("DELETE", f"{_ATTACHMENTS}/{self._attachment_id}")
@@ -209,6 +217,29 @@ class ShareLife:
         if self._machine is not None and " nfs4 " in self._check("cat", "/proc/mounts"):
             raise processes.LabError("something is still in the mount table")
         return ""
+
+    def act_attach(self) -> str:
+        self._act("share_attach")
+        wanted = [{"id": self._share_id, "mount_point": _PLACE, "tag": self._share_id, "status": "active"}]
+        processes.wait_until(lambda: self._shares_attached() == wanted, 60.0, "the server shows its share")
+        return "the server shows it" if self._machine is None else f"sha256 {self._read_at(_PLACE)[:16]}..."
+
+    def act_detach(self) -> str:
+        self._act("share_detach")
+        processes.wait_until(lambda: self._shares_attached() == [], 60.0, "the server shows no share")
+        return self.see_detached()
+
+    def _act(self, action: str) -> None:
+        """As it was first proposed for Nova, with the project's id in the address."""
+        wish = {action: {"share_id": self._share_id, "mount_point": _PLACE}}
+        self._user.call("POST", f"{self._compute}/action", wish)
+
+    def _shares_attached(self) -> Any:
+        return self._user.get(self._compute)["os-extended-shares:shares_attached"]
+
+    @property
+    def _compute(self) -> str:
+        return f"//compute/v2.1/{self._server['project_id']}/servers/{self._server_id}"
 
     def forget(self) -> str:
         self._administrator.call("DELETE", f"{_SERVERS}/{self._server_id}")
