@@ -23,9 +23,10 @@ from abaca.api import routes, routing, wire
 from abaca.api.versions import NOT_SERVED, PARTLY_SERVED, VERSIONS
 from abaca.cli import main
 from abaca.compute import contract as compute_contract
-from abaca.domain import machine
+from abaca.domain import attachments, machine
 from abaca.drivers import contract
 from abaca.nodes import contract as nodes
+from abaca.operations import attachment_tools as tools
 from abaca.settings import reading, tree
 
 MADE = "<!-- Made by `make docs` from the code; do not edit. -->\n"
@@ -98,9 +99,11 @@ def error_codes() -> str:
     """Every error: its code, the HTTP status and the message."""
     lines = [MADE, "# Errors\n", "The code of an error never changes; its text may.\n"]
     lines += ["| code | HTTP status | message |", "|---|---|---|"]
-    raised = (*classes(errors), *classes(contract), *classes(compute_contract), *classes(nodes))
+    raised = (*classes(errors), *classes(contract), *classes(compute_contract), *classes(nodes), *classes(tools))
     rows = {(cls.status, cls.code, paragraph(cls)) for cls in raised if issubclass(cls, errors.AbacaError)}
     lines += [f"| `{code}` | {status} | {text} |" for status, code, text in sorted(rows)]
+    lines += ["\n## Attachments in error\n", "| code | what helps |", "|---|---|"]
+    lines += [f"| `{code}` | {said} |" for code, said in sorted(attachments.MENDS.items())]
     return "\n".join(lines) + "\n"
 
 
