@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The user's page docs/using/attachments.md is followed word by word, by somebody who has nothing else."""
+
+import json
+import os
+import subprocess
+import textwrap
+
+import pytest
+
+from lab import caller
+from tests.clients.command import OPENSTACK, read_clouds, write_clouds
+from tests.clients.conftest import PROJECT
+from tests.clients.test_compute import abaca
+from tests.clients.test_server_shares import KEY
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.system
+
+PAGE = ROOT / "docs" / "using" / "attachments.md"
+
+
+def lines_to_type():
+    """The indented lines of the page, in its order."""
+    lines = PAGE.read_text().splitlines()
+    return textwrap.dedent("\n".join(line for line in lines if line.startswith("    ")))
+
+
+@pytest.fixture
+def web_1(standalone):
+    words = ("--address", "10.9.8.1", "--host-key", KEY, "--key", "file:/etc/abaca/keys/id")
+    abaca(standalone, "add", "web-1", "--project", PROJECT, *words)
+    yield
+    (row,) = json.loads(abaca(standalone, "list", "--name", "web-1", "--json"))
+    abaca(standalone, "remove", row["id"])
+
+
+def test_the_users_page_can_be_followed_word_by_word(standalone, default_type, web_1, tmp_path):
+    entry = read_clouds(standalone.clouds)["member"]
+    write_clouds(tmp_path / "clouds.yaml", {"abaca": entry})
+    user = caller.basic(entry["auth"]["username"], entry["auth"]["password"])
+    given = {
+        "PATH": f"{OPENSTACK.parent}:{os.environ['PATH']}",
+        "OS_CLIENT_CONFIG_FILE": str(tmp_path / "clouds.yaml"),
+        "ABACA": standalone.url,
+        "AUTH": f"Authorization: {user['Authorization']}",
+    }
+    lines = ("set -euo pipefail", lines_to_type(), "openstack server share list web-1", "openstack share delete data")
+    done = subprocess.run(
+        ["bash", "-c", "\n".join(lines)],
+        env=given,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    for seen in ("web-1", "attaching", '"access_level":"ro"', '"/srv/data"', '"/net/mymount"'):
+        assert seen in done.stdout
