@@ -10,7 +10,7 @@ import openstack
 import pytest
 from openstack import exceptions
 
-from tests.clients.command import Cloud, Refused
+from tests.clients.command import Cloud, Refused, read_clouds, write_clouds
 from tests.clients.conftest import OTHER_PROJECT, PROJECT
 
 pytestmark = [
@@ -112,3 +112,92 @@ def test_the_library_speaks_the_newest_version(connect, servers):
     compute = connect("member", compute_default_microversion="2.97")
     shown = compute.get_server(servers["web-1"])
     assert (shown.flavor.original_name, shown.is_locked, shown.description) == ("inventory", False, None)
+
+
+ALL = ["web-2", "web-1"]
+QUERIES = {
+    "name": ({"name": "web"}, ALL),
+    "a name that is a regular expression": ({"name": "^WEB-[23]$"}, ["web-2"]),
+    "an IPv4 address": ({"ip": "10.9.0.1"}, ["web-1"]),
+    "an IPv6 address": ({"ipv6_address": "2001:db8::1"}, ["web-1"]),
+    "a status": ({"status": "ACTIVE"}, ALL),
+    "a status that none has": ({"status": "SHUTOFF"}, []),
+    "changes since long ago": ({"changes_since": "2020-01-01T00:00:00Z"}, ALL),
+    "changes since never": ({"changes_since": "2099-01-01T00:00:00Z"}, []),
+    "changes before long ago": ({"changes_before": "2020-01-01T00:00:00Z"}, []),
+    "a zone": ({"availability_zone": "elsewhere"}, []),
+    "an order": ({"sort_key": "display_name", "sort_dir": "asc"}, ["web-1", "web-2"]),
+    "pages of one": ({"limit": 1}, ALL),
+    "pages of one by name": ({"limit": 1, "sort_key": "name", "sort_dir": "asc"}, ["web-1", "web-2"]),
+    "deleted, which users may not ask for": ({"deleted_only": True}, ALL),
+}
+
+
+@pytest.fixture(params=["", f"/{PROJECT}"], ids=["plain", "with the project's id"])
+def compute(request, standalone, tmp_path):
+    """The library's view of compute at either form of the address."""
+    entry = read_clouds(standalone.clouds)["member"]
+    entry["compute_endpoint_override"] += request.param
+    write_clouds(tmp_path / "clouds.yaml", {"this": entry})
+    config = openstack.config.OpenStackConfig(config_files=[str(tmp_path / "clouds.yaml")], load_envvars=False)
+    with openstack.connection.Connection(
+        config=config.get_one(cloud="this", compute_default_microversion="2.97")
+    ) as connection:
+        yield connection.compute
+
+
+@pytest.mark.parametrize("asked", QUERIES)
+def test_the_library_lists_servers_by(compute, servers, asked):
+    query, found = QUERIES[asked]
+    assert [server.name for server in compute.servers(**query)] == found
+
+
+def test_both_forms_of_the_address_show_and_attach(compute, servers):
+    assert compute.get_server(servers["web-1"]).name == "web-1"
+    assert list(compute.share_attachments(servers["web-1"])) == []
+    with pytest.raises(exceptions.NotFoundException, match="could not be found"):
+        compute.create_share_attachment(servers["web-1"], "00000000-0000-0000-0000-000000000000")
+
+
+@pytest.mark.parametrize("query", [{"limit": 1, "marker": "nobody"}, {"changes_since": "yesterday"}, {"name": "("}])
+def test_what_makes_no_sense_is_a_bad_request(compute, servers, query):
+    with pytest.raises(exceptions.BadRequestException):
+        list(compute.servers(**query))
+
+
+def test_a_name_in_two_projects_is_ambiguous_for_whoever_sees_both(standalone, servers, connect):
+    abaca(standalone, "add", "web-1", "--project", OTHER_PROJECT, "--address", "10.9.0.9")
+    twin = connect("other").find_server("web-1")
+    try:
+        assert connect("admin").find_server("web-1").id == servers["web-1"]
+        with pytest.raises(exceptions.DuplicateResource):
+            connect("admin").find_server("web-1", all_projects=True)
+    finally:
+        abaca(standalone, "remove", twin.id)
+
+
+def test_before_the_version_that_has_them_a_server_has_no_shares(member, connect, servers):
+    compute = connect("member", compute_default_microversion="2.96")
+    with pytest.raises(exceptions.NotFoundException):
+        list(compute.share_attachments(servers["web-1"]))
+    with pytest.raises(exceptions.NotFoundException):
+        compute.create_share_attachment(servers["web-1"], "00000000-0000-0000-0000-000000000000")
+    with pytest.raises(Refused, match=r"2\.97 or greater is required"):
+        member.run("--os-compute-api-version", "2.96", "server", "share", "list", "web-1")
+
+
+def test_the_command_pages_and_lists_all_projects_at_length(admin, member, servers):
+    (row,) = member.read("server", "list", "--limit", "1", "--marker", "web-2")
+    assert row["Name"] == "web-1"
+    rows = admin.read(*NEWEST, "server", "list", "--all-projects", "--long")
+    shown = {row["Name"]: (row["Project ID"], row["Power State"]) for row in rows}
+    assert (shown["web-1"], shown["elsewhere"]) == ((PROJECT, "Running"), (OTHER_PROJECT, "Running"))
+
+
+def test_what_users_may_not_see_or_does_not_exist_is_refused_in_words(member, servers):
+    with pytest.raises(Refused, match="403"):
+        member.run("server", "list", "--all-projects")
+    with pytest.raises(Refused, match="No Server found for nobody"):
+        member.run(*NEWEST, "server", "add", "share", "nobody", "nothing")
+    with pytest.raises(Refused, match="No Share found for nothing"):
+        member.run(*NEWEST, "server", "add", "share", "web-1", "nothing")
