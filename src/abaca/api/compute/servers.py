@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from abaca import errors, policy
 from abaca.api import paging
-from abaca.api.bodies import UNSET, Filters, Text, UnsetType
+from abaca.api.bodies import UNSET, Filters, Flag, Text, UnsetType
 from abaca.api.paging import Listed
 from abaca.api.pipeline import Call
 from abaca.api.routing import Resource
@@ -21,6 +21,10 @@ from abaca.domain.patterns import Pattern
 
 UNKNOWN_QUERIES_ARE_REFUSED = Feature(
     "unknown_queries_are_refused", "2.75", "A list may be asked only for what is known; before, the rest was ignored."
+)
+
+UNKNOWN_STATUSES_ARE_REFUSED = Feature(
+    "unknown_statuses_are_refused", "2.38", "A list may be asked only for a status that there is; before, none had it."
 )
 
 INDEX = policy.reader("os_compute_api:servers:index", "List servers.")
@@ -44,6 +48,18 @@ _STATES = {
     "VERIFY_RESIZE": ("resized", 1),
     "DELETED": ("deleted", 0),
 }
+# Those that have none of their own.
+_BUSY = (
+    "BUILD",
+    "REBUILD",
+    "RESIZE",
+    "REVERT_RESIZE",
+    "MIGRATING",
+    "REBOOT",
+    "HARD_REBOOT",
+    "PASSWORD",
+    "SOFT_DELETED",
+)
 _WITH_PROGRESS = ("ACTIVE", "BUILD", "DELETED", "REBUILD", "RESIZE", "VERIFY_RESIZE", "MIGRATING")
 # Names that lists can be sorted by, and what they are called here.
 _SORTS = {name: name for name in contract.SORTS} | {"uuid": "id", "display_name": "name", "vm_state": "status"}
@@ -52,9 +68,9 @@ _ALSO_KNOWN = frozenset(
     (
         "access_ip_v4", "access_ip_v6", "auto_disk_config", "config_drive", "created_at", "description", "disk_config",
         "display_description", "host", "hostname", "image_ref", "instance_name", "kernel_id", "launch_index",
-        "launched_at", "locked_by", "node", "power_state", "progress", "ramdisk_id", "reservation_id",
-        "root_device_name", "soft_deleted", "task_state", "terminated_at", "vm_state", "tags", "not-tags", "tags-any",
-        "not-tags-any", "locked", "pinned_availability_zone", "limit", "marker", "sort_key", "sort_dir", "all_tenants",
+        "launched_at", "locked_by", "node", "progress", "ramdisk_id", "reservation_id",
+        "root_device_name", "soft_deleted", "terminated_at", "not-tags", "not-tags-any", "pinned_availability_zone",
+        "limit", "marker", "sort_key", "sort_dir", "all_tenants",
     )
 )  # fmt: skip
 
@@ -98,6 +114,10 @@ def _addresses(_call: Call, addresses: tuple[contract.Address, ...]) -> dict[str
             shown["OS-EXT-IPS-MAC:mac_addr"] = one.mac
         found.setdefault(one.network, []).append(shown)
     return found
+
+
+def _state_of(status: str) -> tuple[str, int]:
+    return _STATES.get(status, ("building", 0))
 
 
 def _host_id(_call: Call, project_id: str, host: str | None) -> str:
@@ -166,12 +186,12 @@ class ServerView(BriefView):
     vm_state: Annotated[
         str,
         Named("OS-EXT-STS:vm_state"),
-        Computed(lambda _, status: _STATES.get(status, ("building", 0))[0], needs=("status",)),
+        Computed(lambda _, status: _state_of(status)[0], needs=("status",)),
     ]
     power_state: Annotated[
         int,
         Named("OS-EXT-STS:power_state"),
-        Computed(lambda _, status: _STATES.get(status, ("building", 0))[1], needs=("status",)),
+        Computed(lambda _, status: _state_of(status)[1], needs=("status",)),
     ]
     launched_at: Annotated[
         str | None,
@@ -218,19 +238,25 @@ class ServerFilters(Filters):
     deleted: Text
     changes_since: Annotated[Text, Named("changes-since")]
     changes_before: Annotated[Text, Named("changes-before"), Since("2.66")]
+    tags: Annotated[Text, Since("2.26")]
+    tags_any: Annotated[Text, Named("tags-any"), Since("2.26")]
+    locked: Annotated[Flag, Since("2.73")]
+    vm_state: Annotated[Text, Since("2.83")]
+    task_state: Annotated[Text, Since("2.83")]
+    power_state: Annotated[Text, Since("2.83")]
 
 
-_KNOWN = _ALSO_KNOWN | {"changes-since", "changes-before"} | set(ServerFilters.__annotations__)
+_KNOWN = _ALSO_KNOWN | {"changes-since", "changes-before", "tags-any"} | set(ServerFilters.__annotations__)
 
 
 @RESOURCE.get(policy=INDEX, view=Many("servers", BriefView, links="servers_links"), filters=ServerFilters)
-def index(call: Call, filters: dict[str, str]) -> Listed:
+def index(call: Call, filters: dict[str, Any]) -> Listed:
     """Servers by id and name, the newest first."""
     return _list(call, filters, INDEX_ALL)
 
 
 @RESOURCE.get("/detail", policy=DETAIL, view=Many("servers", ServerView, links="servers_links"), filters=ServerFilters)
-def detail(call: Call, filters: dict[str, str]) -> Listed:
+def detail(call: Call, filters: dict[str, Any]) -> Listed:
     """Servers with all that is known of them, the newest first."""
     return _list(call, filters, DETAIL_ALL)
 
@@ -258,7 +284,7 @@ def source(call: Call) -> contract.Compute:
     return compute
 
 
-def _list(call: Call, filters: dict[str, str], of_all: policy.Rule) -> Listed:
+def _list(call: Call, filters: dict[str, Any], of_all: policy.Rule) -> Listed:
     if call.has(UNKNOWN_QUERIES_ARE_REFUSED):
         unknown = sorted(set(call.query) - _KNOWN)
         if unknown:
@@ -277,14 +303,20 @@ def _row(call: Call, server: contract.Server) -> tuple[Any, ...]:
     return tuple(getattr(server, name) for name in call.columns)
 
 
-def _wanted(call: Call, filters: dict[str, str], of_all: policy.Rule) -> contract.Wanted | None:
-    """What the query asks of the plug-in; None when nothing can be so."""
+def _wanted(call: Call, filters: dict[str, Any], of_all: policy.Rule) -> contract.Wanted | None:
+    """What the query asks of the plug-in; None when nothing can be so: no server here has tags or is locked."""
     if filters.get("deleted", "false").lower() in paging.TRUE and call.caller.is_admin:
+        return None
+    if filters.get("tags") or filters.get("tags_any") or filters.get("locked"):
         return None
     sort_key = call.page.sort_key
     if sort_key not in _SORTS:
         raise errors.Invalid(f"'sort_key' must be one of: {', '.join(sorted(_SORTS))}.")
     status = filters.get("status")
+    if status is not None and status.upper() not in (*_STATES, *_BUSY):
+        if call.has(UNKNOWN_STATUSES_ARE_REFUSED):
+            raise errors.Invalid(f"No server is ever {status[:64]!r}.")
+        return None
     return contract.Wanted(
         project_id=_project(call, filters, of_all),
         user_id=filters.get("user_id"),
@@ -301,10 +333,10 @@ def _wanted(call: Call, filters: dict[str, str], of_all: policy.Rule) -> contrac
     )
 
 
-def _project(call: Call, filters: dict[str, str], of_all: policy.Rule) -> str | None:
+def _project(call: Call, filters: dict[str, Any], of_all: policy.Rule) -> str | None:
     """Whose servers: the caller's own unless an administrator asks for others."""
     said = call.query.get("all_tenants")
-    named = filters.get("project_id", filters.get("tenant_id"))
+    named: str | None = filters.get("project_id", filters.get("tenant_id"))
     wants_all = said is not None and said.lower() not in paging.FALSE
     if wants_all:
         call.require(of_all)
@@ -314,7 +346,7 @@ def _project(call: Call, filters: dict[str, str], of_all: policy.Rule) -> str | 
     return call.caller.project_id
 
 
-def _predicate(filters: dict[str, str]) -> Callable[[contract.Server], bool] | None:
+def _predicate(filters: dict[str, Any]) -> Callable[[contract.Server], bool] | None:
     """What of the query no plug-in is asked for."""
     tests: list[Callable[[contract.Server], bool]] = []
     name = filters.get("name", filters.get("display_name"))
@@ -329,6 +361,9 @@ def _predicate(filters: dict[str, str]) -> Callable[[contract.Server], bool] | N
         "flavor": lambda server: server.flavor.id,
         "image": lambda server: server.image_id,
         "key_name": lambda server: server.key_name,
+        "vm_state": lambda server: _state_of(server.status)[0],
+        "power_state": lambda server: str(_state_of(server.status)[1]),
+        "task_state": lambda server: server.task_state,
     }
     for field, of in exact.items():
         if field in filters:
@@ -344,7 +379,7 @@ def _equals(of: Callable[[contract.Server], str | None], value: str) -> Callable
     return lambda server: of(server) == value
 
 
-def _time(filters: dict[str, str], name: str) -> datetime.datetime | None:
+def _time(filters: dict[str, Any], name: str) -> datetime.datetime | None:
     said = filters.get(name)
     if said is None:
         return None
