@@ -49,7 +49,7 @@ def action(call: Call) -> tuple[str, Any]:
     """The name of the one action in the body, and what is said to it. Raises Invalid."""
     sent = json_body(call)
     if not isinstance(sent, dict) or len(sent) != 1:
-        raise errors.Invalid('The body must hold one action, such as {"extend": {"new_size": 2}}.')
+        raise errors.Invalid('The body must hold one action and nothing else: {"NAME": {...}}.')
     return next(iter(sent.items()))
 
 
