@@ -43,6 +43,29 @@ def test_the_hypervisor_is_let_in_for_all_its_guests_and_neither_goes_meanwhile(
     assert [world.ask("admin", "DELETE", f"{SERVERS}/{one}").status for one in (*guests, host)] == [204, 204, 204]
 
 
+def test_many_guests_are_handed_a_share_in_one_request_and_those_without_a_hypervisor_are_named(world):
+    share_id, hosts = share(world), [server(world, f"10.8.221.{number}") for number in (1, 2)]
+    guests = [guest(world, f"many-{number}", hosts[number % 2]) for number in range(6)]
+    alone = server(world)
+    wish = {"share_id": share_id, "server_ids": [*guests, alone, "nobody"], "mode": "virtiofs", "tag": "data"}
+    answer = world.ask("member", "POST", DOOR, {"attachment": wish})
+    assert answer.status == 202
+    assert {one["server_id"]: one["code"] for one in answer.body["refused"]} == {alone: 409, "nobody": 404}
+    world.settle()
+    listed = world.ask("member", "GET", f"{DOOR}?mode=virtiofs&share_id={share_id}").body["attachments"]
+    assert {one["server_id"]: (one["tag"], one["state"]) for one in listed} == dict.fromkeys(guests, ("data", "active"))
+    assert set(rules(world, share_id)) == {"10.8.221.1", "10.8.221.2"}
+    assert world.ask("member", "GET", f"{DOOR}?mode=network&share_id={share_id}").body["attachments"] == []
+
+
+def test_a_tag_stands_for_one_share_on_a_server(world):
+    one = guest(world, "twice", server(world))
+    attached(world, share(world), one, mode="virtiofs", tag="data", mount_point="/mnt/a")
+    answer = attach(world, share(world), one, mode="virtiofs", tag="data", mount_point="/mnt/b")
+    assert answer.status == 409
+    assert "under the tag data" in answer.body["conflictingRequest"]["message"]
+
+
 def test_a_server_without_a_hypervisor_is_told_so(world):
     answer = attach(world, share(world), server(world), mode="virtiofs")
     assert answer.status == 409

@@ -7,6 +7,7 @@ import pytest
 
 from abaca.db import servers
 from tests.api import test_attachments as door
+from tests.api import test_virtiofs as guests
 from tests.api import world as worlds
 
 
@@ -18,28 +19,15 @@ def world(tmp_path_factory):
         yield made
 
 
-def test_an_operator_detaches_from_a_server_that_is_off_by_force(world, abaca):
+@pytest.fixture
+def attachment(world, abaca):
     def attachment(verb, *words):
         return abaca("attachment", verb, "--config-file", str(world.directory / "abaca.conf"), *words)
 
-    share_id, server_id = door.share(world), door.server(world)
-    found = door.attached(world, share_id, server_id)
-    with world.db.write() as tx:
-        servers.update(tx, server_id, {"status": "SHUTOFF"}, None)
-    assert attachment("remove", found["id"]).status == 0
-    door.until(world, found["id"], "error")
-    said = attachment("show", found["id"]).out
-    assert f"Server {server_id} is off" in said
-    assert "use force" in said
-    assert attachment("remove", "--force", found["id"]).status == 0
-    door.until_gone(world, found["id"])
-    assert door.rules(world, share_id) == {}
+    return attachment
 
 
-def test_an_operator_attaches_looks_verifies_and_detaches(world, abaca):
-    def attachment(verb, *words):
-        return abaca("attachment", verb, "--config-file", str(world.directory / "abaca.conf"), *words)
-
+def test_an_operator_attaches_looks_verifies_and_detaches(world, attachment):
     share_id, server_id = door.share(world), door.server(world)
     said = attachment("add", share_id, server_id, "nobody", "--level", "ro")
     assert said.status != 0
@@ -55,3 +43,42 @@ def test_an_operator_attaches_looks_verifies_and_detaches(world, abaca):
     assert attachment("remove", attachment_id).status == 0
     door.until_gone(world, attachment_id)
     assert attachment("show", attachment_id).status != 0
+
+
+def test_an_operator_detaches_from_a_server_that_is_off_by_force(world, attachment):
+    share_id, server_id = door.share(world), door.server(world)
+    found = door.attached(world, share_id, server_id)
+    with world.db.write() as tx:
+        servers.update(tx, server_id, {"status": "SHUTOFF"}, None)
+    assert attachment("remove", found["id"]).status == 0
+    door.until(world, found["id"], "error")
+    said = attachment("show", found["id"]).out
+    assert f"Server {server_id} is off" in said
+    assert "use force" in said
+    assert attachment("remove", "--force", found["id"]).status == 0
+    door.until_gone(world, found["id"])
+    assert door.rules(world, share_id) == {}
+
+
+def test_an_operator_has_guests_handed_a_share_by_their_hypervisors(world, attachment):
+    host = door.server(world)
+    share_id, ids = door.share(world), [guests.guest(world, name, host) for name in ("web", "mail")]
+    alone = door.server(world)
+    said = attachment("add", share_id, *ids, alone, "--mode", "virtiofs", "--tag", "data")
+    assert said.status != 0
+    assert f"Server {alone} has no registered hypervisor" in said.err
+    for line in said.out.splitlines():
+        door.until(world, line.split()[0], "active")
+    rows = json.loads(attachment("list", "--mode", "virtiofs", "--json").out)
+    assert {row["server_id"]: (row["mode"], row["tag"]) for row in rows} == dict.fromkeys(ids, ("virtiofs", "data"))
+    assert {"mode", "tag", "virtiofs", "data"} <= set(attachment("list").out.split())
+    assert "virtiofs" in attachment("show", rows[0]["id"]).out
+    for row in rows:
+        assert attachment("remove", row["id"]).status == 0
+        door.until_gone(world, row["id"])
+
+
+def test_a_tag_that_no_device_has_room_for_is_refused(world, attachment):
+    one = guests.guest(world, "tagged", door.server(world))
+    said = attachment("add", door.share(world), one, "--mode", "virtiofs", "--tag", "x" * 37)
+    assert (said.status != 0, "at most 36" in said.err) == (True, True)

@@ -21,7 +21,7 @@ from abaca.db import attachments, shares
 from abaca.db.engine import Tx
 from abaca.domain import attachments as domain
 from abaca.operations import attachment_accept, attachment_attach, attachment_detach
-from abaca.operations.attachment_tools import hypervisor_of
+from abaca.operations.attachment_tools import hosts_of
 from abaca.policy import admin, member, reader
 
 if TYPE_CHECKING:
@@ -87,6 +87,7 @@ class AttachmentFilters(Filters):
 
     share_id: Text
     server_id: Text
+    mode: Text
     state: Text
 
 
@@ -158,8 +159,10 @@ def attach(
 ) -> attachment_accept.Accepted:
     """Attach a share to servers that the caller may use. Where all are refused, raises the first refusal."""
     found, refused = _servers(call, server_ids)
-    hosts = _hypervisors(call, found, refused) if wish.mode == "virtiofs" else {}
-    found = [server for server in found if server.id in hosts] if wish.mode == "virtiofs" else found
+    hosts, without = hosts_of(call.parts.extras["compute"], found, wish.mode)
+    refused += without
+    lacking = dict(without)
+    found = [server for server in found if server.id not in lacking]
     with call.db.write() as tx:
         shares.lock(tx, share_id)
         share = share_for_change(call, tx, share_id, attachment_accept.SHARE_COLUMNS)
@@ -188,19 +191,6 @@ def _servers(call: Call, server_ids: Sequence[str]) -> tuple[list[Server], list[
         except errors.NotFound as missing:
             refused.append((server_id, missing))
     return found, refused
-
-
-def _hypervisors(
-    call: Call, found: Sequence[Server], refused: list[tuple[str, errors.AbacaError]]
-) -> dict[str, Server]:
-    """By guest the server that hands it the share; guests without one are added to the refused."""
-    hosts = {}
-    for server in found:
-        try:
-            hosts[server.id] = hypervisor_of(call.parts.extras["compute"], server)
-        except errors.Conflict as missing:
-            refused.append((server.id, missing))
-    return hosts
 
 
 def _wish(body: Attach) -> attachment_accept.Wish:

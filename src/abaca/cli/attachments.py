@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from abaca.db.engine import Database, Tx
     from abaca.settings import Settings
 
-COLUMNS = ("id", "share_id", "server_id", "mount_point", "state", "last_verified_at", "error_text")
+COLUMNS = ("id", "share_id", "server_id", "mode", "mount_point", "tag", "state", "last_verified_at", "error_text")
 SHOWN = (
     *("id", "share_id", "server_id", "project_id", "mode", "mount_point", "tag", "access_level", "state", "wanted"),
     *("addresses", "source", "last_verified_at", "is_forced", "error_code", "error_text", "attempts", "retry_at"),
@@ -36,6 +36,7 @@ def attachment() -> None:
 @configured
 @click.option("--share", "share_id", help="Only of this share.")
 @click.option("--server", "server_id", help="Only on this server.")
+@click.option("--mode", type=click.Choice(domain.MODES), help="Only those attached this way.")
 @click.option("--state", type=click.Choice(sorted(domain.MACHINE.states)), help="Only in this state.")
 @shown.as_json
 def list_attachments(given: Given, *, is_json: bool, **equal: Any) -> None:
@@ -66,27 +67,32 @@ def show(given: Given, attachment_id: str, *, is_json: bool) -> None:
 @click.argument("share_id")
 @click.argument("server_ids", nargs=-1, required=True)
 @click.option("--mount-point", help="Where it is mounted. Without it /mnt/ and the share's id.")
-@click.option("--tag", help="Its name on the server for hypervisors. Without it the share's id.")
+@click.option("--mode", type=click.Choice(domain.MODES), help="Without it network; virtiofs is by its hypervisor.")
+@click.option("--tag", help="What a guest mounts it by, if its hypervisor hands it in. Without it the share's id.")
 @click.option("--level", "access_level", type=click.Choice(["rw", "ro"]), help="Without it rw.")
 def add(given: Given, share_id: str, server_ids: tuple[str, ...], **said: Any) -> None:
     """Attach a share to servers; a worker does it, `abaca attachment list` shows how it went."""
     from abaca.db import shares
     from abaca.operations import attachment_accept as accepting
+    from abaca.operations.attachment_tools import hosts_of
 
     with _open(given) as (db, settings):
         compute = app.compute(settings, db)
         servers = {server_id: compute.show(server_id) for server_id in server_ids}
-        known = [server for server in servers.values() if server is not None]
+        found = [server for server in servers.values() if server is not None]
+        hosts, without = hosts_of(compute, found, said["mode"])
+        lacking = dict(without)
+        known = [server for server in found if server.id not in lacking]
         with db.write() as tx:
             shares.lock(tx, share_id)
             share = shares.show(tx, share_id, accepting.SHARE_COLUMNS)
             if share is None:
                 raise errors.NotFound(resource="Share", id=share_id)
-            done = accepting.accept(tx, share, known, accepting.Wish(**said), None, hosts={})
+            done = accepting.accept(tx, share, known, accepting.Wish(**said), None, hosts=hosts)
     for one in done.ids:
         click.echo(f"{one} attaching")
     missing = [f"Server {server_id} could not be found." for server_id, server in servers.items() if server is None]
-    refused = [*missing, *(error.message for _, error in done.refused)]
+    refused = [*missing, *(error.message for _, error in [*without, *done.refused])]
     if refused:
         raise errors.Conflict("\n".join(refused))
 

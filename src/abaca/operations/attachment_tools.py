@@ -7,7 +7,7 @@ holds up nothing but itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -72,6 +72,23 @@ def hypervisor_of(servers: Servers, server: Any) -> Any:
     if host is None:
         raise NoHypervisor(server=server.id)
     return host
+
+
+def hosts_of(
+    servers: Servers, guests: Sequence[Any], mode: str | None
+) -> tuple[dict[str, Any], list[tuple[str, errors.AbacaError]]]:
+    """By guest the server that hands it the share, and the guests that have none with why; nothing in other modes.
+
+    Raises what the compute plugin raises when it does not answer.
+    """
+    hosts: dict[str, Any] = {}
+    refused: list[tuple[str, errors.AbacaError]] = []
+    for server in guests if mode == "virtiofs" else ():
+        try:
+            hosts[server.id] = hypervisor_of(servers, server)
+        except NoHypervisor as missing:
+            refused.append((server.id, missing))
+    return hosts, refused
 
 
 class Tools:
