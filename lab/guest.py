@@ -20,7 +20,7 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple, Self
 
-from lab import fabric, initramfs, processes
+from lab import fabric, initramfs, processes, registers
 
 _BUILDING = threading.Lock()
 GRACE_S = 5.0
@@ -103,7 +103,7 @@ class Guest:
             "--fork",
             "--kill-child",
             "--",
-            "linux.uml",
+            self._kernel(),
             *self._boot_words(image, from_host, to_host),
         ]
         try:
@@ -180,6 +180,10 @@ class Guest:
         image = self.network.run.directory / "guest.cpio"
         with _BUILDING:
             return image if image.exists() else initramfs.build(image)
+
+    def _kernel(self) -> str:
+        with _BUILDING:
+            return str(registers.fitting(pathlib.Path(str(processes.find("linux.uml"))), self.network.run.directory))
 
     def _boot_words(self, image: pathlib.Path, from_host: int, to_host: int) -> list[str]:
         port, host = self._port, self.network
