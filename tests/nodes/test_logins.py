@@ -3,6 +3,7 @@
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import asyncssh
 import msgspec
@@ -12,6 +13,7 @@ from abaca.nodes import contract, mounts
 from abaca.nodes.contract import Job
 from abaca.nodes.shell import Limits
 from lab.ssh_node import SshNode
+from tests.conftest import wait_until
 from tests.nodes.machines import Memory, entry_of
 
 pytestmark = [pytest.mark.system, pytest.mark.usefixtures("clean")]
@@ -88,6 +90,21 @@ def test_a_machine_that_stands_still_holds_nobody_up(network, machines, nodes, m
         assert goes.seen.source == mount.source
         assert time.monotonic() - begun < 15
         nodes.unmount(entry, mount)
+
+
+def test_a_round_of_machines_that_stand_still_leaves_room_to_mount(network, machines, mount):
+    made = mounts.Nodes([Memory()], limits=Limits(connect_s=20), max_connections=2)
+    entry = entry_of(machines["openssh"])
+    with SshNode(network, "still") as frozen, ThreadPoolExecutor(1) as pool:
+        frozen.freeze()
+        job = Job(action="look", entry=entry_of(frozen), mount=mount)
+        round_of_two = pool.submit(made.many, [job, job])
+        wait_until(round_of_two.running)
+        made.mount(entry, mount)
+        made.unmount(entry, mount)
+        assert not round_of_two.done()
+        made.close()
+        frozen.thaw()
 
 
 def test_a_machine_that_is_not_there_is_unreachable(nodes, entry, mount):

@@ -41,6 +41,8 @@ class Nodes:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._free = asyncio.Semaphore(max_connections)
+        # Rounds of many machines, some of them away perhaps, leave room for those that somebody waits for.
+        self._free_in_rounds = asyncio.Semaphore(max(1, max_connections // 2))
         self._is_closed = False
 
     def mount(self, entry: Entry, mount: Mount) -> Seen:
@@ -84,7 +86,8 @@ class Nodes:
             "clear": _clear,
         }
         try:
-            return Outcome(job=job, seen=await self._on(job.entry, job.mount, job.old, works[job.action]))
+            async with self._free_in_rounds:
+                return Outcome(job=job, seen=await self._on(job.entry, job.mount, job.old, works[job.action]))
         except contract.NodeError as error:
             return Outcome(job=job, error=error)
 
