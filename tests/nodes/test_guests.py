@@ -4,6 +4,7 @@
 import os
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 import pytest
@@ -169,6 +170,31 @@ def test_a_server_that_hangs_holds_nobody_up(quick, machine, share, mount, froze
     assert quick.look(machine.entry, mount) is None
     assert time.monotonic() - begun < 60
     machine.script("kill -KILL $(cat /tmp/sleeper)")
+
+
+def test_an_unmount_comes_after_the_mount_that_is_under_way(quick, server, machine, mount):
+    """Its worker may be gone, or may have given it up: it must not mount what has just been unmounted."""
+    machine.check(["mkdir", "-p", mount.mount_point])
+    pid = int((server.directory / "ganesha" / "ganesha.pid").read_text())
+    with ThreadPoolExecutor(2) as pool:
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            mounting = pool.submit(quick.mount, machine.entry, mount)
+            wait_until(lambda: running(machine, "mount.nfs4"), 20, 0.1)
+            unmounting = pool.submit(quick.unmount, machine.entry, mount)
+            wait_until(lambda: running(machine, "flock 8") or unmounting.done(), 20, 0.1)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        unmounting.result()
+        assert mounting.exception() is None
+    assert mount.mount_point not in machine.check(["cat", "/proc/mounts", "/etc/fstab"])
+    assert machine.run(["ls", "/run"]).stdout.count(mount.name) == 0
+    machine.check(["rmdir", mount.mount_point])
+
+
+def running(machine, program):
+    """Whether a process has that in its command line."""
+    return program in machine.check(["ps", "-o", "args"])
 
 
 @pytest.fixture

@@ -107,9 +107,21 @@ look() {
 # Runs the rest while nobody else of us edits /etc/fstab or the units.
 alone() {
     (
-        if command -v flock > /dev/null; then flock -w 30 9 || exit 1; fi
+        if command -v flock > /dev/null; then limited 30 flock 9 || exit 1; fi
         "$@"
     ) 9> /run/abaca-mounts.lock
+}
+
+# Waits for what an earlier worker began for the same attachment and may have given up: a mount that ends late would
+# come after our unmount. What runs under it holds the lock too.
+wait_for_turn() {
+    turn=/run/abaca-turn-$name
+    command -v flock > /dev/null && (: > "$turn") 2> /dev/null || return 0
+    exec 8> "$turn"
+    ! limited "$mount_s" flock 8 || return 0
+    say hung yes
+    say problem 'what was begun here earlier has not ended yet'
+    return 1
 }
 
 # /etc/fstab without our two lines: the mark with our name, and the line after it if it is for our mount point.
@@ -262,6 +274,7 @@ unmount_it() {
     if [ -n "$ours" ]; then release || return 1; fi
     remove_directory
     forget
+    rm -f "${turn:-}"
 }
 
 main() {
@@ -279,8 +292,8 @@ main() {
     done
     echo abaca-answer
     case $action in
-        mount) mount_it ;;
-        unmount) unmount_it ;;
+        mount) wait_for_turn && mount_it ;;
+        unmount) wait_for_turn && unmount_it ;;
     esac
     look
     echo abaca-end

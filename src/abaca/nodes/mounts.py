@@ -221,7 +221,7 @@ class Visit(msgspec.Struct, frozen=True):
                 "made": self._made(state),
             }
             state = await self._act("unmount", **values)
-            if self._is_ours(state) and (state.holders or state.problem or state.has_hung):
+            if state.has_hung or (self._is_ours(state) and (state.holders or state.problem)):
                 raise self._failure(state)
         if self._is_ours(state):
             raise InUse(host=self.shell.host, holders=state.holders)
@@ -254,6 +254,7 @@ class Visit(msgspec.Struct, frozen=True):
             "place": persistence.escaped_for_table(self.wanted.mount_point),
             "program": self.mounter.program,
             "unit": persistence.unit_name(self.wanted.mount_point),
+            "mount_s": f"{max(5, self.limits.command_s / 2):g}",
         }
         return await machine.act(self.shell, action, values | more, self.limits)
 
@@ -269,7 +270,6 @@ class Visit(msgspec.Struct, frozen=True):
             "fresh": "" if state.mounted or self._is_marked(state) else "yes",
             "ours": "yes" if is_there else "",
             "replace": "yes" if state.mounted and not is_there else "",
-            "mount_s": f"{max(5, self.limits.command_s / 2):g}",
         }
 
     def _kept_text(self, state: State) -> tuple[str, str]:
