@@ -82,6 +82,14 @@ class Fabric:
         """Put the device of a `veth` port into the network namespace of a process."""
         self._ip("link", "set", port.device, "netns", str(pid))
 
+    def unplug(self, port: Port) -> None:
+        """Pull the cable of a `tap` port: nothing travels there or back, and nobody is told."""
+        self._ip("link", "set", port.device, "nomaster")
+
+    def plug_in(self, port: Port) -> None:
+        """Put the cable back."""
+        self._ip("link", "set", port.device, "master", self.bridge)
+
     def remove_port(self, port: Port) -> None:
         """Take a client's place away; it is no error if it is gone."""
         self._quietly("link", "delete", port.device)

@@ -164,6 +164,14 @@ class Guest:
         self.kill()
         self.network.remove_port(self._port)
 
+    def unplug(self) -> None:
+        """Pull its network cable; it runs on, and takes commands."""
+        self.network.unplug(self._port)
+
+    def plug_in(self) -> None:
+        """Put the cable back."""
+        self.network.plug_in(self._port)
+
     def kill(self) -> None:
         """Cut the power: nothing is unmounted or flushed. `start()` boots it again under the same addresses."""
         if self._process is not None:

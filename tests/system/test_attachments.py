@@ -2,13 +2,17 @@
 """Shares attached to machines with kernels of their own: mounted there, kept, moved and taken back."""
 
 import contextlib
+import os
+import signal
 import socket
+import time
+from pathlib import Path
 
 import pytest
 
 from lab import caller, guest
 from tests.conftest import wait_until
-from tests.system.world import PROJECT, World
+from tests.system.world import PROJECT, World, Writer
 
 DOOR = "//abaca/v1/attachments"
 
@@ -26,7 +30,7 @@ def world(run, network):
     sections = {
         "local": {"nfs_minor_versions": "1,2"},
         "compute": {"key_directory": run.directory},
-        "nodes": {"verify_interval_s": 3, "command_timeout_s": 20, "connect_timeout_s": 5},
+        "nodes": {"verify_interval_s": 3, "command_timeout_s": 20, "connect_timeout_s": 5, "longest_pause_s": 2},
     }
     made = World(run, sections, network=network)
     made.abaca.configure("nodes", nfs_port=made.nfs_port)
@@ -183,14 +187,157 @@ def test_a_machine_that_is_away_holds_up_nobody_and_is_attached_when_it_is_back(
     world.delete(share_id)
 
 
+def test_a_pulled_network_is_told_and_mended_and_holds_up_nobody(world, machines, servers):
+    """At once: two writes, three is being detached, four is about to be attached, five is in the middle of mounting."""
+    two, three, four, five = machines[1:]
+    kept, other = world.share(), world.share()
+    wrote, goes = attach(world, kept, [servers["two"], servers["three"]], mount_point="/srv/kept")
+    for address in (five.ipv4, five.ipv6):
+        world.allow(other, address)
+    begun = time.monotonic()
+    attach(world, kept, [servers["one"]])
+    usual_s = time.monotonic() - begun
+    writer = Writer(two, "/srv/kept/lines")
+    with held(world.local.pid()):
+        mounting = ask(world, other, servers["five"])
+        wait_until(lambda: "mount.nfs4" in five.check(["ps", "-o", "args"]), 20, 0.05)
+        five.unplug()
+    four.unplug()
+    starting = ask(world, other, servers["four"])
+    world.user.call("DELETE", f"{DOOR}/{goes['id']}")
+    wait_until(lambda: has_connection(three), 20, 0.005)
+    three.unplug()
+    two.unplug()
+    begun = time.monotonic()
+    attach(world, other, [servers["one"]])
+    assert time.monotonic() - begun < usual_s + 4
+    for attachment_id in (wrote["id"], goes["id"], starting, mounting):
+        error = until(world, attachment_id, "error")["error"]
+        assert error["code"] in ("MachineUnreachable", "MachineTimedOut"), error
+        assert error["mend"]
+    for machine in (two, three, four, five):
+        machine.plug_in()
+    for attachment_id in (wrote["id"], starting, mounting):
+        assert until(world, attachment_id, "active")["error"] is None
+    wait_until(lambda: is_gone(world, goes["id"]), 30, 0.1)
+    writer.finish()
+    assert [mounts(machine) for machine in (two, three, four, five)] == [
+        ["/srv/kept"],
+        [],
+        [f"/mnt/{other}"],
+        [f"/mnt/{other}"],
+    ]
+    wait_until(lambda: not any(has_connection(machine) for machine in machines), 30)
+    wait_until(lambda: all(sessions(machine) == 0 for machine in machines), 30, 0.2)
+    for share_id in (kept, other):
+        detach(world, *(found["id"] for found in world.user.get(f"{DOOR}?share_id={share_id}")))
+    assert all(mounts(machine) == [] for machine in machines)
+    wait_until(lambda: rules(world, kept) == [], 30)
+    assert {rule["access_to"] for rule in rules(world, other)} == {five.ipv4, five.ipv6}, "those that the user made"
+    world.delete(kept, other)
+
+
+def ask(world, share_id, server_id, **more):
+    """The id of an attachment that is on its way."""
+    wish = {"attachment": {"share_id": share_id, "server_id": server_id, **more}}
+    return world.user.call("POST", DOOR, wish).body["attachment"]["id"]
+
+
+@contextlib.contextmanager
+def held(pid):
+    """A process that does nothing meanwhile."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def has_connection(machine):
+    """Whether this host has a connection to its SSH server."""
+    there = f"{socket.inet_aton(machine.ssh.host)[::-1].hex().upper()}:{machine.ssh.port:04X}"
+    lines = Path("/proc/net/tcp").read_text().splitlines()
+    return any(line.split()[2:4] == [there, "01"] for line in lines)
+
+
+def sessions(machine):
+    """How many are logged in by SSH; one process only listens."""
+    return len(machine.run(["pidof", "dropbear"]).stdout.split()) - 1
+
+
+def test_a_machine_that_is_off_is_detached_when_it_is_on_or_by_force(world, machines, servers):
+    machine, server_id = machines[0], servers["one"]
+    patient, hasty = world.share(), world.share()
+    (waits,) = attach(world, patient, [server_id], mount_point="/srv/patient")
+    (forced,) = attach(world, hasty, [server_id], mount_point="/srv/hasty")
+    machine.kill()
+    set_status(world, server_id, "SHUTOFF")
+    for attachment_id in (waits["id"], forced["id"]):
+        world.user.call("DELETE", f"{DOOR}/{attachment_id}")
+        found = until(world, attachment_id, "error")
+        assert (found["error"]["code"], found["next_try_at"]) == ("ServerOff", None)
+    detach(world, forced["id"], force=True)
+    wait_until(lambda: rules(world, hasty) == [], 30)
+    assert shown(world, waits["id"])["state"] == "error"
+    machine.start()
+    assert len(lines_of_boot(machine)) == 4, "two lines and their marks"
+    set_status(world, server_id, "ACTIVE")
+    wait_until(lambda: is_gone(world, waits["id"]), 60, 0.1)
+    wait_until(lambda: lines_of_boot(machine) == [], 30, 0.1)
+    assert mounts(machine) == []
+    assert [machine.run(["test", "-e", place]).code for place in ("/srv/patient", "/srv/hasty")] == [1, 1]
+    wait_until(lambda: rules(world, patient) == [], 30)
+    world.delete(patient, hasty)
+
+
+def set_status(world, server_id, status):
+    world.user.call("PUT", f"//abaca/v1/servers/{server_id}", {"server": {"status": status}})
+
+
+def lines_of_boot(machine):
+    """What a boot of the machine mounts."""
+    return machine.check(["cat", "/etc/fstab"]).splitlines()
+
+
+def test_a_user_takes_his_rule_away_under_a_machine_that_writes(world, machines, servers):
+    share_id, machine = world.share(), machines[1]
+    mine = world.allow(share_id, machine.ipv4)
+    (found,) = attach(world, share_id, [servers["two"]], mount_point="/srv/ruled")
+    writer = Writer(machine, "/srv/ruled/lines")
+    world.deny(share_id, mine)
+    wait_until(lambda: {rule["state"] for rule in rules(world, share_id)} == {"active"}, 30)
+    assert {rule["access_to"] for rule in rules(world, share_id)} == {machine.ipv4, machine.ipv6}
+    writer.finish()
+    detach(world, found["id"])
+    wait_until(lambda: rules(world, share_id) == [], 30)
+    world.delete(share_id)
+
+
+def test_a_share_goes_by_force_though_a_machine_is_away(world, machines, servers):
+    share_id, away = world.share(), machines[3]
+    attach(world, share_id, [servers["three"], servers["four"]], mount_point="/srv/forced")
+    away.unplug()
+    world.user.call("POST", f"/shares/{share_id}/action", {"force_delete": None})
+    world.user.wait_gone(f"/shares/{share_id}")
+    assert mounts(machines[2]) == []
+    away.plug_in()
+    wait_until(lambda: lines_of_boot(away) == [], 60, 0.1)
+    assert mounts(away) == []
+
+
 def test_killed_workers_leave_nothing_behind(world, machines, servers):
     share_id = world.share()
     wish = {"attachment": {"share_id": share_id, "server_ids": list(servers.values())}}
     made = [one["id"] for one in world.user.call("POST", DOOR, wish).body["attachments"]]
+    wait_until(lambda: any(mounts(machine) for machine in machines), 60, 0.01)
     world.abaca.kill()
     world.abaca.start()
-    for one in made:
-        until(world, one, "active", 120)
+    assert all(until(world, one, "active", 120)["last_verified_at"] for one in made)
+    assert [mounts(machine) for machine in machines] == [[f"/mnt/{share_id}"]] * 5
+    assert [len(lines_of_boot(machine)) for machine in machines] == [2] * 5
+    assert sorted(rule["access_to"] for rule in rules(world, share_id)) == sorted(
+        address for machine in machines for address in (machine.ipv4, machine.ipv6)
+    )
     for one in made:
         world.user.call("DELETE", f"{DOOR}/{one}")
     world.abaca.kill()
@@ -217,12 +364,16 @@ def test_a_machine_with_another_host_key_is_not_entered(world, machines, servers
     world.delete(share_id)
 
 
-def test_a_forgotten_machine_loses_its_rules(world, machines, servers):
+def test_a_forgotten_machine_loses_its_rules_though_it_is_away(world, machines, servers):
     share_id = world.share()
     (found,) = attach(world, share_id, [servers["five"]], mount_point="/srv/forgotten")
+    machines[4].unplug()
+    begun = time.monotonic()
     world.user.call("DELETE", f"//abaca/v1/servers/{servers['five']}")
-    wait_until(lambda: is_gone(world, found["id"]), 90, 0.2)
-    wait_until(lambda: rules(world, share_id) == [], 30)
+    wait_until(lambda: is_gone(world, found["id"]), 30, 0.05)
+    wait_until(lambda: rules(world, share_id) == [], 30, 0.05)
+    assert time.monotonic() - begun < 5, "nobody asks the machine first"
+    machines[4].plug_in()
     machines[4].script("umount -l /srv/forgotten; true")
     world.delete(share_id)
 

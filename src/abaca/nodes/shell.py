@@ -167,7 +167,8 @@ async def _connect(entry: contract.Entry, limits: Limits) -> Any:
                 agent_path=None,
                 preferred_auth="publickey",
                 x509_trusted_certs=None,
-                keepalive_interval=10,
+                # A connection that is silent for as long as it may take to make one is broken.
+                keepalive_interval=limits.connect_s / 4,
                 keepalive_count_max=3,
             )
     except TimeoutError:

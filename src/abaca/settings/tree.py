@@ -239,7 +239,9 @@ class Nodes(Section, frozen=True):
         said("`ssh`: on the machines themselves. `rehearsal`: on paper only, to try things and for load tests."),
     ] = "ssh"
     max_connections: Annotated[int, said("Machines that one worker works on at a time.", ge=1, le=256)] = 48
-    connect_timeout_s: Annotated[float, said("Seconds to reach a machine and to log in.", gt=0)] = 15
+    connect_timeout_s: Annotated[
+        float, said("Seconds to reach a machine and to log in; one that is silent for so long is lost.", gt=0)
+    ] = 15
     command_timeout_s: Annotated[float, said("Seconds for one command on a machine, such as mounting.", gt=0)] = 60
     install_timeout_s: Annotated[float, said("Seconds for installing the client's packages.", gt=0)] = 600
     nfs_port: Annotated[Port, said("Where the NFS servers of the back ends listen.")] = 2049
