@@ -193,18 +193,16 @@ class ShareLife:
 
     def see_attached(self) -> str:
         place = self._user.get(f"{_ATTACHMENTS}/{self._attachment_id}")["mount_point"]
-        seen = self._read_at(place)
-        self._check("sh", "-c", f"echo attached > {place}/attached && sync {place}/attached")
-        return f"sha256 {seen[:16]}..., and it can write"
-
-    def _read_at(self, place: str) -> str:
-        """The checksum of what is there; raises `LabError` when it is not the share with what was written."""
-        if f" {place} nfs4 " not in self._check("cat", "/proc/mounts"):
-            raise processes.LabError(f"{place} is not in the mount table")
+        self._see_mounted(place)
         seen = self._check("sha256sum", f"{place}/data").split()[0]
         if seen != self._checksum:
             raise processes.LabError(f"read {seen}, written {self._checksum}")
-        return seen
+        self._check("sh", "-c", f"echo attached > {place}/attached && sync {place}/attached")
+        return f"sha256 {seen[:16]}..., and it can write"
+
+    def _see_mounted(self, place: str) -> None:
+        if f" {place} nfs4 " not in self._check("cat", "/proc/mounts"):
+            raise processes.LabError(f"{place} is not in the mount table")
 
     def detach(self) -> str:
         self._user.call("DELETE", f"{_ATTACHMENTS}/{self._attachment_id}")
@@ -222,7 +220,11 @@ class ShareLife:
         self._act("share_attach")
         wanted = [{"id": self._share_id, "mount_point": _PLACE, "tag": self._share_id, "status": "active"}]
         processes.wait_until(lambda: self._shares_attached() == wanted, 60.0, "the server shows its share")
-        return "the server shows it" if self._machine is None else f"sha256 {self._read_at(_PLACE)[:16]}..."
+        if self._machine is not None:
+            self._see_mounted(_PLACE)
+            if self._check("cat", f"{_PLACE}/attached").strip() != "attached":
+                raise processes.LabError(f"{_PLACE}/attached does not hold what was written")
+        return "the server shows it"
 
     def act_detach(self) -> str:
         self._act("share_detach")
