@@ -37,6 +37,13 @@ def share(member, default_type):
     member.run("share", "delete", made["id"])
 
 
+@pytest.fixture
+def connection(standalone):
+    config = openstack.config.OpenStackConfig(config_files=[str(standalone.clouds)], load_envvars=False)
+    with contextlib.closing(openstack.connection.Connection(config=config.get_one(cloud="member"))) as made:
+        yield made
+
+
 def test_the_command_adds_lists_shows_and_removes_a_share(member, server, share):
     member.run(*NEWEST, "server", "add", "share", "mounts-1", share, "--tag", "data")
 
@@ -53,45 +60,45 @@ def test_the_command_adds_lists_shows_and_removes_a_share(member, server, share)
     wait_until(lambda: member.read(*NEWEST, "server", "share", "list", "mounts-1") == [], 30)
 
 
-def test_the_library_attaches_shows_lists_and_detaches(standalone, server, share):
-    config = openstack.config.OpenStackConfig(config_files=[str(standalone.clouds)], load_envvars=False)
-    with contextlib.closing(openstack.connection.Connection(config=config.get_one(cloud="member"))) as connection:
-        compute = connection.compute
-        made = compute.create_share_attachment(server, share, tag="by-library")
-        assert (made.share_id, made.tag) == (share, "by-library")
-        wait_until(lambda: compute.get_share_attachment(server, share).status == "active", 30)
-        assert [one.share_id for one in compute.share_attachments(server)] == [share]
-        compute.delete_share_attachment(server, share)
-        wait_until(lambda: list(compute.share_attachments(server)) == [], 30)
-        with pytest.raises(exceptions.NotFoundException):
-            compute.get_share_attachment(server, share)
+def test_the_library_attaches_shows_lists_and_detaches(connection, server, share):
+    compute = connection.compute
+    made = compute.create_share_attachment(server, share, tag="by-library")
+    assert (made.share_id, made.tag) == (share, "by-library")
+    wait_until(lambda: compute.get_share_attachment(server, share).status == "active", 30)
+    assert [one.share_id for one in compute.share_attachments(server)] == [share]
+    compute.delete_share_attachment(server, share)
+    wait_until(lambda: list(compute.share_attachments(server)) == [], 30)
+    with pytest.raises(exceptions.NotFoundException):
+        compute.get_share_attachment(server, share)
 
 
-def test_a_share_that_cannot_be_attached_leaves_a_message_that_says_what_to_do(standalone, member, share):
-    """Nobody has said how to log in to this machine."""
+@pytest.fixture
+def locked(standalone):
+    """The id of a machine to which nobody has said how to log in."""
     abaca(standalone, "add", "locked-1", "--project", PROJECT, "--address", "10.9.7.2")
     (row,) = json.loads(abaca(standalone, "list", "--name", "locked-1", "--json"))
-    member.run(*NEWEST, "server", "add", "share", "locked-1", share)
-    status = lambda: member.read(*NEWEST, "server", "share", "show", "locked-1", share)["Status"]  # noqa: E731
-    wait_until(lambda: status() == "error", 30)
-    (message,) = member.read("share", "message", "list", "--resource-id", share)
-    assert (message["Resource Type"], message["Action ID"]) == ("SHARE", "901")
-    for said in ("attach to a server", row["id"], "Register how to log in to the server"):
-        assert said in message["User Message"]
-    member.run(*NEWEST, "server", "remove", "share", "locked-1", share)
-    wait_until(lambda: member.read(*NEWEST, "server", "share", "list", "locked-1") == [], 30)
+    yield row["id"]
     abaca(standalone, "remove", row["id"])
 
 
-def test_a_scrape_tells_how_long_attaching_took(standalone, server, share):
-    config = openstack.config.OpenStackConfig(config_files=[str(standalone.clouds)], load_envvars=False)
-    with contextlib.closing(openstack.connection.Connection(config=config.get_one(cloud="member"))) as connection:
+def test_a_share_that_cannot_be_attached_leaves_a_message_that_says_what_to_do(member, connection, locked, share):
+    compute = connection.compute
+    compute.create_share_attachment(locked, share)
+    wait_until(lambda: compute.get_share_attachment(locked, share).status == "error", 30)
+    (message,) = member.read("share", "message", "list", "--resource-id", share)
+    assert (message["Resource Type"], message["Action ID"]) == ("SHARE", "901")
+    for said in ("attach to a server", locked, "Register how to log in to the server"):
+        assert said in message["User Message"]
+    compute.delete_share_attachment(locked, share)
+    wait_until(lambda: list(compute.share_attachments(locked)) == [], 30)
 
-        def is_told(line):
-            return lambda: line in connection.session.get(f"{standalone.url}/metrics", authenticated=False).text
 
-        connection.compute.create_share_attachment(server, share)
-        wait_until(is_told('abaca_attachments{state="active"} 1.0'), 30)
-        connection.compute.delete_share_attachment(server, share)
-        wait_until(is_told('abaca_change_seconds_count{change="share.detach",outcome="done"}'), 30)
-        assert is_told('abaca_change_seconds_count{change="share.attach",outcome="done"}')()
+def test_a_scrape_tells_how_long_attaching_took(standalone, connection, server, share):
+    def is_told(line):
+        return lambda: line in connection.session.get(f"{standalone.url}/metrics", authenticated=False).text
+
+    connection.compute.create_share_attachment(server, share)
+    wait_until(is_told('abaca_attachments{state="active"} 1.0'), 30)
+    connection.compute.delete_share_attachment(server, share)
+    wait_until(is_told('abaca_change_seconds_count{change="share.detach",outcome="done"}'), 30)
+    assert is_told('abaca_change_seconds_count{change="share.attach",outcome="done"}')()
