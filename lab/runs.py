@@ -22,6 +22,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
@@ -77,6 +78,8 @@ class Run:
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix=f"abaca-lab-{self.prefix}-"))
         self.directory.chmod(0o711)  # daemons that run as another user have their own directories below
         self.record = records_directory() / f"{self.mark}.json"
+        # machines are started from several threads
+        self._writing = threading.Lock()
         self._facts: dict[str, Any] = {
             "mark": self.mark,
             "prefix": self.prefix,
@@ -157,9 +160,10 @@ class Run:
         return leftovers(self._facts)
 
     def _write(self) -> None:
-        draft = self.record.with_suffix(".new")
-        draft.write_text(json.dumps(self._facts))
-        draft.replace(self.record)
+        with self._writing:
+            draft = self.record.with_suffix(".new")
+            draft.write_text(json.dumps(self._facts))
+            draft.replace(self.record)
 
     def _start_warden(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(

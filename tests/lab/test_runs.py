@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A run takes away what it has made, also what its own directory no longer leads to."""
 
+import concurrent.futures
+import json
+
 import pytest
 
 from lab import processes, runs
@@ -24,3 +27,10 @@ def test_a_loop_device_on_a_disk_of_the_run_is_freed_with_it() -> None:
         assert len(loops_on(device)) == 1
     assert run.leftovers() == []
     assert loops_on(device) == []
+
+
+def test_programs_are_started_from_many_threads_at_once() -> None:
+    with runs.Run() as run, concurrent.futures.ThreadPoolExecutor(16) as pool:
+        started = list(pool.map(lambda number: run.spawn(["true"], log=f"{number}.log"), range(64)))
+        recorded = {pid for pid, _ in json.loads(run.record.read_text())["pids"]}
+    assert recorded == {process.pid for process in started}
