@@ -83,6 +83,13 @@ class Guest:
         self.started_in_s = 0.0
         network.run.at_end(self.kill)
 
+    @property
+    def pid(self) -> int:
+        """The process at the root of its tree; a LabError while it does not run."""
+        if self._process is None:
+            raise processes.LabError(f"guest {self.name} does not run")
+        return self._process.pid
+
     def __enter__(self) -> Self:
         return self.start()
 

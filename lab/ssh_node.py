@@ -11,6 +11,7 @@ import os
 import pathlib
 import shlex
 import signal
+from collections.abc import Mapping
 from typing import Literal, Self
 
 from lab import client, fabric, guest, processes
@@ -27,15 +28,21 @@ def need() -> None:
 class SshNode(client.HostClient):
     """A machine on `network` with the SSH server of OpenSSH or dropbear; `ssh` says how to get in.
 
-    Beside root there is the user `operator`, whom sudo asks for no password, and `guest`, whom it refuses.
+    Beside root there is the user `operator`, whom sudo asks for no password, and `guest`, whom it refuses. `programs`
+    are scripts by name, which the machine finds before this host's.
     """
 
     def __init__(
-        self, network: fabric.Fabric, name: str = "node", server: Literal["openssh", "dropbear"] = "openssh"
+        self,
+        network: fabric.Fabric,
+        name: str = "node",
+        server: Literal["openssh", "dropbear"] = "openssh",
+        programs: Mapping[str, str] | None = None,
     ) -> None:
         need()
         super().__init__(network, name)
         self.server = server
+        self._programs = dict(programs or {})
         self._own = network.run.path(f"{network.bridge}-{name}")
         self.ssh = self._make_keys()
 
@@ -61,7 +68,10 @@ class SshNode(client.HostClient):
 mkdir -p {own}/over
 mount -t tmpfs tmpfs {own}/over
 awk '{{print $5}}' /proc/self/mountinfo | grep -vE '^/(proc|dev|sys)(/|$)' | grep -v '^{own}/over$' |
-    while read -r point; do mount -o remount,bind,ro "$point"; done
+    while read -r point; do
+        # Gone meanwhile: whoever removes the directory below a mount takes the mount away here too.
+        mount -o remount,bind,ro "$point" || ! grep -qF " $point " /proc/self/mountinfo || exit 1
+    done
 mkdir {own}/over/upper {own}/over/work
 mount -t overlay overlay -o lowerdir=/etc,upperdir={own}/over/upper,workdir={own}/over/work /etc
 mount -t tmpfs tmpfs /run
@@ -78,6 +88,7 @@ mkdir -p /etc/sudoers.d
 echo 'operator ALL=(root) NOPASSWD: ALL' > /etc/sudoers.d/operator
 chmod 440 /etc/sudoers.d/operator
 mount -t tmpfs tmpfs /mnt
+{self._own_programs()}
 exec {self._server_command(own)}"""
 
     def _server_command(self, own: str) -> str:
@@ -87,6 +98,15 @@ exec {self._server_command(own)}"""
         words = " ".join(f"-o {shlex.quote(one)}" for one in options)
         keys = "-o 'AuthorizedKeysFile /run/keys/authorized_keys'"
         return f"{processes.find('sshd')} -D -e -f /dev/null -h {own}/host_key {keys} {words} -o 'MaxStartups 200'"
+
+    def _own_programs(self) -> str:
+        if not self._programs:
+            return ""
+        lines = ["mount -t tmpfs tmpfs /usr/local/sbin"]
+        for name, script in self._programs.items():
+            place = shlex.quote(f"/usr/local/sbin/{name}")
+            lines += [f"printf %s {shlex.quote(script)} > {place}", f"chmod 755 {place}"]
+        return "\n".join(lines)
 
     def _make_keys(self) -> guest.Ssh:
         for name in ("host_key", "client_key"):
