@@ -19,12 +19,6 @@ from tests.nodes.machines import Memory, entry_of
 pytestmark = [pytest.mark.system, pytest.mark.usefixtures("clean")]
 
 
-def test_another_host_key_is_refused_and_said(nodes, machines, entry, mount):
-    stranger = msgspec.structs.replace(entry, host_key=entry_of(machines["dropbear"]).host_key)
-    with pytest.raises(contract.HostKeyMismatch, match="shows another host key"):
-        nodes.mount(stranger, mount)
-
-
 def test_a_host_key_of_another_kind_is_another_host_key(nodes, entry, mount):
     other = asyncssh.generate_private_key("ecdsa-sha2-nistp256").export_public_key().decode()
     with pytest.raises(contract.HostKeyMismatch, match="shows another host key"):
@@ -71,11 +65,6 @@ def test_a_machine_without_the_program_says_what_to_run(nodes, machine, entry, m
     absent = msgspec.structs.replace(mount, protocol="ABSENT")
     with pytest.raises(contract.Unsupported, match=r"no mount.absent, and Abaca does not know .* Gentoo Linux"):
         nodes.mount(entry, absent)
-
-
-def test_a_protocol_without_a_mounter_is_said(nodes, entry, mount):
-    with pytest.raises(contract.Unsupported, match="no mounter serves the protocol CIFS"):
-        nodes.mount(entry, msgspec.structs.replace(mount, protocol="CIFS"))
 
 
 def test_a_machine_that_stands_still_holds_nobody_up(network, machines, nodes, mount):

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Machines on paper keep the promises of real ones, and fail as they are told to."""
+"""What only machines on paper do: they fail as they are told to, and show what is on them. The rest is the contract."""
 
+import msgspec
 import pytest
 
 from abaca.nodes import contract
-from abaca.nodes.contract import Holder, Job, Mount
+from abaca.nodes.contract import Guest, Job, Mount
 from abaca.nodes.rehearsal import Rehearsal
 from tests.nodes.machines import Entry
 
@@ -20,54 +21,44 @@ def made(tmp_path):
     return make
 
 
-def test_a_mount_is_seen_repeated_and_gone(made):
+def test_what_is_on_the_machines_can_be_looked_at(made):
     nodes = made()
-    assert nodes.look(ENTRY, WANTED) is None
-    seen = nodes.mount(ENTRY, WANTED)
-    assert (seen.source, seen.mount_point, seen.is_persistent) == (WANTED.source, WANTED.mount_point, True)
-    assert nodes.mount(ENTRY, WANTED) == nodes.look(ENTRY, WANTED) == seen
+    line = {"name": "one", "source": WANTED.source, "mount_point": "/mnt/x"}
+    nodes.mount(ENTRY, WANTED)
+    assert nodes.tables() == {"10.0.0.7 22 /mnt/x": line}
+    nodes.forget(ENTRY.host, "/mnt/x")
+    assert nodes.tables() == {"10.0.0.7 22 /mnt/x": line | {"source": ""}}
     nodes.unmount(ENTRY, WANTED)
-    nodes.unmount(ENTRY, WANTED)
-    assert nodes.look(ENTRY, WANTED) is None
     assert nodes.tables() == {}
 
 
-def test_an_occupied_mount_point_is_refused(made):
+def test_a_machine_is_what_listens_on_a_port_of_a_host(made):
     nodes = made()
     nodes.mount(ENTRY, WANTED)
-    with pytest.raises(contract.MountRefused):
-        nodes.mount(ENTRY, Mount(name="two", source="10.0.0.10:/shares/y", mount_point="/mnt/x"))
+    assert nodes.look(msgspec.structs.replace(ENTRY, port=2222), WANTED) is None
 
 
-def test_what_is_in_use_stays_unless_forced_and_moves_when_it_is_free(made):
+def test_a_boot_is_known_by_its_id(made):
     nodes = made()
-    nodes.mount(ENTRY, WANTED)
-    nodes.hold(ENTRY.host, WANTED.mount_point, Holder(7, "tail"))
-    elsewhere = Mount(name="one", source="10.0.0.20:/shares/x", mount_point="/mnt/x")
-    with pytest.raises(contract.InUse, match="process 7"):
-        nodes.unmount(ENTRY, WANTED)
-    with pytest.raises(contract.InUse, match="process 7"):
-        nodes.remount(ENTRY, elsewhere, WANTED)
-    nodes.hold(ENTRY.host, WANTED.mount_point, None)
-    assert nodes.remount(ENTRY, elsewhere, WANTED).source == elsewhere.source
-    nodes.hold(ENTRY.host, WANTED.mount_point, Holder(7, "tail"))
-    nodes.unmount(ENTRY, elsewhere, force=True)
-    assert nodes.tables() == {}
+    before = nodes.mount(ENTRY, WANTED)
+    nodes.reboot(ENTRY.host)
+    after = nodes.look(ENTRY, WANTED)
+    assert after.boot_id != before.boot_id
+    assert msgspec.structs.replace(after, boot_id=before.boot_id) == before
 
 
-def test_only_what_bears_the_name_is_cleared(made):
+def test_a_machine_without_a_client_gets_one(made):
     nodes = made()
-    nodes.mount(ENTRY, WANTED)
-    nodes.hold(ENTRY.host, WANTED.mount_point, Holder(7, "tail"))
-    nodes.clear(ENTRY, Mount(name="two", source=WANTED.source, mount_point=WANTED.mount_point))
-    assert nodes.look(ENTRY, WANTED) is not None
-    assert nodes.many([Job(action="clear", entry=ENTRY, mount=WANTED)])[0].error is None
-    assert nodes.look(ENTRY, WANTED) is None
+    nodes.uninstall(ENTRY.host)
+    assert nodes.mount(ENTRY, WANTED).fstype == "nfs4"
 
 
-def test_two_workers_see_the_same_machines(made):
-    made().mount(ENTRY, WANTED)
-    assert made().look(ENTRY, WANTED) is not None
+def test_a_hypervisor_has_a_place_for_each_attachment(made):
+    nodes = made()
+    mount = msgspec.structs.replace(WANTED, guest=Guest(tag="t", qmp_socket="/run/x.sock"))
+    assert nodes.mount(ENTRY, mount).mount_point == "/run/abaca-guests/one.share"
+    nodes.unmount(ENTRY, mount)
+    assert (nodes.tables(), nodes.tree(ENTRY.host)) == ({}, {})
 
 
 def test_it_fails_as_ordered_on_one_machine_or_on_all(made):
@@ -82,3 +73,9 @@ def test_it_fails_as_ordered_on_one_machine_or_on_all(made):
 def test_an_order_that_makes_no_sense_is_said(made, order):
     with pytest.raises(ValueError, match="is not method:Error"):
         made(failures=[order])
+
+
+def test_where_its_file_cannot_be_the_machines_are_unreachable(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(contract.Unreachable, match=r"10\.0\.0\.7 cannot be reached"):
+        Rehearsal(tmp_path / "file" / "nodes.sqlite").look(ENTRY, WANTED)

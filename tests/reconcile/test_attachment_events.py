@@ -173,7 +173,7 @@ def test_what_was_lost_is_told_and_that_it_is_well_again(theatre, attachment, ho
 def test_a_server_that_vanished_is_told_before_its_share_is_let_go(theatre, attachment):
     with theatre.db.write() as tx:
         servers.delete(tx, attachment["server_id"])
-    theatre.nodes.forget(host(attachment), attachment["mount_point"])
+    theatre.nodes.scrap(host(attachment))
     reconciler(theatre).verify()
     theatre.settle()
     assert since(theatre, attachment["id"], 2) == [

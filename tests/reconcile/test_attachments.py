@@ -159,13 +159,13 @@ def test_a_machine_whose_key_was_taken_away_keeps_what_is_mounted(theatre, attac
     theatre.ask("DELETE", f"{DOOR}/{attachment['id']}?force=true")
     theatre.settle()
     assert theatre.ask("GET", DOOR)["attachments"] == []
-    theatre.nodes.forget(host(attachment), attachment["mount_point"])
+    theatre.nodes.scrap(host(attachment))
 
 
 def test_a_server_that_vanished_loses_its_rules(theatre, attachment):
     with theatre.db.write() as tx:
         servers.delete(tx, attachment["server_id"])
-    theatre.nodes.forget(host(attachment), attachment["mount_point"])  # the machine is gone, not only its entry
+    theatre.nodes.scrap(host(attachment))  # the machine is gone, not only its entry
     reconciler(theatre).verify()
     theatre.settle()
     with theatre.db.read() as tx:
@@ -307,7 +307,7 @@ def test_what_was_left_is_forgotten_with_its_server(theatre, attachment):
     force(theatre, attachment["id"])
     theatre.world.ask("admin", "DELETE", f"//abaca/v1/servers/{attachment['server_id']}")
     until_swept(theatre)
-    theatre.nodes.forget(host(attachment), attachment["mount_point"])
+    theatre.nodes.scrap(host(attachment))
 
 
 def test_force_is_heard_while_it_is_being_detached(theatre, attachment):
@@ -348,7 +348,7 @@ def test_a_server_that_is_removed_while_it_is_away_loses_its_access_at_once(thea
     theatre.settle()
     assert theatre.ask("GET", DOOR)["attachments"] == []
     assert rules(theatre) == []
-    theatre.nodes.forget(host(attachment), attachment["mount_point"])
+    theatre.nodes.scrap(host(attachment))
 
 
 def force(theatre, attachment_id):

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import functools
 import importlib.resources
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 
 import msgspec
 
 from abaca.nodes import contract, distributions, persistence
 from abaca.nodes.contract import Holder
-from abaca.nodes.shell import KILLED, Limits, Shell
+from abaca.nodes.shell import KILLED, Answer, Limits, Shell
 
 _BEGIN, _END = "abaca-answer", "abaca-end"
 
@@ -56,21 +57,44 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(found for line in (first, self.fstab_mark) if (found := persistence.read_mark(line)))
 
 
+class Hand(Protocol):
+    """What does things on one machine: `Remote` on a real one, `paper.Machine` in rehearsals."""
+
+    @property
+    def host(self) -> str: ...
+
+    async def act(self, action: str, values: Mapping[str, str]) -> State:
+        """How one action left the machine. Raises `TimedOut`, `Unreachable`, `NodeError`."""
+
+    async def install(self, command: Sequence[str]) -> Answer:
+        """What a package manager's command left; raises as `act` does."""
+
+
+class Remote:
+    """Does things by machine.sh, in a shell on the machine."""
+
+    def __init__(self, shell: Shell, limits: Limits) -> None:
+        self.host = shell.host
+        self._shell = shell
+        self._limits = limits
+
+    async def act(self, action: str, values: Mapping[str, str]) -> State:
+        return read(await say(self._shell, _script(), {"action": action, **values}, self._limits))
+
+    async def install(self, command: Sequence[str]) -> Answer:
+        return await self._shell.run(command, limit_s=self._limits.install_s, kill_after_s=30)
+
+
 @functools.cache
 def _script() -> str:
     return importlib.resources.files("abaca.nodes").joinpath("machine.sh").read_text()
 
 
-async def act(shell: Shell, action: str, values: Mapping[str, str], limits: Limits) -> State:
-    """Does one action and returns how it left the machine.
+async def say(shell: Shell, script: str, values: Mapping[str, str], limits: Limits) -> list[str]:
+    """The lines between the two marks that a script of ours says when it is given the values.
 
     Raises `TimedOut`, `Unreachable`, and `NodeError` when what answers is no shell of ours.
     """
-    return read(await say(shell, _script(), {"action": action, **values}, limits))
-
-
-async def say(shell: Shell, script: str, values: Mapping[str, str], limits: Limits) -> list[str]:
-    """The lines between the two marks that a script of ours says when it is given the values; raises as `act` does."""
     words = [f"{key}={value}" for key, value in values.items()]
     answer = await shell.run(["sh", "-s", "--", *words], given=script, limit_s=limits.command_s)
     lines = answer.out.splitlines()

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 
-from abaca.nodes import contract, distributions, machine, persistence, shell, virtiofs
+from abaca.nodes import contract, distributions, persistence, shell, virtiofs
 from abaca.nodes.contract import Entry, InUse, Job, Mount, Mounter, MountRefused, Outcome, Seen, TimedOut, Unsupported
-from abaca.nodes.machine import Mounted, State
+from abaca.nodes.machine import Hand, Mounted, Remote, State
 from abaca.nodes.nfs import Nfs
-from abaca.nodes.shell import Limits, Shell
+from abaca.nodes.shell import Limits
 from abaca.nodes.virtiofs import Way
 
 MAX_STACKED = 4
@@ -34,7 +34,7 @@ class Nodes:
         self, mounters: Sequence[Mounter] = (), *, limits: Limits | None = None, max_connections: int = 48
     ) -> None:
         """Without `mounters` NFS is served. Constructing starts nothing; the first call does."""
-        self._mounters = {name: one for one in mounters or (Nfs(),) for name in one.protocols}
+        self._mounters = by_protocol(mounters)
         self._limits = limits or Limits()
         self._max_connections = max_connections
         self._starting = threading.Lock()
@@ -78,42 +78,21 @@ class Nodes:
             loop.close()
 
     async def _outcome(self, job: Job) -> Outcome:
-        works: dict[str, Callable[[Way], Awaitable[Seen | None]]] = {
-            "mount": _mount,
-            "remount": _mount,
-            "look": _look,
-            "unmount": _force if job.force else _unmount,
-            "clear": _clear,
-        }
         try:
             async with self._free_in_rounds:
-                return Outcome(job=job, seen=await self._on(job.entry, job.mount, job.old, works[job.action]))
+                return Outcome(job=job, seen=await self._on(job.entry, job.mount, job.old, _work_of(job)))
         except contract.NodeError as error:
             return Outcome(job=job, error=error)
 
     async def _on(self, entry: Entry, mount: Mount, old: Mount | None, work: Callable[[Way], Awaitable[T]]) -> T:
-        mounter = self._mounter(entry, mount)
-        reason = virtiofs.problem(mount.guest) if mount.guest else None
-        if reason:
-            raise MountRefused(host=entry.host, reason=reason)
+        mounter = checked(self._mounters, entry, mount)
         async with self._free, shell.connected(entry, self._limits) as connection:
             if mount.guest is None:
-                return await work(Visit(connection, mount, mounter, self._limits, old))
+                return await work(Visit(Remote(connection, self._limits), mount, mounter, self._limits, old))
             before = virtiofs.on_host(old) if old else None
-            host = Visit(connection, virtiofs.on_host(mount), mounter, self._limits, before)
+            hand = Remote(connection, self._limits)
+            host = Visit(hand, virtiofs.on_host(mount), mounter, self._limits, before)
             return await work(virtiofs.Hypervisor(connection, mount.name, mount.guest, host, self._limits))
-
-    def _mounter(self, entry: Entry, mount: Mount) -> Mounter:
-        """The protocol's mounter, once nothing in the mount can surprise a shell or a file."""
-        mounter = self._mounters.get(mount.protocol)
-        if mounter is None:
-            raise Unsupported(host=entry.host, reason=f"no mounter serves the protocol {mount.protocol}")
-        problem = persistence.path_problem(mount.mount_point)
-        reason = f"{mount.mount_point!r} is no mount point: {problem}" if problem else None
-        reason = reason or persistence.name_problem(mount.name) or mounter.check(mount.source)
-        if reason:
-            raise MountRefused(host=entry.host, reason=reason)
-        return mounter
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         try:
@@ -132,6 +111,28 @@ class Nodes:
                 self._thread = threading.Thread(target=self._loop.run_forever, name="nodes", daemon=True)
                 self._thread.start()
             return self._loop
+
+
+def by_protocol(mounters: Sequence[Mounter]) -> dict[str, Mounter]:
+    """The mounters by the protocols that they serve; NFS alone without any."""
+    return {name: one for one in mounters or (Nfs(),) for name in one.protocols}
+
+
+def checked(mounters: Mapping[str, Mounter], entry: Entry, mount: Mount) -> Mounter:
+    """The protocol's mounter, once nothing in the mount can surprise a shell or a file.
+
+    Raises `Unsupported`, `MountRefused`.
+    """
+    mounter = mounters.get(mount.protocol)
+    if mounter is None:
+        raise Unsupported(host=entry.host, reason=f"no mounter serves the protocol {mount.protocol}")
+    problem = persistence.path_problem(mount.mount_point)
+    reason = f"{mount.mount_point!r} is no mount point: {problem}" if problem else None
+    reason = reason or persistence.name_problem(mount.name) or mounter.check(mount.source)
+    reason = reason or (virtiofs.problem(mount.guest) if mount.guest else None)
+    if reason:
+        raise MountRefused(host=entry.host, reason=reason)
+    return mounter
 
 
 async def _mount(way: Way) -> Seen:
@@ -154,6 +155,15 @@ async def _clear(way: Way) -> None:
     await way.clear()
 
 
+def _work_of(job: Job) -> Callable[[Way], Coroutine[Any, Any, Seen | None]]:
+    """What a job does on its way to the machine."""
+    if job.action == "unmount":
+        return _force if job.force else _unmount
+    if job.action == "clear":
+        return _clear
+    return _look if job.action == "look" else _mount
+
+
 async def _named(work: Coroutine[Any, Any, T]) -> T:
     try:
         return await work
@@ -171,7 +181,7 @@ async def _cancel_all() -> None:
 class Visit(msgspec.Struct, frozen=True):
     """One mount on one machine, for as long as the connection is open."""
 
-    shell: Shell
+    hand: Hand
     wanted: Mount
     mounter: Mounter
     limits: Limits
@@ -192,7 +202,7 @@ class Visit(msgspec.Struct, frozen=True):
             state = await self._act("mount", **self._mount_values(state, text, keeper))
         if not state.is_kept:
             reason = f"what brings it back after a reboot cannot be written: {state.problem}"
-            raise MountRefused(host=self.shell.host, reason=reason)
+            raise MountRefused(host=self.hand.host, reason=reason)
         if not self._is_wanted(state.mounted):
             raise self._failure(state)
         return self._seen(state)
@@ -224,9 +234,9 @@ class Visit(msgspec.Struct, frozen=True):
             if state.has_hung or (self._is_ours(state) and (state.holders or state.problem)):
                 raise self._failure(state)
         if self._is_ours(state):
-            raise InUse(host=self.shell.host, holders=state.holders)
+            raise InUse(host=self.hand.host, holders=state.holders)
         reason = "it is unmounted, and what would bring it back after a reboot cannot be removed"
-        raise MountRefused(host=self.shell.host, reason=reason)
+        raise MountRefused(host=self.hand.host, reason=reason)
 
     async def _install(self, state: State) -> State:
         """The machine with the protocol's program. Raises `Unsupported` with the command to run by hand."""
@@ -236,16 +246,16 @@ class Visit(msgspec.Struct, frozen=True):
         if installer is None:
             name = state.distribution.name or state.distribution.id
             reason = f"{need}, and Abaca does not know how to install packages on {name}: install its client by hand"
-            raise Unsupported(host=self.shell.host, reason=reason)
+            raise Unsupported(host=self.hand.host, reason=reason)
         said = ""
         for command in installer.commands:
-            answer = await self.shell.run(command, limit_s=self.limits.install_s, kill_after_s=30)
+            answer = await self.hand.install(command)
             said = " ".join((answer.err or answer.out).split())[-300:] if answer.code else said
             state = await self._act("look")
             if state.has_program:
                 return state
         reason = f"{need}, and installing it failed; run there as root: {installer.by_hand} ({said})"
-        raise Unsupported(host=self.shell.host, reason=reason)
+        raise Unsupported(host=self.hand.host, reason=reason)
 
     async def _act(self, action: str, **more: str) -> State:
         values = {
@@ -256,7 +266,7 @@ class Visit(msgspec.Struct, frozen=True):
             "unit": persistence.unit_name(self.wanted.mount_point),
             "mount_s": f"{max(5, self.limits.command_s / 2):g}",
         }
-        return await machine.act(self.shell, action, values | more, self.limits)
+        return await self.hand.act(action, values | more)
 
     def _mount_values(self, state: State, text: str, keeper: str) -> dict[str, str]:
         is_there = self._is_wanted(state.mounted)
@@ -308,7 +318,7 @@ class Visit(msgspec.Struct, frozen=True):
         elif not reason and state.fstab and not self._owns(state.fstab_mark):
             reason = f"/etc/fstab has a line for {where} that is not Abaca's"
         if reason:
-            raise MountRefused(host=self.shell.host, reason=reason)
+            raise MountRefused(host=self.hand.host, reason=reason)
 
     def _is_wanted(self, mounted: Mounted | None) -> bool:
         return self._is_share(mounted, self.wanted) and ("ro" in (mounted or _NONE).options) == self.wanted.is_read_only
@@ -356,13 +366,13 @@ class Visit(msgspec.Struct, frozen=True):
 
     def _failure(self, state: State) -> contract.NodeError:
         if state.mounted is not None and (state.holders or "busy" in state.problem.lower()):
-            return InUse(host=self.shell.host, holders=state.holders)
+            return InUse(host=self.hand.host, holders=state.holders)
         if state.has_hung:
             what = "unmounting" if state.mounted else "mounting"
             reason = f"{what} {self.wanted.mount_point} hangs, so the server of {self.wanted.source} does not answer"
-            return TimedOut(host=self.shell.host, reason=reason)
+            return TimedOut(host=self.hand.host, reason=reason)
         reason = state.problem or f"{self.wanted.mount_point} is not in its mount table"
-        return MountRefused(host=self.shell.host, reason=reason)
+        return MountRefused(host=self.hand.host, reason=reason)
 
 
 _NONE = Mounted("", "", ())

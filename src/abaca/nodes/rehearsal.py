@@ -1,24 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """Machines that exist on paper only, to rehearse with: `[nodes] plugin = rehearsal`.
 
-It keeps the mount tables of all machines in one file that any number of workers share, keeps every promise of
-contract.py, and takes the time and fails the way that it is ordered to. Nothing is mounted anywhere.
+What is decided for real machines is decided for these by the same code; paper.py stands where a shell would. Beside
+that it takes the time and fails the way that it is ordered to. Nothing is mounted anywhere.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
+
 from abaca.drivers.rehearsal.ledger import Ledger
-from abaca.nodes import contract, virtiofs
-from abaca.nodes.contract import Entry, Holder, Job, Mount, Outcome, Seen
+from abaca.nodes import contract, paper, persistence, virtiofs
+from abaca.nodes.contract import Entry, Holder, Job, Mount, Mounter, Outcome, Seen
+from abaca.nodes.machine import Mounted
+from abaca.nodes.mounts import Visit, by_protocol, checked
+from abaca.nodes.shell import Limits
 
 T = TypeVar("T")
-METHODS = ("mount", "look", "unmount", "remount")
+METHODS = ("mount", "look", "unmount", "remount", "clear")
+SSH_PORT = 22
 _ERRORS: dict[str, type[contract.NodeError]] = {
     error.__name__: error
     for error in (
@@ -30,64 +36,49 @@ _ERRORS: dict[str, type[contract.NodeError]] = {
         contract.Unsupported,
     )
 }
-_MOUNT, _BUSY, _AWAY = "mount", "busy", "away"
 
 
 class Rehearsal:
     """See the module, and `contract.Machines` for what each call promises."""
 
-    def __init__(self, path: Path, *, delays: Mapping[str, float] | None = None, failures: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        path: Path,
+        mounters: Sequence[Mounter] = (),
+        *,
+        delays: Mapping[str, float] | None = None,
+        failures: Sequence[str] = (),
+    ) -> None:
         """`delays` are seconds by method, `all` for the others; `failures` are `method:Error` or `method:Error:host`.
 
         Raises ValueError for an order that cannot be understood.
         """
         self._ledger = Ledger(path)
+        self._mounters = by_protocol(mounters)
         self._delays = dict(delays or {})
         self._failures = [_order(text) for text in failures]
+        self._limits = Limits()
+        self._is_closed = False
 
     def mount(self, entry: Entry, mount: Mount) -> Seen:
-        """Written into the machine's table."""
-        place = _place(mount)
-        return self._do("mount", entry, lambda books: _mounted(books, entry, place))
+        """Written onto the machine's sheet."""
+        return self._do("mount", entry, mount, Visit.mount)
 
     def look(self, entry: Entry, mount: Mount) -> Seen | None:
-        """What the table says."""
-
-        def looked(books: Any) -> Seen | None:
-            line = books.get(_MOUNT, _key(entry, _place(mount).mount_point))
-            return _seen(line) if line and line["source"] == mount.source and line["is_mounted"] else None
-
-        return self._do("look", entry, looked)
+        """What the sheet says."""
+        return self._do("look", entry, mount, Visit.look)
 
     def unmount(self, entry: Entry, mount: Mount, *, force: bool = False) -> None:
-        """Out of the table; `hold` makes it be in use."""
-
-        def unmounted(books: Any) -> None:
-            key = _key(entry, _place(mount).mount_point)
-            line = books.get(_MOUNT, key)
-            if line is None or line["name"] != mount.name:
-                return
-            _refuse_busy(books, entry, key, force=force)
-            books.drop(_MOUNT, key)
-
-        self._do("unmount", entry, unmounted)
+        """Off the sheet; `hold` makes it be in use."""
+        return self._do("unmount", entry, mount, Visit.force if force else Visit.unmount)
 
     def clear(self, entry: Entry, mount: Mount) -> None:
-        """As by force: the table says whose a line is."""
-        self.unmount(entry, mount, force=True)
+        """As by force, where its mark stands."""
+        return self._do("clear", entry, mount, Visit.clear)
 
     def remount(self, entry: Entry, mount: Mount, old: Mount) -> Seen:
-        """The other source in the same line, unless it is in use."""
-
-        def remounted(books: Any) -> Seen:
-            key = _key(entry, _place(mount).mount_point)
-            line = books.get(_MOUNT, key)
-            if line is not None and line["source"] == old.source:
-                _refuse_busy(books, entry, key, force=False)
-                books.put(_MOUNT, key, {**line, "source": mount.source})
-            return _mounted(books, entry, _place(mount))
-
-        return self._do("remount", entry, remounted)
+        """The other source in its place, unless it is in use."""
+        return self._do("remount", entry, mount, Visit.mount, old)
 
     def many(self, jobs: Sequence[Job]) -> list[Outcome]:
         """All side by side."""
@@ -98,12 +89,16 @@ class Rehearsal:
 
     def close(self) -> None:
         """The file stays."""
+        self._is_closed = True
         self._ledger.close()
 
     def _outcome(self, job: Job) -> Outcome:
         try:
-            if job.action in ("unmount", "clear"):
-                self.unmount(job.entry, job.mount, force=job.force or job.action == "clear")
+            if job.action == "unmount":
+                self.unmount(job.entry, job.mount, force=job.force)
+                return Outcome(job=job)
+            if job.action == "clear":
+                self.clear(job.entry, job.mount)
                 return Outcome(job=job)
             if job.action == "remount":
                 return Outcome(job=job, seen=self.remount(job.entry, job.mount, job.old or job.mount))
@@ -112,56 +107,128 @@ class Rehearsal:
         except contract.NodeError as error:
             return Outcome(job=job, error=error)
 
-    # ---------------------------------------------------------------- orders
-
-    def tables(self) -> dict[str, dict[str, Any]]:
-        """What is mounted: by `host port mount_point`."""
-        with self._open() as books:
-            return dict(books.all(_MOUNT))
-
-    def hold(self, host: str, mount_point: str, who: Holder | None) -> None:
-        """Let a process keep files open there, or (None) close them."""
-        with self._open() as books:
-            key = f"{host} {mount_point}"
-            if who is None:
-                books.drop(_BUSY, key)
-            else:
-                books.put(_BUSY, key, {"pid": who.pid, "command": who.command})
-
-    def take_away(self, host: str) -> None:
-        """The machine does not answer from now on."""
-        with self._open() as books:
-            books.put(_AWAY, host, {})
-
-    def bring_back(self, host: str) -> None:
-        """The machine answers again."""
-        with self._open() as books:
-            books.drop(_AWAY, host)
-
-    def forget(self, host: str, mount_point: str) -> None:
-        """Somebody there has unmounted it by hand."""
-        with self._open() as books:
-            for key, line in books.all(_MOUNT).items():
-                if key.split(" ")[0] == host and line["mount_point"] == mount_point:
-                    books.drop(_MOUNT, key)
-
-    # ---------------------------------------------------------------- how it is done
-
-    def _open(self) -> Any:
-        self._ledger.open()
-        return self._ledger.change()
-
-    def _do(self, method: str, entry: Entry, work: Callable[[Any], T]) -> T:
+    def _do(
+        self,
+        method: str,
+        entry: Entry,
+        mount: Mount,
+        work: Callable[[Visit], Coroutine[Any, Any, T]],
+        old: Mount | None = None,
+    ) -> T:
+        mounter = checked(self._mounters, entry, mount)
         delay_s = self._delays.get(method, self._delays.get("all", 0.0))
         if delay_s > 0:
             time.sleep(delay_s)
+        if self._is_closed:
+            raise contract.Unreachable(host=entry.host, reason="the worker is stopping")
         for ordered, error, host in self._failures:
             if ordered == method and host in ("", entry.host):
                 raise error(host=entry.host, reason=f"{method} was ordered to fail")
-        with self._open() as books:
-            if books.get(_AWAY, entry.host) is not None:
-                raise contract.Unreachable(host=entry.host, reason="it was taken away on purpose")
-            return work(books)
+        machine = paper.Machine(self._ledger, entry)
+        return _finished(work(Visit(machine, _place(mount), mounter, self._limits, _place(old) if old else None)))
+
+    # ---------------------------------------------------------------- orders
+
+    def tables(self) -> dict[str, dict[str, Any]]:
+        """What is mounted or would be after a boot, by `host port mount_point`: the attachment's `name`, the `source`.
+
+        What is only kept has no `source`, and what is nobody's no `name`.
+        """
+        with paper.opened(self._ledger) as books:
+            sheets = {key: msgspec.convert(one, paper.Sheet) for key, one in books.all(paper.SHEET).items()}
+        return {
+            f"{key} {point}": _line(sheet, point)
+            for key, sheet in sheets.items()
+            for point in (*sheet.mounts, *(sheet.kept.keys() - sheet.mounts.keys()))
+        }
+
+    def tree(self, host: str) -> dict[str, str]:
+        """What is at which path of a machine, beside what every machine has."""
+        with self._sheet(host) as (sheet, _):
+            return dict(sorted(sheet.tree.items()))
+
+    def hold(self, host: str, mount_point: str, who: Holder | None) -> None:
+        """Let a process keep files open there, or (None) close them."""
+        with self._sheet(host) as (sheet, _):
+            sheet.holders.pop(mount_point, None)
+            if who is not None:
+                sheet.holders[mount_point] = who
+
+    def take_away(self, host: str) -> None:
+        """The machine does not answer from now on."""
+        with self._sheet(host) as (sheet, _):
+            sheet.is_away = True
+
+    def bring_back(self, host: str) -> None:
+        """The machine answers again."""
+        with self._sheet(host) as (sheet, _):
+            sheet.is_away = False
+
+    def show_key(self, host: str, host_key: str) -> None:
+        """From now on the machine lets in only those who know it by this key; by any when it is empty."""
+        with self._sheet(host) as (sheet, _):
+            sheet.host_key = host_key
+
+    def reboot(self, host: str) -> None:
+        """Nobody holds anything any more, and what was kept is mounted."""
+        with self._sheet(host) as (sheet, _):
+            paper.boot(sheet)
+
+    def forget(self, host: str, mount_point: str) -> None:
+        """Somebody there has unmounted it by hand."""
+        with self._sheet(host) as (sheet, _):
+            sheet.unmount(mount_point)
+
+    def unkeep(self, host: str, mount_point: str) -> None:
+        """Somebody there has taken it out of the fstab."""
+        with self._sheet(host) as (sheet, _):
+            sheet.kept.pop(mount_point, None)
+
+    def occupy(self, host: str, mount_point: str, source: str) -> None:
+        """Somebody there has mounted something of his own."""
+        with self._sheet(host) as (sheet, _):
+            sheet.make(mount_point)
+            sheet.mounts.setdefault(mount_point, []).append(Mounted(source, "tmpfs", ("rw",)))
+
+    def put(self, host: str, path: str, kind: str) -> None:
+        """A `directory`, a `file`, a `link /to/somewhere`, or nothing (the empty kind) is at the path from now on."""
+        with self._sheet(host) as (sheet, _):
+            sheet.tree.pop(path, None)
+            if kind:
+                sheet.make(path.rpartition("/")[0] or "/")
+                sheet.tree[path] = kind
+
+    def uninstall(self, host: str) -> None:
+        """The machine has no client of any protocol until Abaca installs one."""
+        with self._sheet(host) as (sheet, _):
+            sheet.has_client = False
+
+    def scrap(self, host: str) -> None:
+        """The machine is gone with all that it had; who asks next finds a new one."""
+        with paper.opened(self._ledger) as books:
+            books.drop(paper.SHEET, paper.key(host, SSH_PORT))
+
+    def disable(self, source: str, reason: str, *, hangs: bool = False) -> None:
+        """The server of `source` refuses every mount with a reason, or answers nothing; an empty reason ends that."""
+        with paper.opened(self._ledger) as books:
+            books.drop(paper.SERVER, source)
+            if reason:
+                books.put(paper.SERVER, source, {"reason": reason, "hangs": hangs})
+
+    def _sheet(self, host: str) -> Any:
+        return paper.changing(self._ledger, paper.key(host, SSH_PORT))
+
+
+def _finished(work: Coroutine[Any, Any, T]) -> T:
+    """What comes of work that waits for nothing: on paper all answers are there at once."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        found: T = end.value
+        return found
+    finally:
+        work.close()
+    raise RuntimeError("something in a rehearsal waits for an event loop")
 
 
 def _order(text: str) -> tuple[str, type[contract.NodeError], str]:
@@ -177,41 +244,7 @@ def _place(mount: Mount) -> Mount:
     return mount if mount.guest is None else virtiofs.on_host(mount)
 
 
-def _key(entry: Entry, mount_point: str) -> str:
-    return f"{entry.host} {entry.port} {mount_point}"
-
-
-def _mounted(books: Any, entry: Entry, mount: Mount) -> Seen:
-    key = _key(entry, mount.mount_point)
-    line = books.get(_MOUNT, key)
-    if line is not None and (line["name"] != mount.name or line["source"] != mount.source):
-        raise contract.MountRefused(host=entry.host, reason=f"{line['source']} is mounted at {mount.mount_point}")
-    line = {
-        "name": mount.name,
-        "source": mount.source,
-        "mount_point": mount.mount_point,
-        "is_read_only": mount.is_read_only,
-        "is_mounted": True,
-    }
-    books.put(_MOUNT, key, line)
-    return _seen(line)
-
-
-def _seen(line: Mapping[str, Any]) -> Seen:
-    return Seen(
-        source=line["source"],
-        mount_point=line["mount_point"],
-        fstype="nfs4",
-        options=("ro" if line["is_read_only"] else "rw",),
-        is_read_only=line["is_read_only"],
-        made_directory=True,
-        is_persistent=True,
-        boot_id="rehearsal",
-    )
-
-
-def _refuse_busy(books: Any, entry: Entry, key: str, *, force: bool) -> None:
-    where = f"{entry.host} {key.rsplit(' ', 1)[1]}"
-    holder = books.get(_BUSY, where)
-    if holder is not None and not force:
-        raise contract.InUse(host=entry.host, holders=(Holder(holder["pid"], holder["command"]),))
+def _line(sheet: paper.Sheet, point: str) -> dict[str, Any]:
+    kept, mounted = sheet.kept.get(point, [""]), sheet.mounted(point)
+    mark = persistence.read_mark(kept[0])
+    return {"name": mark[0] if mark else "", "source": mounted.source if mounted else "", "mount_point": point}

@@ -254,7 +254,7 @@ class Nodes(Section, frozen=True):
     rehearsal_delays: Annotated[
         Mapping[str, float],
         said(
-            "Rehearsal: seconds that methods take, such as `mount:0.5,all:0.1`; they are mount, look, unmount, remount."
+            "Rehearsal: seconds that methods take, such as `mount:0.5,all:0.1`: mount, look, unmount, remount, clear."
         ),
     ] = field(default_factory=dict)
     rehearsal_failures: Annotated[

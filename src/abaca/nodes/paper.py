@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What machine.sh does on a machine, done to one on paper: a sheet in a ledger that any number of workers share.
+
+As there, nothing is decided here: `mounts.Visit` decides for real machines and for these.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from abaca.drivers import contract as drivers
+from abaca.drivers.rehearsal.ledger import Books, Ledger
+from abaca.nodes import contract, distributions, persistence
+from abaca.nodes.contract import Entry, Holder
+from abaca.nodes.machine import Mounted, State
+from abaca.nodes.shell import Answer
+
+SHEET, SERVER = "machine", "server"
+_TOP = frozenset({"/", "/home", "/media", "/mnt", "/opt", "/run", "/srv", "/var"})
+
+_NOT_SHOWN = {"nofail", "_netdev"}  # words for whoever mounts at boot
+
+
+class Sheet(msgspec.Struct):
+    """All that there is to know of one machine; what `mounts` holds of a place is a pile, the topmost last."""
+
+    boot_id: str = msgspec.field(default_factory=lambda: str(uuid.uuid4()))
+    host_key: str = ""
+    is_away: bool = False
+    has_client: bool = True
+    # What is at a path beside the directories that every machine has: `directory`, `file`, or `link` to somewhere.
+    tree: dict[str, str] = msgspec.field(default_factory=dict)
+    mounts: dict[str, list[Mounted]] = msgspec.field(default_factory=dict)
+    # The fstab's lines for a mount point, with the mark above them if there is one.
+    kept: dict[str, list[str]] = msgspec.field(default_factory=dict)
+    holders: dict[str, Holder] = msgspec.field(default_factory=dict)
+
+    def mounted(self, point: str) -> Mounted | None:
+        pile = self.mounts.get(point)
+        return pile[-1] if pile else None
+
+    def kind(self, path: str) -> str:
+        """What is at a path, empty for nothing."""
+        return "directory" if path in _TOP or path in self.mounts else self.tree.get(path, "")
+
+    def is_filled(self, path: str) -> bool:
+        """Whether a directory holds something."""
+        return any(one.startswith(f"{path}/") for one in (*self.tree, *self.mounts))
+
+    def make(self, path: str) -> None:
+        """The directory, and those above it."""
+        while not self.kind(path):
+            self.tree[path] = "directory"
+            path = _above(path)
+
+    def remove(self, path: str, made: str) -> None:
+        """The directories from `path` up to `made`, as long as they are empty."""
+        if not f"{path}/".startswith(f"{made}/"):
+            return
+        while not (path in self.mounts or self.is_filled(path) or self.kind(path) not in {"directory", ""}):
+            self.tree.pop(path, None)
+            if path == made:
+                break
+            path = _above(path)
+
+    def unmount(self, point: str) -> None:
+        """The topmost mount there, if there is one."""
+        pile = self.mounts.get(point, [])
+        if pile:
+            pile.pop()
+        if not pile:
+            self.mounts.pop(point, None)
+
+    def missing(self, path: str) -> str:
+        """The first directory that would have to be made, empty for none."""
+        found = ""
+        while not self.kind(path):
+            found, path = path, _above(path)
+        return found
+
+
+class Machine:
+    """A `machine.Hand` on the machine that `entry` leads to.
+
+    Raises what a login raises: `Unreachable`, `HostKeyMismatch`.
+    """
+
+    def __init__(self, ledger: Ledger, entry: Entry) -> None:
+        self.host = entry.host
+        self._ledger = ledger
+        self._key = key(entry.host, entry.port)
+        with changing(ledger, self._key) as (sheet, _):
+            if sheet.is_away:
+                raise contract.Unreachable(host=self.host, reason="it was taken away on purpose")
+            if sheet.host_key and sheet.host_key.split()[:2] != entry.host_key.split()[:2]:
+                reason = "it shows another host key; if the machine was made anew, register its new key"
+                raise contract.HostKeyMismatch(host=self.host, reason=reason)
+
+    async def act(self, action: str, values: Mapping[str, str]) -> State:
+        with changing(self._ledger, self._key) as (sheet, books):
+            said: dict[str, Any] = {}
+            if action == "mount":
+                said = _mount(sheet, values, books.get(SERVER, values["source"]) or {})
+            elif action == "unmount":
+                said = _unmount(sheet, values)
+            return _state(sheet, values["mount_point"], said)
+
+    async def install(self, command: Sequence[str]) -> Answer:
+        """Every client is in some repository here."""
+        with changing(self._ledger, self._key) as (sheet, _):
+            sheet.has_client = True
+        return Answer(0, "", "")
+
+
+def key(host: str, port: int) -> str:
+    """What a machine's sheet is kept under."""
+    return f"{host} {port}"
+
+
+@contextlib.contextmanager
+def changing(ledger: Ledger, key: str) -> Iterator[tuple[Sheet, Books]]:
+    """A machine's sheet and the books that it is in; written back unless an exception comes. Raises `Unreachable`."""
+    with opened(ledger, key.split(" ", maxsplit=1)[0]) as books:
+        found = books.get(SHEET, key)
+        sheet = msgspec.convert(found, Sheet) if found else Sheet()
+        yield sheet, books
+        after = msgspec.to_builtins(sheet)
+        if after != found:
+            books.put(SHEET, key, after)
+
+
+@contextlib.contextmanager
+def opened(ledger: Ledger, host: str = "") -> Iterator[Books]:
+    """The books of all machines. Raises `Unreachable` for the machine that they were opened for."""
+    try:
+        ledger.open()
+        with ledger.change() as books:
+            yield books
+    except drivers.Unreachable as error:
+        raise contract.Unreachable(host=host, reason=str(error)) from error
+
+
+def boot(sheet: Sheet) -> None:
+    """The machine starts anew: what is kept is mounted, and nothing else."""
+    sheet.boot_id = str(uuid.uuid4())
+    for point in list(sheet.mounts):
+        while point in sheet.mounts:
+            sheet.unmount(point)
+    sheet.holders.clear()
+    for lines in sheet.kept.values():
+        source, point, fstype, options, *_ = map(persistence.read_from_table, lines[-1].split())
+        sheet.make(point)
+        shown = tuple(one for one in options.split(",") if one not in _NOT_SHOWN)
+        sheet.mounts[point] = [Mounted(source, fstype, shown)]
+
+
+def _mount(sheet: Sheet, values: Mapping[str, str], server: Mapping[str, Any]) -> dict[str, Any]:
+    point, said = values["mount_point"], dict[str, Any]()
+    sheet.kept[point] = values["text"].splitlines()
+    if values["replace"] and (busy := _release(sheet, point)):
+        return busy
+    if not sheet.mounted(point):
+        sheet.make(point)
+        if server:
+            said = {"has_hung": server["hangs"], "problem": server["reason"]}
+        else:
+            options = tuple(values["options"].split(","))
+            sheet.mounts[point] = [Mounted(values["source"], values["fstype"], options)]
+    if not sheet.mounted(point) and values["fresh"]:
+        sheet.remove(point, values["made"] or point)
+        sheet.kept.pop(point)
+    return said
+
+
+def _unmount(sheet: Sheet, values: Mapping[str, str]) -> dict[str, Any]:
+    point = values["mount_point"]
+    if values["ours"] and (busy := _release(sheet, point, is_forced=bool(values["force"]))):
+        return busy
+    if values["made"]:
+        sheet.remove(point, values["made"])
+    if values["own_fstab"]:
+        sheet.kept.pop(point, None)
+    return {}
+
+
+def _release(sheet: Sheet, point: str, *, is_forced: bool = False) -> dict[str, Any]:
+    """The topmost mount goes, and nothing is said; or what is in its way."""
+    below = [Holder(0, f"a mount at {one}") for one in sheet.mounts if one.startswith(f"{point}/")]
+    holders = (*([sheet.holders[point]] if point in sheet.holders else []), *below)
+    if holders and not is_forced:
+        return {"problem": "target is busy", "holders": holders}
+    sheet.unmount(point)
+    sheet.holders.pop(point, None)
+    return {}
+
+
+def _state(sheet: Sheet, point: str, said: Mapping[str, Any]) -> State:
+    missing = sheet.missing(point)
+    exists = _above(missing) if missing else point
+    kind = sheet.kind(exists)
+    real = kind.removeprefix("link ") if kind.startswith("link ") else exists
+    directory = "file" if kind == "file" else "filled" if sheet.is_filled(point) else "empty"
+    lines = sheet.kept.get(point, [])
+    return State(
+        boot_id=sheet.boot_id,
+        distribution=distributions.read(["ID=debian"]),
+        has_systemd=False,
+        has_program=sheet.has_client,
+        is_plain=False,
+        mounted=sheet.mounted(point),
+        real=real,
+        exists=exists,
+        missing=missing,
+        directory="" if missing else directory,
+        unit="",
+        is_enabled=False,
+        fstab=tuple(lines[-1:]),
+        fstab_mark=lines[0] if len(lines) > 1 else "",
+        **said,
+    )
+
+
+def _above(path: str) -> str:
+    return path.rpartition("/")[0] or "/"

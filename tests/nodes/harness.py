@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One harness for each kind of machines: how the contract tests get them, and what somebody on a machine does there.
+
+All paths that tests use lie below /mnt, which is empty when a test begins.
+"""
+
+import contextlib
+import tempfile
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from abaca.nodes import mounts
+from abaca.nodes.contract import Holder
+from abaca.nodes.rehearsal import Rehearsal
+from abaca.nodes.shell import Limits
+from lab import fabric, runs
+from lab.ssh_node import SshNode
+from tests.nodes.machines import Entry, Memory, entry_of, wanted
+
+OTHER_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
+
+
+class Refused(Memory):
+    """Options that no kernel takes."""
+
+    protocols = ("REFUSED",)
+
+    def options(self, mount):
+        return (*super().options(mount), "nonsense=1")
+
+
+class Hung(Memory):
+    """Mounting never ends."""
+
+    protocols = ("HUNG",)
+    fstype = "hung"
+
+
+class Kind:
+    """`nodes` and the way into one of its machines, `entry`; a test may ask for further ones."""
+
+    name: str
+    nodes: object
+    entry: Entry
+
+    def stranger(self):
+        """The same machine, known by another host key."""
+        return msgspec.structs.replace(self.entry, host_key=OTHER_KEY)
+
+
+class PaperHarness(Kind):
+    """Machines on paper."""
+
+    name, marks = "rehearsal", ()
+
+    def __init__(self):
+        self._place = tempfile.TemporaryDirectory(prefix="abaca-paper-")
+        self._disabled = []
+        self.nodes = self.more_nodes()
+        self.entry = Entry(host="10.0.0.7", host_key="ssh-ed25519 AAAA", key="file:/nowhere")
+        self.clean()
+
+    def more_nodes(self):
+        """As another worker has them."""
+        return Rehearsal(Path(self._place.name) / "nodes.sqlite", [Memory()])
+
+    def clean(self):
+        self.nodes.scrap(self.entry.host)
+        self.nodes.show_key(self.entry.host, self.entry.host_key)
+        for source in self._disabled:
+            self.nodes.disable(source, "")
+
+    def refused(self, mount):
+        self._disabled.append(mount.source)
+        self.nodes.disable(mount.source, "bad option; no such export")
+        return mount
+
+    def hung(self, mount):
+        self._disabled.append(mount.source)
+        self.nodes.disable(mount.source, "no answer", hangs=True)
+        return mount
+
+    def hold(self, point):
+        who = Holder(7, "sleep 1000")
+        self.nodes.hold(self.entry.host, point, who)
+        return who
+
+    def let_go(self, point):
+        self.nodes.hold(self.entry.host, point, None)
+
+    def occupy(self, point, source):
+        self.nodes.occupy(self.entry.host, point, source)
+
+    def unmount_by_hand(self, point):
+        self.nodes.forget(self.entry.host, point)
+
+    def forget_after_reboot(self, point):
+        self.nodes.unkeep(self.entry.host, point)
+
+    def put(self, path, kind):
+        self.nodes.put(self.entry.host, path, kind)
+
+    def paths(self):
+        return list(self.nodes.tree(self.entry.host))
+
+    def kept(self):
+        with self.nodes._sheet(self.entry.host) as (sheet, _):
+            return [line for lines in sheet.kept.values() for line in lines]
+
+    def reboot(self):
+        self.nodes.reboot(self.entry.host)
+
+    @contextlib.contextmanager
+    def away(self):
+        self.nodes.take_away(self.entry.host)
+        yield
+        self.nodes.bring_back(self.entry.host)
+
+    def close(self):
+        self.nodes.close()
+        self._place.cleanup()
+
+
+CLEAN = """
+for round in 1 2 3; do
+    awk '$2 ~ "^/mnt/" {print $2}' /proc/mounts | while read -r point; do umount -l "$(printf '%b' "$point")"; done
+done
+rm -rf --one-file-system /mnt/*
+: > /etc/fstab
+"""
+HUNG = """
+mkdir -p /run/over/upper /run/over/work
+mount -t overlay overlay -o lowerdir=/usr/sbin,upperdir=/run/over/upper,workdir=/run/over/work /usr/sbin
+printf '#!/bin/sh\\nexec sleep 1000\\n' > /usr/sbin/mount.hung
+chmod 755 /usr/sbin/mount.hung
+"""
+
+
+class SshHarness(Kind):
+    """A machine by OpenSSH, with a file system that needs no server."""
+
+    name, marks = "ssh", (pytest.mark.system,)
+
+    def __init__(self):
+        self._run = runs.Run()
+        try:
+            self.machine = SshNode(fabric.Fabric(self._run), "contract").start()
+            self.machine.script(HUNG)
+        except BaseException:
+            self._run.close()
+            raise
+        self.nodes = self.more_nodes()
+        self.entry = entry_of(self.machine)
+
+    def more_nodes(self):
+        return mounts.Nodes([Memory(), Refused(), Hung()], limits=Limits(connect_s=10, command_s=10))
+
+    def clean(self):
+        self.machine.script(CLEAN)
+
+    def refused(self, mount):
+        return msgspec.structs.replace(mount, protocol="REFUSED")
+
+    def hung(self, mount):
+        return msgspec.structs.replace(mount, protocol="HUNG")
+
+    def hold(self, point):
+        pid = self.machine.script(f"cd '{point}' && (exec sleep 1000) > /dev/null 2>&1 & echo $!").stdout.strip()
+        return Holder(int(pid), "sleep 1000")
+
+    def let_go(self, point):
+        self.machine.script(
+            f"for one in /proc/[0-9]*; do [ \"$(readlink $one/cwd)\" != '{point}' ] || kill -9 ${{one#/proc/}}; done"
+        )
+
+    def occupy(self, point, source):
+        self.machine.check(["mkdir", "-p", point])
+        self.machine.check(["mount", "-t", "tmpfs", source, point])
+
+    def unmount_by_hand(self, point):
+        self.machine.check(["umount", point])
+
+    def forget_after_reboot(self, point):
+        self.machine.script(": > /etc/fstab")
+
+    def put(self, path, kind):
+        make = {
+            "": "rm -f {0}",
+            "directory": "mkdir -p {0}",
+            "file": "mkdir -p $(dirname {0}); touch {0}",
+            "link /etc": "ln -s /etc {0}",
+        }
+        self.machine.check(["sh", "-c", make[kind].format(path)])
+
+    def paths(self):
+        return sorted(self.machine.check(["find", "/mnt", "-mindepth", "1"]).splitlines())
+
+    def kept(self):
+        return self.machine.check(["cat", "/etc/fstab"]).splitlines()
+
+    def reboot(self):
+        """What a boot does: nothing is mounted any more, then what is kept is."""
+        umount = "awk '$2 ~ \"^/mnt/\" {print $2}' /proc/mounts | tac | while read -r one; do umount -l $one; done"
+        self.machine.check(["sh", "-c", f"{umount}; mount -a"])
+
+    @contextlib.contextmanager
+    def away(self):
+        rules = (
+            "table inet gone { chain in { type filter hook input priority 0; tcp dport 22 reject with tcp reset; }; }"
+        )
+        self.machine.check(["nft", rules])
+        yield
+        self.machine.check(["nft", "delete table inet gone"])
+
+    def close(self):
+        self.nodes.close()
+        self.machine.stop()
+        self._run.close()
+
+
+HARNESSES = {one.name: one for one in (PaperHarness, SshHarness)}
+__all__ = ["HARNESSES", "wanted"]
