@@ -246,9 +246,12 @@ class TestStrangers:
         assert nodes.look(entry, other(mount, source="someone-elses")), "it is still there"
         assert harness.kept() == []
 
-    def test_the_place_of_another_attachment_is_refused_and_left_alone(self, nodes, entry, mount, mounted):
-        second = wanted(mount_point=POINT)
-        with pytest.raises(contract.MountRefused, match="is taken by"):
+    @pytest.mark.parametrize("is_same_share", [False, True], ids=["another share", "the same share"])
+    def test_the_place_of_another_attachment_is_refused_and_left_alone(
+        self, harness, nodes, entry, mount, mounted, is_same_share
+    ):
+        second = wanted(mount_point=POINT, **({"source": mount.source} if is_same_share else {}))
+        with pytest.raises(contract.MountRefused, match=f"belongs to the attachment {mount.name}"):
             nodes.mount(entry, second)
         nodes.unmount(entry, second)
         assert nodes.look(entry, mount) == mounted

@@ -301,7 +301,10 @@ class Visit(msgspec.Struct, frozen=True):
     def _refuse_strangers(self, state: State) -> None:
         """Raises `MountRefused` when the mount point or what is kept for it belongs to somebody else."""
         where, reason = self.wanted.mount_point, ""
-        if state.mounted is not None:
+        strangers = self._strangers(state)
+        if strangers:
+            reason = f"{where} belongs to the attachment {strangers[0]}"
+        elif state.mounted is not None:
             if not self._is_ours(state):
                 reason = f"{where} is taken by {state.mounted.source} ({state.mounted.fstype})"
         elif state.real != state.exists:
@@ -310,10 +313,7 @@ class Visit(msgspec.Struct, frozen=True):
             reason = f"{where} is a file"
         elif state.directory == "filled":
             reason = f"{where} is not empty, and its content would be hidden"
-        strangers = [name for name, _ in state.marks if name != self.wanted.name]
-        if not reason and strangers:
-            reason = f"{where} belongs to the attachment {strangers[0]}"
-        elif not reason and state.unit and not self._owns(state.unit.partition("\n")[0]):
+        if not reason and state.unit and not self._owns(state.unit.partition("\n")[0]):
             reason = f"a systemd unit {persistence.unit_name(where)} that is not Abaca's is there"
         elif not reason and state.fstab and not self._owns(state.fstab_mark):
             reason = f"/etc/fstab has a line for {where} that is not Abaca's"
@@ -324,7 +324,9 @@ class Visit(msgspec.Struct, frozen=True):
         return self._is_share(mounted, self.wanted) and ("ro" in (mounted or _NONE).options) == self.wanted.is_read_only
 
     def _is_ours(self, state: State) -> bool:
-        """Mounted from where it is wanted, or was, or from where our own mark says."""
+        """Mounted from where it is wanted, or was, or from where our own mark says; another's mark says whose it is."""
+        if self._strangers(state) and not self._is_marked(state):
+            return False
         if any(self._is_share(state.mounted, one) for one in (self.wanted, self.old) if one):
             return True
         kept = [line.split()[0] for line in state.fstab if self._owns(state.fstab_mark)]
@@ -343,6 +345,9 @@ class Visit(msgspec.Struct, frozen=True):
 
     def _is_marked(self, state: State) -> bool:
         return any(name == self.wanted.name for name, _ in state.marks)
+
+    def _strangers(self, state: State) -> list[str]:
+        return [name for name, _ in state.marks if name != self.wanted.name]
 
     def _is_persistent(self, state: State) -> bool:
         in_unit = self._owns(state.unit.partition("\n")[0]) and state.is_enabled
