@@ -104,6 +104,12 @@ main() {
     esac
     [ -z "$program" ] || say program "$program"
     [ -z "$(servers)" ] || say serving yes
+    sockets=''
+    for one in "$directory"/*.sock; do
+        one=${one##*/}
+        [ ! -S "$directory/$one" ] || sockets="$sockets ${one%.sock}"
+    done
+    say sockets "$sockets"
     echo abaca-end
 }
 

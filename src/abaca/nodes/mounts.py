@@ -92,7 +92,8 @@ class Nodes:
             before = virtiofs.on_host(old) if old else None
             hand = Remote(connection, self._limits)
             host = Visit(hand, virtiofs.on_host(mount), mounter, self._limits, before)
-            return await work(virtiofs.Hypervisor(connection, mount.name, mount.guest, host, self._limits))
+            former = Visit(hand, before, mounter, self._limits, None) if before else None
+            return await work(virtiofs.Hypervisor(connection, mount, host, former, self._limits))
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         try:

@@ -17,7 +17,9 @@ from abaca.nodes import contract
 
 LINE_BYTES = 4 * 1024 * 1024
 _DEVICES = "/machine/peripheral"
+_NAMELESS = "/machine/peripheral-anon"
 _ROOT_PORT = "child<pcie-root-port>"
+_VIRTIOFS = "child<vhost-user-fs-pci>"
 
 
 class Declined(Exception):
@@ -35,12 +37,15 @@ class Monitor:
         self._deleted: set[str] = set()
 
     async def greet(self) -> None:
-        """Wait for our turn. Raises `TimedOut` when somebody else keeps the socket."""
+        """Wait for our turn. Raises `TimedOut` when it does not come."""
         try:
             async with asyncio.timeout(self._limit_s):
                 greeting = await self._read()
         except TimeoutError:
-            reason = "another program holds the guest's QMP socket, as libvirt does; give QEMU a second one for Abaca"
+            reason = (
+                f"nobody answers on the guest's QMP socket within {self._limit_s:g} s: QEMU hangs, or another program "
+                "holds the socket, as libvirt does; then give QEMU a second one for Abaca"
+            )
             raise contract.TimedOut(host=self._host, reason=reason) from None
         if "QMP" not in greeting:
             raise contract.MountRefused(host=self._host, reason="what listens on the QMP socket is no QEMU")
@@ -71,6 +76,15 @@ class Monitor:
     async def tag(self, device: str) -> str:
         """The tag of a virtiofs device."""
         return str(await self.do("qom-get", path=f"{_DEVICES}/{device}", property="tag"))
+
+    async def tags(self) -> dict[str, str]:
+        """The tag of each virtiofs device, those without a name included."""
+        found = {}
+        for place in (_DEVICES, _NAMELESS):
+            for name, kind in (await self._list(place)).items():
+                if kind == _VIRTIOFS:
+                    found[name] = str(await self.do("qom-get", path=f"{place}/{name}", property="tag"))
+        return found
 
     async def chardevs(self) -> set[str]:
         """The names of the character devices."""

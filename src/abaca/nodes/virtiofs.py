@@ -19,15 +19,19 @@ from typing import Any, Protocol
 import msgspec
 
 from abaca.nodes import contract, machine, qmp
-from abaca.nodes.contract import Guest, Mount, MountRefused, Seen, TimedOut, Unreachable, Unsupported
+from abaca.nodes.contract import Guest, Holder, InUse, Mount, MountRefused, Seen, TimedOut, Unreachable, Unsupported
 from abaca.nodes.shell import Limits, NobodyListens, Shell
 
 DIRECTORY = "/run/abaca-guests"
 TAG_BYTES = 36
 """The size of a tag in a virtiofs device."""
 UNPLUG_S = 20.0
-"""How long a guest may take to let go of a device, at most."""
+"""How long a guest may take to let go of a device, at most, and no more than half of what a command may."""
+LEFT_S = 2.0
+"""How long it may take for one that was given up by force."""
 AGAIN_S = 0.2
+PREFIX = "abaca-"
+"""Before an attachment's id it is the name of its device; QEMU's names begin with a letter."""
 NO_PORT = "no free pcie-root-port: give QEMU one for each share at its start, or detach another share"
 
 _TAG = re.compile(r"[A-Za-z0-9_.-]{1,36}")
@@ -60,6 +64,24 @@ class _State(msgspec.Struct, frozen=True):
     is_serving: bool
     is_heard: bool
     problem: str
+    # The attachments that have a socket of a virtiofsd, which may have ended.
+    sockets: frozenset[str]
+
+
+def is_off(host: str, guest: Guest) -> Unreachable:
+    """The error when nobody takes a guest's orders."""
+    return Unreachable(host=host, reason=f"the guest is off: nobody listens on {guest.qmp_socket}")
+
+
+def tag_taken(host: str, guest: Guest, device: str) -> MountRefused:
+    """The error when a guest has something else under the tag."""
+    reason = f"the guest has a device {device} with the tag {guest.tag} already"
+    return MountRefused(host=host, reason=reason)
+
+
+def in_use(host: str, guest: Guest) -> InUse:
+    """The error when a guest would lose what it may have mounted, and nobody here can see whether it has."""
+    return InUse(host=host, holders=(Holder(0, f"the guest, which has it as {guest.tag}"),))
 
 
 def problem(guest: Guest) -> str | None:
@@ -77,16 +99,19 @@ def on_host(mount: Mount) -> Mount:
 
 
 class Hypervisor:
-    """One share for one guest; `host` mounts it on the hypervisor."""
+    """One share for one guest. `host` mounts it on the hypervisor, `old` is its mount from where it was before."""
 
-    def __init__(self, shell: Shell, name: str, guest: Guest, host: Way, limits: Limits) -> None:
+    def __init__(self, shell: Shell, mount: Mount, host: Way, old: Way | None, limits: Limits) -> None:
+        if mount.guest is None:
+            raise ValueError(f"{mount.name} is for no guest")
         self._shell = shell
-        self._name = name
-        self._guest = guest
+        self._name = mount.name
+        self._guest = mount.guest
         self._host = host
+        self._old = old
         self._limits = limits
-        # QEMU's names begin with a letter.
-        self._device = f"abaca-{name}"
+        self._unplug_s = min(UNPLUG_S, limits.command_s / 2)
+        self._device = PREFIX + mount.name
 
     async def look(self) -> Seen | None:
         """Device, virtiofsd and mount; a guest that is off has none."""
@@ -100,42 +125,45 @@ class Hypervisor:
             return None
 
     async def mount(self) -> Seen:
-        """Mounted, served and plugged; what fails leaves nothing."""
+        """Mounted, served and plugged; what fails leaves nothing. Raises `InUse` while the guest has the old one."""
         state = await self._act("look")
         if not state.program:
             raise Unsupported(host=self._shell.host, reason="it has no virtiofsd; install it there by hand")
         try:
             async with self._monitor() as monitor:
                 seen = await self._host.look()
-                if seen is not None and state.is_serving and await self._is_plugged(monitor):
-                    return seen
-                await self._unplug(monitor)
+                if state.is_serving and await self._is_plugged(monitor):
+                    if seen is not None:
+                        return seen
+                    if self._old is not None and await self._old.look() is not None:
+                        raise in_use(self._shell.host, self._guest)
+                await self._unplug(monitor, self._device, self._unplug_s)
+                await self._sweep(monitor)
                 await self._check(monitor)
                 try:
                     return await self._plug(monitor)
                 except BaseException:
-                    with contextlib.suppress(contract.NodeError):
-                        await self._unplug(monitor)
+                    with contextlib.suppress(contract.NodeError, qmp.Declined):
+                        await self._unplug(monitor, self._device, self._unplug_s)
                     with contextlib.suppress(contract.NodeError):
                         await self._end(force=False)
                     raise
         except GuestOff:
             await self._end(force=False)
-            reason = f"the guest is off: nobody listens on {self._guest.qmp_socket}"
-            raise Unreachable(host=self._shell.host, reason=reason) from None
+            raise is_off(self._shell.host, self._guest) from None
 
     async def unmount(self) -> None:
         """Out of the guest first. Raises `TimedOut` when the guest does not let go."""
         with contextlib.suppress(GuestOff):
             async with self._monitor() as monitor:
-                await self._unplug(monitor)
+                await self._unplug(monitor, self._device, self._unplug_s)
         await self._end(force=False)
 
     async def force(self) -> None:
-        """Whether the guest lets go or not: what it then still shows is dead."""
+        """Whether the guest lets go or not: what it then still shows is dead, and goes when the next is plugged."""
         with contextlib.suppress(GuestOff, contract.NodeError):
             async with self._monitor() as monitor:
-                await self._unplug(monitor)
+                await self._unplug(monitor, self._device, self._unplug_s)
         await self._end(force=True)
 
     async def clear(self) -> None:
@@ -181,10 +209,9 @@ class Hypervisor:
             raise Unsupported(host=self._shell.host, reason=reason)
         if not await monitor.free_ports():
             raise MountRefused(host=self._shell.host, reason=f"the guest has {NO_PORT}")
-        for device, kind in (await monitor.devices()).items():
-            if kind == "child<vhost-user-fs-pci>" and await monitor.tag(device) == self._guest.tag:
-                reason = f"the guest has a device {device} with the tag {self._guest.tag} already"
-                raise MountRefused(host=self._shell.host, reason=reason)
+        for device, tag in (await monitor.tags()).items():
+            if tag == self._guest.tag:
+                raise tag_taken(self._shell.host, self._guest, device)
 
     async def _is_plugged(self, monitor: qmp.Monitor) -> bool:
         try:
@@ -192,18 +219,29 @@ class Hypervisor:
         except qmp.Declined:
             return False  # it has just gone
 
-    async def _unplug(self, monitor: qmp.Monitor) -> None:
+    async def _sweep(self, monitor: qmp.Monitor) -> None:
+        """What was given up by force while the guest did not let go of it: a device of ours that nobody can serve."""
+        known = {*await monitor.devices(), *await monitor.chardevs()} - {self._device}
+        others = sorted(one for one in known if one.startswith(PREFIX))
+        # We are alone with the guest, and whoever plugs makes his socket while he is.
+        served = (await self._act("look")).sockets if others else frozenset()
+        for device in others:
+            if device.removeprefix(PREFIX) not in served:
+                with contextlib.suppress(TimedOut, qmp.Declined):
+                    await self._unplug(monitor, device, LEFT_S)
+
+    async def _unplug(self, monitor: qmp.Monitor, device: str, wait_s: float) -> None:
         """Device and character device away, where they are."""
-        if self._device in await monitor.devices():
+        if device in await monitor.devices():
             with contextlib.suppress(qmp.Declined):  # on its way already
-                await monitor.do("device_del", id=self._device)
-            if not await monitor.until_gone(self._device, UNPLUG_S):
+                await monitor.do("device_del", id=device)
+            if not await monitor.until_gone(device, wait_s):
                 reason = "the guest does not let go of the device; unmount it in the guest, or see whether it runs"
                 raise TimedOut(host=self._shell.host, reason=reason)
-        deadline = asyncio.get_running_loop().time() + UNPLUG_S
-        while self._device in await monitor.chardevs():
+        deadline = asyncio.get_running_loop().time() + wait_s
+        while device in await monitor.chardevs():
             try:
-                await monitor.do("chardev-remove", id=self._device)
+                await monitor.do("chardev-remove", id=device)
             except qmp.Declined:
                 # The device that has just gone lets go of it a moment later.
                 if asyncio.get_running_loop().time() > deadline:
@@ -249,4 +287,10 @@ class Hypervisor:
         values = {"action": action, "name": self._name, "directory": DIRECTORY, "qmp_socket": self._guest.qmp_socket}
         lines = await machine.say(self._shell, _script(), values, self._limits)
         said = {key: value for key, _, value in (line.partition(" ") for line in lines)}
-        return _State(said.get("program", ""), "serving" in said, "heard" in said, said.get("problem", ""))
+        return _State(
+            program=said.get("program", ""),
+            is_serving="serving" in said,
+            is_heard="heard" in said,
+            problem=said.get("problem", ""),
+            sockets=frozenset(said.get("sockets", "").split()),
+        )
