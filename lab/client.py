@@ -20,6 +20,7 @@ from lab import fabric, guest, processes
 class Client(Protocol):
     """What guests and host clients have in common. `ipv4` and `ipv6` are what a server sees as the source."""
 
+    network: fabric.Fabric
     name: str
     ipv4: str
     ipv6: str
@@ -36,6 +37,9 @@ class Client(Protocol):
 
     def check(self, command: Sequence[str], timeout_s: float = 30.0) -> str:
         """Run a command that must succeed and return its output; raises `LabError` otherwise."""
+
+    def lend(self, file: pathlib.Path) -> str:
+        """Return the path under which it sees a file of this host."""
 
     def stop(self) -> None:
         """Unmount, end, and take the network port away."""
@@ -151,6 +155,10 @@ class HostClient:
             what = f"client {self.name}: {shlex.join(command)}"
             raise processes.LabError(f"{what}: exit {result.code}: {result.stderr.strip()}")
         return result.stdout
+
+    def lend(self, file: pathlib.Path) -> str:
+        """Return the path under which it sees a file of this host: the same."""
+        return str(file)
 
     def stop(self) -> None:
         """Unmount, end, and take the network port away."""

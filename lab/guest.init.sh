@@ -4,6 +4,13 @@
 # command into the shared directory; the answer is "ID CODE" on the line, and the output in files beside the command.
 # Starting a program takes 10 ms here, so the shell does what it can alone.
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=dumb
+# The first root cannot be left by pivot_root, with which daemons shut themselves in; the same root, mounted, can.
+if [ "$1" != mounted ]; then
+    busybox mount -o bind / /mnt
+    cd /mnt
+    busybox mount --move . /
+    exec busybox chroot . /init mounted
+fi
 busybox mount -t proc proc /proc
 busybox mount -t devtmpfs devtmpfs /dev 2>/dev/null
 busybox mount -t tmpfs tmpfs /run
@@ -60,7 +67,14 @@ answer() {
     cp /run/host/authorized_keys /root/.ssh/
     cp /run/host/host_key /etc/dropbear/
     chmod 600 /etc/dropbear/host_key /root/.ssh/authorized_keys
-    dropbear -r /etc/dropbear/host_key -s -p 22
+    if [ -x /usr/sbin/sshd ]; then
+        mkdir -p /run/sshd
+        cp /run/host/host_key.openssh /run/sshd/host_key
+        chmod 600 /run/sshd/host_key
+        /usr/sbin/sshd -f /dev/null -h /run/sshd/host_key -o 'UsePAM no' -o 'MaxStartups 200'
+    else
+        dropbear -r /etc/dropbear/host_key -s -p 22
+    fi
     grep -v '^#' /etc/fstab | while read -r _ point _; do mkdir -p "$(printf '%b' "$point")"; done
     [ ! -s /etc/fstab ] || mount -a -t nfs,nfs4
 ) 3<&- 4<&-

@@ -15,6 +15,7 @@ import os
 import pathlib
 import re
 import shlex
+import shutil
 import threading
 import time
 from collections.abc import Sequence
@@ -61,16 +62,20 @@ class Guest:
     """A machine on `network`, with a name that is unique there and `memory_mib` of memory.
 
     Its addresses are `ipv4` and `ipv6`, known before it starts. `start()` returns when it takes commands, after about a
-    second; several guests may be started from several threads.
+    second; several guests may be started from several threads. `carries` are files of this host that it has too; with
+    sshd among them one logs in to that, and otherwise to dropbear.
     """
 
-    def __init__(self, network: fabric.Fabric, name: str = "guest", memory_mib: int = 192) -> None:
+    def __init__(
+        self, network: fabric.Fabric, name: str = "guest", memory_mib: int = 192, carries: Sequence[str] = ()
+    ) -> None:
         need()
         if not re.fullmatch(r"[a-z][a-z0-9-]{0,30}", name):
             raise processes.LabError(f"{name!r} is no name for a guest: letters, digits and dashes, please")
         self.network = network
         self.name = name
         self.memory_mib = memory_mib
+        self.carries = tuple(carries)
         self.run_directory = network.run.path(f"{network.bridge}-{name}")
         self._shared = network.run.path(f"{network.bridge}-{name}", "host")
         self._port = network.port()
@@ -163,6 +168,11 @@ class Guest:
             raise processes.LabError(f"{what}: exit {result.code}: {result.stderr.strip()}")
         return result.stdout
 
+    def lend(self, file: pathlib.Path) -> str:
+        """Return the path under which it sees a copy of this host's file."""
+        shutil.copyfile(file, self._shared / file.name)
+        return f"/run/host/{file.name}"
+
     def stop(self) -> None:
         """Unmount what can be unmounted, switch off, and take the network port away."""
         if self._process is not None and self._process.alive():
@@ -192,9 +202,10 @@ class Guest:
             answer.cancel()
 
     def _root_image(self) -> pathlib.Path:
-        image = self.network.run.directory / "guest.cpio"
+        name = f"{self.run_directory.name}.cpio" if self.carries else "guest.cpio"
+        image = self.network.run.directory / name
         with _BUILDING:
-            return image if image.exists() else initramfs.build(image)
+            return image if image.exists() else initramfs.build(image, self.carries)
 
     def _kernel(self) -> str:
         with _BUILDING:
@@ -241,6 +252,7 @@ class Guest:
             output = processes.command(["dropbearkey", "-t", "ed25519", "-f", str(key)])
             lines.append(next(line for line in output.splitlines() if line.startswith("ssh-")))
         (self._shared / "authorized_keys").write_text(lines[1] + "\n")
+        processes.command(["dropbearconvert", "dropbear", "openssh", str(host_key), f"{host_key}.openssh"])
         private_key = self.run_directory / "id_ed25519"
         processes.command(["dropbearconvert", "dropbear", "openssh", str(client_key), str(private_key)])
         private_key.chmod(0o600)

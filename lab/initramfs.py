@@ -7,7 +7,7 @@ import functools
 import pathlib
 import re
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from lab import processes
 
@@ -24,7 +24,9 @@ _PROGRAMS = {
 }
 _LINKS = {"mount.nfs4": "mount.nfs", "umount.nfs4": "umount.nfs"}
 _FILES = {
-    "/etc/passwd": "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n",
+    "/etc/passwd": (
+        "root:x:0:0:root:/root:/bin/sh\nsshd:x:101:65534::/run/sshd:/bin/false\nnobody:x:65534:65534:nobody:/:/bin/sh\n"
+    ),
     "/etc/group": "root:x:0:\nnogroup:x:65534:\n",
     "/etc/shells": "/bin/sh\n",
     "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
@@ -105,8 +107,11 @@ def need() -> None:
         processes.need(name, package=package)
 
 
-def build(target: pathlib.Path) -> pathlib.Path:
-    """Write the guests' root file system to `target`; raises `processes.Missing` naming the package that is missing."""
+def build(target: pathlib.Path, carries: Sequence[str] = ()) -> pathlib.Path:
+    """Write the guests' root file system to `target`; raises `processes.Missing` naming the package that is missing.
+
+    `carries` are files of this host that it has too, in the same places; programs and modules with their libraries.
+    """
     need()
     archive = Archive(target)
     for directory in _EMPTY:
@@ -118,6 +123,8 @@ def build(target: pathlib.Path) -> pathlib.Path:
     archive.file("/init", (pathlib.Path(__file__).parent / "guest.init.sh").read_bytes(), 0o755)
     _add_programs(archive)
     _add_modules(archive)
+    for path in (*carries, *_libraries(path for path in carries if _is_program(path))):
+        archive.file(path, pathlib.Path(path).read_bytes(), 0o755)
     archive.close()
     return target
 
@@ -141,8 +148,14 @@ def _add_programs(archive: Archive) -> None:
 
 
 def _libraries(programs: Iterable[str]) -> list[str]:
-    listing = processes.command(["ldd", *programs])
+    names = list(programs)
+    listing = processes.command(["ldd", *names]) if names else ""
     return sorted(set(re.findall(r"(?:=> )?(/\S+) \(0x", listing)))
+
+
+def _is_program(path: str) -> bool:
+    with pathlib.Path(path).open("rb") as file:
+        return file.read(4) == b"\x7fELF"
 
 
 def _add_modules(archive: Archive) -> None:

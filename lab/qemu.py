@@ -1,25 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Guests of QEMU without KVM, into which devices can be plugged while they run, on a node of the lab.
+"""Guests of QEMU without KVM, into which devices can be plugged while they run, on a machine of the lab.
 
 The kernel is Debian's for clouds, which knows virtiofs; the root is a few files in memory. Commands travel over a
-serial line, so a guest needs no network.
+serial line that ends in a port of the hypervisor, so a guest needs no network.
 """
 
 from __future__ import annotations
 
 import base64
 import contextlib
+import itertools
 import pathlib
 import socket
 import threading
 from typing import Self
 
-from lab import client, guest, initramfs, processes
+from lab import client, fabric, guest, initramfs, processes
 
 KERNEL = pathlib.Path("/var/cache/abaca-lab/cloud-kernel")
 """Where packages.sh unpacks the kernel's package."""
 _MODULES = ("virtio_pci", "virtiofs")
 _PORT = "pcie-root-port,id=rp{0},chassis={0}"
+_LINES = itertools.count(7001)
+_VIRTIOFSD = ("/usr/libexec/virtiofsd", "/usr/lib/qemu/virtiofsd")
+_FIRMWARE = ("/usr/share/seabios/bios-256k.bin", "/usr/share/qemu/kvmvapic.bin", "/usr/share/qemu/linuxboot_dma.bin")
 _INIT = """#!/bin/busybox sh
 /bin/busybox --install -s /bin
 export PATH=/bin
@@ -44,7 +48,7 @@ def need() -> None:
     processes.need("busybox", package="busybox-static")
     if not list(KERNEL.glob("boot/vmlinuz-*")):
         raise processes.Missing(f"{KERNEL} holds no kernel: `make packages` fetches it")
-    if not any(pathlib.Path(one).exists() for one in ("/usr/lib/qemu/virtiofsd", "/usr/libexec/virtiofsd")):
+    if not any(pathlib.Path(one).exists() for one in _VIRTIOFSD):
         raise processes.Missing("virtiofsd is missing: `make packages` installs qemu-system-common or virtiofsd")
 
 
@@ -61,12 +65,23 @@ def build(target: pathlib.Path) -> pathlib.Path:
     return target
 
 
+def hypervisor(network: fabric.Fabric, name: str = "hypervisor", memory_mib: int = 768) -> guest.Guest:
+    """A machine with a kernel of its own that has QEMU, virtiofsd and OpenSSH, and can mount by NFS."""
+    need()
+    processes.need("sshd", package="openssh-server")
+    program = str(processes.find("qemu-system-x86_64"))
+    modules = pathlib.Path("/usr/lib").glob("*/qemu/accel-tcg-x86_64.so")
+    daemons = (*_VIRTIOFSD, "/usr/sbin/sshd")
+    carries = [program, *map(str, modules), *(one for one in (*daemons, *_FIRMWARE) if pathlib.Path(one).exists())]
+    return guest.Guest(network, name, memory_mib, carries)
+
+
 class QemuGuest:
     """A guest on `host` with `ports` root ports; `has_shared_memory` is what virtiofs needs."""
 
     def __init__(
         self,
-        host: client.HostClient,
+        host: client.Client,
         name: str,
         *,
         ports: int = 2,
@@ -80,6 +95,7 @@ class QemuGuest:
         self._ports = ports
         self._has_shared_memory = has_shared_memory
         self._memory_mib = memory_mib
+        self._port = next(_LINES)
         self._turn = threading.Lock()
         self._line: socket.socket | None = None
 
@@ -89,7 +105,7 @@ class QemuGuest:
         image = run.directory / "qemu-guest.cpio"
         if not image.exists():
             build(image)
-        kernel = next(KERNEL.glob("boot/vmlinuz-*"))
+        kernel, root = self.host.lend(next(KERNEL.glob("boot/vmlinuz-*"))), self.host.lend(image)
         size = f"{self._memory_mib}M"
         memory = ["-object", f"memory-backend-memfd,id=mem,size={size},share=on", "-numa", "node,memdev=mem"]
         self.host.check(
@@ -97,18 +113,17 @@ class QemuGuest:
                 *("qemu-system-x86_64", "-M", "q35", "-accel", "tcg", "-cpu", "max", "-smp", "1", "-m", size),
                 *(memory if self._has_shared_memory else []),
                 *("-display", "none", "-vga", "none", "-nic", "none", "-no-reboot"),
-                *("-kernel", str(kernel), "-initrd", str(image)),
+                *("-kernel", kernel, "-initrd", root),
                 *("-append", "console=ttyS0 quiet panic=-1 nokaslr"),
                 *("-serial", f"file:/run/{self.name}.console"),
-                *("-serial", f"unix:/run/{self.name}.line,server=on,wait=off"),
+                *("-serial", f"tcp:{self.host.ipv4}:{self._port},server=on,wait=off"),
                 *(word for number in range(self._ports) for word in ("-device", _PORT.format(number + 1))),
                 *("-qmp", f"unix:{self.qmp_socket},server=on,wait=off"),
                 *("-pidfile", f"/run/{self.name}.pid", "-daemonize"),
             ]
         )
-        self._line = socket.socket(socket.AF_UNIX)
-        self._line.settimeout(timeout_s)
-        self._line.connect(str(self.host.root / f"run/{self.name}.line"))
+        self._hang_up()
+        self._line = socket.create_connection((self.host.ipv4, self._port), timeout_s)
         self._read_until(b"ready")
         return self
 
@@ -125,14 +140,19 @@ class QemuGuest:
 
     def kill(self) -> None:
         """Cut its power; `start` boots it again."""
-        if self._line is not None:
-            self._line.close()
-            self._line = None
+        if self._hang_up():
             with contextlib.suppress(processes.LabError):
                 self.host.script(
                     f"kill -9 $(cat /run/{self.name}.pid); while [ -s /proc/$(cat /run/{self.name}.pid)/cmdline ]; "
-                    f"do sleep 0.1; done; rm -f /run/{self.name}.line"
+                    "do sleep 0.1; done"
                 )
+
+    def _hang_up(self) -> bool:
+        """Whether there was a line; the guest at its other end may be gone with its hypervisor."""
+        line, self._line = self._line, None
+        if line is not None:
+            line.close()
+        return line is not None
 
     def _read_until(self, *ends: bytes) -> str:
         line, said = self._line, b""
