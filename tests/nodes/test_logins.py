@@ -100,6 +100,7 @@ def test_a_machine_that_is_not_there_is_unreachable(nodes, entry, mount):
     with pytest.raises(contract.Unreachable) as away:
         nodes.look(msgspec.structs.replace(entry, port=2), mount)
     assert away.value.may_pass
+    assert "Connection refused" in away.value.message
 
 
 def test_closing_ends_what_is_under_way(network, mount):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import shlex
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -212,5 +213,7 @@ def _private_key(entry: contract.Entry) -> Any:
 
 
 def _text(error: BaseException) -> str:
+    if isinstance(error, OSError) and (error.errno or 0) > 0:
+        return os.strerror(error.errno or 0)  # asyncio's own words name the address, and not what is wrong with it
     said = getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error) or type(error).__name__
     return " ".join(str(said).split())[:300]
