@@ -58,6 +58,8 @@ def test_an_operator_detaches_from_a_server_that_is_off_by_force(world, attachme
     assert attachment("remove", "--force", found["id"]).status == 0
     door.until_gone(world, found["id"])
     assert door.rules(world, share_id) == {}
+    (left,) = json.loads(attachment("left", "--json").out)
+    assert (left["id"], left["server_id"], left["mount_point"]) == (found["id"], server_id, f"/mnt/{share_id}")
 
 
 def test_an_operator_has_guests_handed_a_share_by_their_hypervisors(world, attachment):

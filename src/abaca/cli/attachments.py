@@ -24,6 +24,7 @@ SHOWN = (
     *("addresses", "source", "last_verified_at", "is_forced", "error_code", "error_text", "attempts", "retry_at"),
     *("created_at", "updated_at"),
 )
+LEFT = ("id", "server_id", "mount_point", "source", "attempts", "retry_at")
 MOST = 100_000
 
 
@@ -123,6 +124,18 @@ def verify(given: Given, attachment_id: str) -> None:
             raise errors.Conflict(f"Attachment {attachment_id} is to be detached; there is nothing to verify.")
         attachment_attach.start(tx, row, None)
     click.echo(f"{attachment_id} is looked at")
+
+
+@attachment.command("left")
+@configured
+@shown.as_json
+def left(given: Given, *, is_json: bool) -> None:
+    """List what forced detaching left on machines that could not be entered; it goes by itself when they can."""
+    from abaca.db import left_mounts
+
+    with _open(given) as (db, _), db.read() as tx:
+        found = left_mounts.every(tx)
+    shown.table(LEFT, [{name: getattr(row, name) for name in LEFT} for row in found], is_json=is_json)
 
 
 @contextlib.contextmanager

@@ -35,6 +35,11 @@ def of_server(tx: Tx, server_id: str) -> Sequence[sa.Row[Any]]:
 _OF_SERVER = sa.select(t).where(t.c.server_id == sa.bindparam("of_server")).order_by(t.c.created_at, t.c.id)
 
 
+def every(tx: Tx) -> Sequence[sa.Row[Any]]:
+    """All there are, the oldest first."""
+    return tx.rows(sa.select(t).order_by(t.c.created_at, t.c.id))
+
+
 def due(tx: Tx, most: int) -> Sequence[sa.Row[Any]]:
     """Those whose next try has come."""
     return tx.rows(sa.select(t).where(t.c.retry_at <= tx.now).order_by(t.c.retry_at, t.c.id).limit(most))

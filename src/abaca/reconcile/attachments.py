@@ -107,16 +107,16 @@ class Attachments:
 
     def _wake(self, row: Any) -> bool:
         try:
-            if self.tools.is_gone(row.server_id):
+            server = self.tools.servers.show(row.server_id)
+            if server is None:
                 return self._one(row, _let_go)
             if row.wanted == "detached":
-                is_off = self.tools.is_mounting_off(row.server_id, row.mode)
-            else:
-                is_off = self.tools.servers.show(row.server_id).status != "ACTIVE"
+                server = self.tools.mounting(server, row.mode)
         except errors.AbacaError as away:
             log.warning("server=%s cannot be looked up: %s", row.server_id, away.message)
             return False
-        return not is_off and self._one(row, _again)
+        is_on = server.status == "ACTIVE" if row.state == "inactive" else server.status != "SHUTOFF"
+        return is_on and self._one(row, _again)
 
     def _job(self, row: Any) -> Job | None:
         """How to look at its machine; None where there is nothing to look at."""

@@ -250,7 +250,7 @@ class Nodes(Section, frozen=True):
     ] = 600
     longest_pause_s: Annotated[
         float, said("Longest pause, in seconds, between tries of what failed on a machine.", ge=1, le=86400)
-    ] = 3600
+    ] = 600
     rehearsal_delays: Annotated[
         Mapping[str, float],
         said(
