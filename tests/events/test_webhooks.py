@@ -16,9 +16,11 @@ from abaca.domain.events import Event
 from abaca.events.contract import Away
 from abaca.events.webhooks import Webhook
 from lab import processes
+from tests.api.world import PROJECT
 from tests.conftest import wait_until
 from tests.events.house import SECRET
 from tests.events.receiver import Receiver
+from tests.operations.cases import KEY
 
 LIFE = [
     "share.create.start",
@@ -68,6 +70,28 @@ def test_a_share_s_life_is_told_in_order_and_signed(house, receiver):
     assert [line.split("event=")[1].split()[0] for line in lines] == LIFE
     payload = json.loads(lines[0].partition("payload=")[2])
     assert (payload["share_id"], payload["proto"], payload["share_type"]) == (share_id, "NFS", "default")
+
+
+def test_an_attachment_s_life_is_told_in_order(house, receiver):
+    house.work()
+    share_id = house.until_available(house.share())
+    machine = {
+        "name": "web-1",
+        "project_id": PROJECT,
+        "addresses": ["10.0.0.9"],
+        "host_key": KEY,
+        "key": "file:/etc/abaca/keys/k",
+    }
+    server_id = house.ask("POST", "//abaca/v1/servers", {"server": machine}, who="admin")["server"]["id"]
+    wish = {"attachment": {"share_id": share_id, "server_id": server_id}}
+    one = f"//abaca/v1/attachments/{house.ask('POST', '//abaca/v1/attachments', wish)['attachment']['id']}"
+    wait_until(lambda: house.ask("GET", one)["attachment"]["state"] == "active", 20)
+    house.ask("DELETE", one)
+    wanted = ["share.attach.start", "share.attach.end", "share.detach.start", "share.detach.end"]
+    wait_until(lambda: receiver.types(one.rpartition("/")[2]) == wanted, 20)
+    told = [post.event for post in receiver.first() if post.event["resource_type"] == "attachment"]
+    assert [event["payload"]["state"] for event in told] == ["attaching", "active", "detaching", "detached"]
+    assert {(event["payload"]["share_id"], event["payload"]["server_id"]) for event in told} == {(share_id, server_id)}
 
 
 def told_in(log):
