@@ -116,7 +116,10 @@ def _unmount(op: Op, told: dict[str, Any], *, force: bool) -> errors.AbacaError 
 def succeed(op: Op, tx: Tx) -> None:
     """The row goes, and the rules that it was the last to need."""
     row = attachments.show(tx, op.args.attachment_id)
-    if row is None or not attachments.remove(tx, row.id):
+    if row is None:
+        return
+    shares.lock(tx, row.share_id)  # before the row, as whoever forces it does
+    if not attachments.remove(tx, row.id):
         return
     if op.data.get("left"):
         attachment_left.remember(tx, op.data["left"])
