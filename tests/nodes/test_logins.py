@@ -42,6 +42,28 @@ def test_another_key_is_refused_without_being_told(nodes, machines, entry, mount
     assert content not in str(refused.value) + caplog.text
 
 
+KEYS = "/run/keys/authorized_keys"
+
+
+@pytest.fixture
+def restricted(machine):
+    """A machine whose users have locked the key up as the operator's page says."""
+    before = machine.check(["cat", KEYS])
+    machine.script(f"sed -i 's/^ssh-/restrict ssh-/' {KEYS}")
+    assert machine.check(["cat", KEYS]).startswith("restrict ssh-")
+    yield machine
+    machine.script(f"sed -i 's/^restrict ssh-/ssh-/' {KEYS}")
+    assert machine.check(["cat", KEYS]) == before
+
+
+@pytest.mark.parametrize("user", ["root", "operator"])
+def test_a_key_that_opens_nothing_else_is_enough(restricted, nodes, entry, mount, user):
+    entry = msgspec.structs.replace(entry, user=user)
+    assert nodes.mount(entry, mount).source == mount.source
+    nodes.unmount(entry, mount)
+    assert nodes.look(entry, mount) is None
+
+
 @pytest.mark.parametrize(
     ("key", "reason"),
     [
