@@ -11,6 +11,8 @@ from tests.nodes.machines import Entry
 
 ENTRY = Entry(host="10.0.0.7", host_key="ssh-ed25519 AAAA", key="file:/nowhere")
 WANTED = Mount(name="one", source="10.0.0.10:/shares/x", mount_point="/mnt/x")
+GUEST = Guest(tag="data", qmp_socket="/run/web.qmp")
+HANDED = msgspec.structs.replace(WANTED, guest=GUEST)
 
 
 @pytest.fixture
@@ -55,10 +57,75 @@ def test_a_machine_without_a_client_gets_one(made):
 
 def test_a_hypervisor_has_a_place_for_each_attachment(made):
     nodes = made()
-    mount = msgspec.structs.replace(WANTED, guest=Guest(tag="t", qmp_socket="/run/x.sock"))
-    assert nodes.mount(ENTRY, mount).mount_point == "/run/abaca-guests/one.share"
-    nodes.unmount(ENTRY, mount)
+    assert nodes.mount(ENTRY, HANDED).mount_point == "/run/abaca-guests/one.share"
+    nodes.unmount(ENTRY, HANDED)
     assert (nodes.tables(), nodes.tree(ENTRY.host)) == ({}, {})
+
+
+def test_a_guest_has_its_device_until_it_is_unplugged(made):
+    nodes = made()
+    assert nodes.mount(ENTRY, HANDED) == nodes.mount(ENTRY, HANDED) == nodes.look(ENTRY, HANDED)
+    assert nodes.handed() == {"one": ["chardev", "device", "virtiofsd"]}
+    nodes.unmount(ENTRY, HANDED)
+    nodes.unmount(ENTRY, HANDED)
+    assert (nodes.handed(), nodes.tables()) == ({}, {})
+
+
+def test_a_guest_that_is_off_has_no_devices_and_takes_none(made):
+    nodes = made()
+    nodes.mount(ENTRY, HANDED)
+    nodes.switch_off(ENTRY.host, GUEST.qmp_socket)
+    assert nodes.look(ENTRY, HANDED) is None
+    with pytest.raises(contract.Unreachable, match="the guest is off"):
+        nodes.mount(ENTRY, HANDED)
+    assert (nodes.handed(), nodes.tables()) == ({}, {})
+    nodes.switch_on(ENTRY.host, GUEST.qmp_socket)
+    assert nodes.mount(ENTRY, HANDED) == nodes.look(ENTRY, HANDED)
+
+
+def test_a_second_device_with_the_tag_is_refused_and_leaves_nothing(made):
+    nodes = made()
+    nodes.mount(ENTRY, HANDED)
+    with pytest.raises(contract.MountRefused, match="with the tag data already"):
+        nodes.mount(ENTRY, msgspec.structs.replace(HANDED, name="two", source="10.0.0.10:/shares/y"))
+    assert [line["name"] for line in nodes.tables().values()] == ["one"]
+
+
+def test_a_virtiofsd_or_a_hypervisor_that_ended_is_seen_and_made_good(made):
+    nodes = made()
+    nodes.mount(ENTRY, HANDED)
+    for harm in (lambda: nodes.end_virtiofsd(ENTRY.host, "one"), lambda: nodes.reboot(ENTRY.host)):
+        harm()
+        assert nodes.look(ENTRY, HANDED) is None
+        assert nodes.mount(ENTRY, HANDED) == nodes.look(ENTRY, HANDED)
+    assert nodes.handed() == {"one": ["chardev", "device", "virtiofsd"]}
+
+
+def test_a_guest_that_does_not_let_go_keeps_its_device_and_what_force_left_goes_with_the_next(made):
+    nodes = made()
+    nodes.mount(ENTRY, HANDED)
+    nodes.hold_on(ENTRY.host, GUEST.qmp_socket)
+    with pytest.raises(contract.TimedOut, match="does not let go"):
+        nodes.unmount(ENTRY, HANDED)
+    assert nodes.look(ENTRY, HANDED) is not None
+    nodes.unmount(ENTRY, HANDED, force=True)
+    assert (nodes.handed(), nodes.tables()) == ({"one": ["chardev", "device"]}, {})
+    nodes.hold_on(ENTRY.host, GUEST.qmp_socket, is_so=False)
+    other = msgspec.structs.replace(HANDED, name="two", source="10.0.0.10:/shares/y")
+    nodes.mount(ENTRY, other)
+    assert nodes.handed() == {"two": ["chardev", "device", "virtiofsd"]}
+
+
+def test_a_share_moves_under_a_guest_only_when_it_does_not_have_it(made):
+    nodes = made()
+    nodes.mount(ENTRY, HANDED)
+    elsewhere = msgspec.structs.replace(HANDED, source="10.0.0.20:/shares/x")
+    with pytest.raises(contract.InUse, match="the guest, which has it as data"):
+        nodes.remount(ENTRY, elsewhere, HANDED)
+    assert nodes.look(ENTRY, HANDED) is not None
+    nodes.switch_off(ENTRY.host, GUEST.qmp_socket)
+    nodes.switch_on(ENTRY.host, GUEST.qmp_socket)
+    assert nodes.remount(ENTRY, elsewhere, HANDED) == nodes.look(ENTRY, elsewhere)
 
 
 def test_it_fails_as_ordered_on_one_machine_or_on_all(made):

@@ -17,10 +17,14 @@ NEW_SERVER = {"user_id": None, "status": "ACTIVE", "metadata": {}, "ssh_user": "
 
 
 class Case(NamedTuple):
-    """`prepare(theatre)` runs with a healthy worker; `request(theatre, prepared)` gives the id of what it is about."""
+    """`prepare(theatre)` runs with a healthy worker; `request(theatre, prepared)` gives the id of what it is about.
+
+    A second case of a kind names the steps that are others than those of the first; only these are hurt again.
+    """
 
     prepare: Any
     request: Any
+    steps: tuple[str, ...] = ()
 
 
 def nothing(_theatre):
@@ -113,8 +117,36 @@ def attach(theatre, prepared):
     return theatre.ask("POST", "//abaca/v1/attachments", wish)["attachment"]["id"]
 
 
+def a_guest(theatre, *, number=None):
+    """A machine that another one can hand shares to."""
+    number = next(NUMBERS) if number is None else number
+    host = str(ipaddress.ip_address("10.7.128.1") + number)
+    values = {"name": f"guest-{number}", "project_id": PROJECT, "hypervisor_id": a_server(theatre, host)}
+    with theatre.db.write() as tx:
+        return servers.create(
+            tx, {**NEW_SERVER, **values, "qmp_socket": f"/run/{number}.qmp"}, [("192.168.0.7", "inside")]
+        )
+
+
+def a_share_and_a_guest(theatre):
+    return a_share(theatre), a_guest(theatre)
+
+
+def hand_in(theatre, prepared):
+    share_id, server_id = prepared
+    wish = {"attachment": {"share_id": share_id, "server_id": server_id, "mode": "virtiofs"}}
+    return theatre.ask("POST", "//abaca/v1/attachments", wish)["attachment"]["id"]
+
+
+def a_handed_in_share(theatre):
+    return until_attached(theatre, hand_in(theatre, a_share_and_a_guest(theatre)))
+
+
 def an_attachment(theatre):
-    attachment_id = attach(theatre, a_share_and_a_server(theatre))
+    return until_attached(theatre, attach(theatre, a_share_and_a_server(theatre)))
+
+
+def until_attached(theatre, attachment_id):
     theatre.until_ended("attachment-attach", attachment_id)
     theatre.settle()
     return attachment_id
@@ -125,9 +157,12 @@ def detach(theatre, attachment_id):
     return attachment_id
 
 
+# By kind; a second case of a kind has a word more.
 CASES = {
     "attachment-attach": Case(a_share_and_a_server, attach),
+    "attachment-attach virtiofs": Case(a_share_and_a_guest, hand_in, ("mount_on_server",)),
     "attachment-detach": Case(an_attachment, detach),
+    "attachment-detach virtiofs": Case(a_handed_in_share, detach, ("unmount_on_server",)),
     "backend-ensure-dry-run": Case(a_share_that_has_moved, ensure_dry),
     "backend-ensure": Case(a_share_that_has_moved, ensure),
     "share-create": Case(nothing, new_share),

@@ -41,17 +41,24 @@ def failing(what):
     return f"{what.kind}:{names(what)[what.pivot - 1]}:inside"
 
 
+def kind_of(case):
+    return case.partition(" ")[0]
+
+
 def ways():
-    """Each kind, whether it goes forward or back, and a moment on that way."""
-    for kind, what in sorted(OPERATIONS.items()):
-        for point in forward(what):
-            yield pytest.param(kind, "forward", point, id=point)
-        if what.pivot > 0:
-            for point in backward(what):
-                yield pytest.param(kind, "back", point, id=f"{point}-on-the-way-back")
+    """Each case of each kind, whether it goes forward or back, and a moment on that way."""
+    for case in sorted(CASES):
+        what, more = OPERATIONS[kind_of(case)], case.partition(" ")[2]
+        steps = CASES[case].steps
+        on_way = {"forward": forward(what), "back": backward(what) if what.pivot > 0 else []}
+        for way, points in on_way.items():
+            for point in points:
+                if not steps or point.split(":")[1] in steps:
+                    words = [point, more, "on-the-way-back" if way == "back" else ""]
+                    yield pytest.param(case, way, point, id="-".join(filter(None, words)))
 
 
-every_way = pytest.mark.parametrize(("kind", "way", "point"), list(ways()))
+every_way = pytest.mark.parametrize(("case", "way", "point"), list(ways()))
 in_process = pytest.mark.parametrize("theatre", ["sqlite", on_postgres], indirect=True)
 # `make quick` kills only one process for each kind; the rest needs more time than it has
 with_processes = pytest.mark.parametrize(
@@ -86,8 +93,9 @@ class Tally:
 TALLY = Tally()
 
 
-def conclude(theatre, kind, subject, fault, point):
+def conclude(theatre, case, subject, fault, point):
     """Wait for the end, and compare."""
+    kind = kind_of(case)
     TALLY.points.add(point.rpartition(":")[0])
     TALLY.faults.add(fault)
     TALLY.cases += 1
@@ -104,16 +112,16 @@ def conclude(theatre, kind, subject, fault, point):
     return ended
 
 
-def begin(theatre, kind):
+def begin(theatre, case):
     """What the operation needs, made by a healthy worker, which then leaves; then the request. Who it is about."""
     theatre.ensure_actor()
-    prepared = CASES[kind].prepare(theatre)
+    prepared = CASES[case].prepare(theatre)
     theatre.leave()
-    return CASES[kind].request(theatre, prepared)
+    return CASES[case].request(theatre, prepared)
 
 
-def arms(kind, way, point, action):
-    first = {failing(OPERATIONS[kind]): "final"} if way == "back" else {}
+def arms(case, way, point, action):
+    first = {failing(OPERATIONS[kind_of(case)]): "final"} if way == "back" else {}
     return {**first, point: action}
 
 
@@ -122,17 +130,17 @@ def armed(names):
 
 
 def test_every_operation_has_a_case():
-    assert set(CASES) == set(OPERATIONS)
+    assert {kind_of(case) for case in CASES} == set(OPERATIONS)
 
 
 @in_process
 @every_way
 @pytest.mark.parametrize("error", ["final", pytest.param("passing", marks=pytest.mark.system)])
-def test_an_error_is_raised(theatre, kind, way, point, error):
-    subject = begin(theatre, kind)
-    faults = armed(arms(kind, way, point, error))
+def test_an_error_is_raised(theatre, case, way, point, error):
+    subject = begin(theatre, case)
+    faults = armed(arms(case, way, point, error))
     theatre.enter(arms=faults)
-    ended = conclude(theatre, kind, subject, error, point)
+    ended = conclude(theatre, case, subject, error, point)
     # the last moment comes after the end that others see
     wait_until(lambda: faults.actions == {}, 5, every_s=0.003)
     if way == "back":
@@ -141,34 +149,34 @@ def test_an_error_is_raised(theatre, kind, way, point, error):
         assert ended.state == "done"
 
 
-def kill(theatre, kind, way, point, timing):
-    subject = begin(theatre, kind)
-    child = theatre.kill_at(arms(kind, way, point, "die"), timing)
+def kill(theatre, case, way, point, timing):
+    subject = begin(theatre, case)
+    child = theatre.kill_at(arms(case, way, point, "die"), timing)
     assert child.ends_within(20), f"this moment never came: {child.explain()}"
     return subject
 
 
 @with_processes
 @every_way
-def test_its_worker_is_killed_and_comes_back(theatre, kind, way, point):
-    subject = kill(theatre, kind, way, point, stage.TIMING)
+def test_its_worker_is_killed_and_comes_back(theatre, case, way, point):
+    subject = kill(theatre, case, way, point, stage.TIMING)
     theatre.enter()
-    conclude(theatre, kind, subject, "kill and restart", point)
+    conclude(theatre, case, subject, "kill and restart", point)
 
 
 @with_processes
 @every_way
-def test_its_worker_is_killed_and_another_takes_over(theatre, kind, way, point):
-    subject = kill(theatre, kind, way, point, stage.HASTY)
+def test_its_worker_is_killed_and_another_takes_over(theatre, case, way, point):
+    subject = kill(theatre, case, way, point, stage.HASTY)
     theatre.enter("another", timing=stage.HASTY)
-    conclude(theatre, kind, subject, "kill and take over", point)
+    conclude(theatre, case, subject, "kill and take over", point)
 
 
 @pytest.mark.parametrize("theatre", [on_postgres], indirect=True)
 @every_way
-def test_the_database_crashes_and_comes_back(theatre, kind, way, point):
-    subject = begin(theatre, kind)
-    faults = armed(arms(kind, way, point, "passing"))
+def test_the_database_crashes_and_comes_back(theatre, case, way, point):
+    subject = begin(theatre, case)
+    faults = armed(arms(case, way, point, "passing"))
     is_back = threading.Event()
 
     def crash():
@@ -178,16 +186,16 @@ def test_the_database_crashes_and_comes_back(theatre, kind, way, point):
     faults.actions[point] = crash
     theatre.enter(arms=faults)
     assert is_back.wait(30), "this moment never came"
-    conclude(theatre, kind, subject, "database restart", point)
+    conclude(theatre, case, subject, "database restart", point)
 
 
 @pytest.mark.parametrize("theatre", ["sqlite"], indirect=True)
-@pytest.mark.parametrize("kind", sorted(OPERATIONS))
-def test_a_few_are_killed_in_the_quick_tests_too(theatre, kind):
-    point = failing(OPERATIONS[kind])
-    subject = kill(theatre, kind, "forward", point, stage.TIMING)
+@pytest.mark.parametrize("case", sorted(CASES))
+def test_a_few_are_killed_in_the_quick_tests_too(theatre, case):
+    point = failing(OPERATIONS[kind_of(case)])
+    subject = kill(theatre, case, "forward", point, stage.TIMING)
     theatre.enter()
-    assert conclude(theatre, kind, subject, "kill and restart", point).state == "done"
+    assert conclude(theatre, case, subject, "kill and restart", point).state == "done"
 
 
 @in_process

@@ -239,7 +239,7 @@ class Theatre:
         """What is wrong after an operation has ended; nothing, it is hoped."""
         with self.db.read() as tx:
             found = [*stuck(tx), *counted_wrong(tx), *self.differences(tx, operation.resource_id)]
-            found += left_on_servers(tx, self.nodes.tables())
+            found += left_on_servers(tx, self.nodes)
             found += told_wrong(tx, operation)
             # each is told once, of the case that it belongs to
             found = [line for line in found if line not in self.told]
@@ -332,16 +332,24 @@ def stuck(tx):
     ]
 
 
-def left_on_servers(tx, tables):
-    """Mounts and rules that no attachment explains, and attachments that are not so."""
+# What stands on its hypervisor for a share that a guest has.
+HANDED = {"virtiofs": ["chardev", "device", "virtiofsd"]}
+
+
+def left_on_servers(tx, nodes):
+    """Mounts, devices and rules that no attachment explains, and attachments that are not so."""
     rows = {row.id: row for row in tx.rows(sa.select(attachments))}
-    mounted = {line["name"]: line for line in tables.values()}
+    mounted, handed = {line["name"]: line for line in nodes.tables().values()}, nodes.handed()
     remembered = {row.id for row in tx.rows(sa.select(left_mounts))}
     strange = mounted.keys() - rows.keys() - remembered
     found = [f"leaked: a mount of {name}, which is no attachment" for name in strange]
     for row in rows.values():
         if row.state == "active" and mounted.get(row.id, {}).get("source") != row.source:
             found.append(f"attachment {row.id} is active, but its machine has {mounted.get(row.id)}")
+        if row.state == "active" and handed.get(row.id, []) != HANDED.get(row.mode, []):
+            found.append(f"attachment {row.id} is active, but for its guest there is {handed.get(row.id)}")
+    known = rows.keys() | remembered
+    found += [f"leaked: {handed[name]} of {name}, which is no attachment" for name in handed.keys() - known]
     needed = {(row.share_id, address) for row in rows.values() for address in row.addresses}
     made = sa.select(access_rules).where(access_rules.c.made_for.is_not(None))
     for rule in tx.rows(made):

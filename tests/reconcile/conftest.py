@@ -19,7 +19,7 @@ def theatre(database, tmp_path):  # noqa: F811
         yield made
         made.settle()
         with made.db.read() as tx:
-            assert [*stage.stuck(tx), *stage.left_on_servers(tx, made.nodes.tables())] == []
+            assert [*stage.stuck(tx), *stage.left_on_servers(tx, made.nodes)] == []
 
 
 @pytest.fixture

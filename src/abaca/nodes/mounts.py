@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from abaca.nodes import contract, distributions, persistence, shell, virtiofs
+from abaca.nodes import contract, distributions, guests, persistence, shell, virtiofs
 from abaca.nodes.contract import Entry, InUse, Job, Mount, Mounter, MountRefused, Outcome, Seen, TimedOut, Unsupported
 from abaca.nodes.machine import Hand, Mounted, Remote, State
 from abaca.nodes.nfs import Nfs
@@ -87,13 +87,9 @@ class Nodes:
     async def _on(self, entry: Entry, mount: Mount, old: Mount | None, work: Callable[[Way], Awaitable[T]]) -> T:
         mounter = checked(self._mounters, entry, mount)
         async with self._free, shell.connected(entry, self._limits) as connection:
-            if mount.guest is None:
-                return await work(Visit(Remote(connection, self._limits), mount, mounter, self._limits, old))
-            before = virtiofs.on_host(old) if old else None
             hand = Remote(connection, self._limits)
-            host = Visit(hand, virtiofs.on_host(mount), mounter, self._limits, before)
-            former = Visit(hand, before, mounter, self._limits, None) if before else None
-            return await work(virtiofs.Hypervisor(connection, mount, host, former, self._limits))
+            to = guests.Remote(connection, mount.name, mount.guest, self._limits) if mount.guest else None
+            return await work(way(mount, old, mounter, self._limits, hand, to))
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         try:
@@ -134,6 +130,18 @@ def checked(mounters: Mapping[str, Mounter], entry: Entry, mount: Mount) -> Moun
     if reason:
         raise MountRefused(host=entry.host, reason=reason)
     return mounter
+
+
+def way(
+    wanted: Mount, old: Mount | None, mounter: Mounter, limits: Limits, hand: Hand, guest: guests.Hand | None
+) -> Way:
+    """How a mount gets to its machine by a hand on that, and on the guest that it is for, if there is one."""
+    if guest is None:
+        return Visit(hand, wanted, mounter, limits, old)
+    before = virtiofs.on_host(old) if old else None
+    host = Visit(hand, virtiofs.on_host(wanted), mounter, limits, before)
+    former = Visit(hand, before, mounter, limits, None) if before else None
+    return virtiofs.Hypervisor(guest, wanted, host, former, limits)
 
 
 async def _mount(way: Way) -> Seen:

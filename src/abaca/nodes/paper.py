@@ -26,6 +26,16 @@ _TOP = frozenset({"/", "/home", "/media", "/mnt", "/opt", "/run", "/srv", "/var"
 _NOT_SHOWN = {"nofail", "_netdev"}  # words for whoever mounts at boot
 
 
+class PaperGuest(msgspec.Struct):
+    """A guest of a machine; what its QEMU has goes by name, devices with their tags."""
+
+    is_off: bool = False
+    holds_on: bool = False
+    ports: int = 32
+    devices: dict[str, str] = msgspec.field(default_factory=dict)
+    chardevs: set[str] = msgspec.field(default_factory=set)
+
+
 class Sheet(msgspec.Struct):
     """All that there is to know of one machine; what `mounts` holds of a place is a pile, the topmost last."""
 
@@ -39,6 +49,12 @@ class Sheet(msgspec.Struct):
     # The fstab's lines for a mount point, with the mark above them if there is one.
     kept: dict[str, list[str]] = msgspec.field(default_factory=dict)
     holders: dict[str, Holder] = msgspec.field(default_factory=dict)
+    # Of a hypervisor: the attachments whose virtiofsd runs, and its guests by their QMP sockets.
+    serving: set[str] = msgspec.field(default_factory=set)
+    guests: dict[str, PaperGuest] = msgspec.field(default_factory=dict)
+
+    def guest(self, qmp_socket: str) -> PaperGuest:
+        return self.guests.setdefault(qmp_socket, PaperGuest())
 
     def mounted(self, point: str) -> Mounted | None:
         pile = self.mounts.get(point)
@@ -152,6 +168,10 @@ def boot(sheet: Sheet) -> None:
         while point in sheet.mounts:
             sheet.unmount(point)
     sheet.holders.clear()
+    sheet.serving.clear()
+    for guest in sheet.guests.values():
+        guest.devices.clear()
+        guest.chardevs.clear()
     for lines in sheet.kept.values():
         source, point, fstype, options, *_ = map(persistence.read_from_table, lines[-1].split())
         sheet.make(point)

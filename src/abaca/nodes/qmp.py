@@ -19,7 +19,7 @@ LINE_BYTES = 4 * 1024 * 1024
 _DEVICES = "/machine/peripheral"
 _NAMELESS = "/machine/peripheral-anon"
 _ROOT_PORT = "child<pcie-root-port>"
-_VIRTIOFS = "child<vhost-user-fs-pci>"
+VIRTIOFS = "child<vhost-user-fs-pci>"
 
 
 class Declined(Exception):
@@ -82,7 +82,7 @@ class Monitor:
         found = {}
         for place in (_DEVICES, _NAMELESS):
             for name, kind in (await self._list(place)).items():
-                if kind == _VIRTIOFS:
+                if kind == VIRTIOFS:
                     found[name] = str(await self.do("qom-get", path=f"{place}/{name}", property="tag"))
         return found
 

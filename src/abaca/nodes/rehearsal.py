@@ -16,11 +16,12 @@ from typing import Any, TypeVar
 import msgspec
 
 from abaca.drivers.rehearsal.ledger import Ledger
-from abaca.nodes import contract, paper, persistence, virtiofs
+from abaca.nodes import contract, paper, paper_guests, persistence
 from abaca.nodes.contract import Entry, Holder, Job, Mount, Mounter, Outcome, Seen
 from abaca.nodes.machine import Mounted
-from abaca.nodes.mounts import Visit, by_protocol, checked
+from abaca.nodes.mounts import by_protocol, checked, way
 from abaca.nodes.shell import Limits
+from abaca.nodes.virtiofs import Way
 
 T = TypeVar("T")
 METHODS = ("mount", "look", "unmount", "remount", "clear")
@@ -62,23 +63,23 @@ class Rehearsal:
 
     def mount(self, entry: Entry, mount: Mount) -> Seen:
         """Written onto the machine's sheet."""
-        return self._do("mount", entry, mount, Visit.mount)
+        return self._do("mount", entry, mount, lambda way: way.mount())
 
     def look(self, entry: Entry, mount: Mount) -> Seen | None:
         """What the sheet says."""
-        return self._do("look", entry, mount, Visit.look)
+        return self._do("look", entry, mount, lambda way: way.look())
 
     def unmount(self, entry: Entry, mount: Mount, *, force: bool = False) -> None:
         """Off the sheet; `hold` makes it be in use."""
-        return self._do("unmount", entry, mount, Visit.force if force else Visit.unmount)
+        return self._do("unmount", entry, mount, lambda way: way.force() if force else way.unmount())
 
     def clear(self, entry: Entry, mount: Mount) -> None:
         """As by force, where its mark stands."""
-        return self._do("clear", entry, mount, Visit.clear)
+        return self._do("clear", entry, mount, lambda way: way.clear())
 
     def remount(self, entry: Entry, mount: Mount, old: Mount) -> Seen:
         """The other source in its place, unless it is in use."""
-        return self._do("remount", entry, mount, Visit.mount, old)
+        return self._do("remount", entry, mount, lambda way: way.mount(), old)
 
     def many(self, jobs: Sequence[Job]) -> list[Outcome]:
         """All side by side."""
@@ -112,7 +113,7 @@ class Rehearsal:
         method: str,
         entry: Entry,
         mount: Mount,
-        work: Callable[[Visit], Coroutine[Any, Any, T]],
+        work: Callable[[Way], Coroutine[Any, Any, T]],
         old: Mount | None = None,
     ) -> T:
         mounter = checked(self._mounters, entry, mount)
@@ -125,7 +126,8 @@ class Rehearsal:
             if ordered == method and host in ("", entry.host):
                 raise error(host=entry.host, reason=f"{method} was ordered to fail")
         machine = paper.Machine(self._ledger, entry)
-        return _finished(work(Visit(machine, _place(mount), mounter, self._limits, _place(old) if old else None)))
+        guest = paper_guests.Host(self._ledger, entry, mount.name, mount.guest) if mount.guest else None
+        return _finished(work(way(mount, old, mounter, self._limits, machine, guest)))
 
     # ---------------------------------------------------------------- orders
 
@@ -141,6 +143,35 @@ class Rehearsal:
             for key, sheet in sheets.items()
             for point in (*sheet.mounts, *(sheet.kept.keys() - sheet.mounts.keys()))
         }
+
+    def handed(self) -> dict[str, list[str]]:
+        """What stands on hypervisors for their guests' shares, by the attachment's name; see `paper_guests.parts`."""
+        found: dict[str, list[str]] = {}
+        with paper.opened(self._ledger) as books:
+            for one in books.all(paper.SHEET).values():
+                for name, parts in paper_guests.parts(msgspec.convert(one, paper.Sheet)).items():
+                    found.setdefault(name, []).extend(parts)
+        return found
+
+    def switch_off(self, host: str, qmp_socket: str) -> None:
+        """The QEMU of a guest ends, and with it the devices and their virtiofsd."""
+        with self._sheet(host) as (sheet, _):
+            paper_guests.end(sheet, sheet.guest(qmp_socket))
+
+    def switch_on(self, host: str, qmp_socket: str) -> None:
+        """A guest runs again."""
+        with self._sheet(host) as (sheet, _):
+            sheet.guest(qmp_socket).is_off = False
+
+    def hold_on(self, host: str, qmp_socket: str, *, is_so: bool = True) -> None:
+        """A guest does not let go of its devices, or does so again."""
+        with self._sheet(host) as (sheet, _):
+            sheet.guest(qmp_socket).holds_on = is_so
+
+    def end_virtiofsd(self, host: str, name: str) -> None:
+        """Somebody there has killed an attachment's virtiofsd."""
+        with self._sheet(host) as (sheet, _):
+            sheet.serving.discard(name)
 
     def tree(self, host: str) -> dict[str, str]:
         """What is at which path of a machine, beside what every machine has."""
@@ -237,11 +268,6 @@ def _order(text: str) -> tuple[str, type[contract.NodeError], str]:
     if method not in METHODS or name not in _ERRORS:
         raise ValueError(f"'{text}' is not method:Error or method:Error:host; errors are {', '.join(_ERRORS)}")
     return method, _ERRORS[name], host
-
-
-def _place(mount: Mount) -> Mount:
-    """Where the machine itself mounts it: a hypervisor has one place for each attachment."""
-    return mount if mount.guest is None else virtiofs.on_host(mount)
 
 
 def _line(sheet: paper.Sheet, point: str) -> dict[str, Any]:

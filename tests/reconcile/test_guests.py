@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shares that hypervisors hand in stay true: guests that end and run again, exports that move."""
+
+import pytest
+import sqlalchemy as sa
+
+from abaca.db.tables import export_locations
+from tests.operations import cases
+from tests.reconcile.test_attachments import DOOR, make_due, reconciler, shown
+
+
+@pytest.fixture
+def attachment(theatre):
+    return shown(theatre, cases.a_handed_in_share(theatre))
+
+
+def guest(attachment):
+    """The guest's hypervisor, and its QEMU there."""
+    number = int(attachment["addresses"][0].split(".")[-1]) - 1
+    return attachment["addresses"][0], f"/run/{number}.qmp"
+
+
+def test_a_guest_that_ended_is_said_and_gets_its_share_when_it_runs_again(theatre, attachment):
+    theatre.nodes.switch_off(*guest(attachment))
+    reconciler(theatre).verify()
+    theatre.settle()
+    lost = shown(theatre, attachment["id"])
+    assert (lost["state"], lost["error"]["code"]) == ("error", "MachineUnreachable")
+    assert "the guest is off" in lost["error"]["message"]
+    assert theatre.nodes.tables() == {}
+    theatre.nodes.switch_on(*guest(attachment))
+    make_due(theatre)
+    assert reconciler(theatre).heal() == 1
+    theatre.settle()
+    assert shown(theatre, attachment["id"])["state"] == "active"
+    assert theatre.nodes.handed() == {attachment["id"]: ["chardev", "device", "virtiofsd"]}
+
+
+def test_a_share_of_a_guest_that_ended_is_detached_all_the_same(theatre, attachment):
+    theatre.nodes.switch_off(*guest(attachment))
+    theatre.ask("DELETE", f"{DOOR}/{attachment['id']}")
+    theatre.settle()
+    assert theatre.world.ask("member", "GET", f"{DOOR}/{attachment['id']}").status == 404
+    assert (theatre.nodes.handed(), theatre.nodes.tables()) == ({}, {})
+
+
+def test_a_share_whose_exports_move_moves_when_its_guest_was_switched_off_and_on(theatre, attachment):
+    """Whether the guest has it mounted nobody outside can see, so it is not taken from a running one."""
+    with theatre.db.write() as tx:
+        tx.execute(sa.update(export_locations).values(path="10.0.0.99:/shares/moved"))
+    assert reconciler(theatre).heal() == 1
+    theatre.settle()  # the theatre's patience is short
+    waits = shown(theatre, attachment["id"])
+    assert (waits["state"], waits["error"]["code"]) == ("error", "StillOpen")
+    assert "the guest, which has it as" in waits["error"]["message"]
+    assert theatre.nodes.handed() == {attachment["id"]: ["chardev", "device", "virtiofsd"]}
+    theatre.nodes.switch_off(*guest(attachment))
+    theatre.nodes.switch_on(*guest(attachment))
+    make_due(theatre)
+    reconciler(theatre).heal()
+    theatre.settle()
+    moved = shown(theatre, attachment["id"])
+    assert (moved["state"], moved["export_location"]) == ("active", "10.0.0.99:/shares/moved")
+    assert [line["source"] for line in theatre.nodes.tables().values()] == ["10.0.0.99:/shares/moved"]
