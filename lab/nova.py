@@ -73,7 +73,7 @@ class Nova:
         )
         script = pathlib.Path(__file__).with_name("nova_server.py")
         argv = [str(openstack.PYTHON), "-P", str(script), str(configuration), _HOST, str(self.port)]
-        launch = processes.Launch(env=openstack.KEEP_BYTECODE)
+        launch = processes.Launch(env={**openstack.KEEP_BYTECODE, "PYTHONHASHSEED": "0"})  # it shows sets in its faults
         self._process = self._run.spawn(argv, log="nova-output.log", launch=launch)
         processes.wait_for_port(_HOST, self.port, timeout_s, self._process)
         self.started_in_s = time.monotonic() - begun

@@ -160,7 +160,7 @@ def plant(said: dict) -> dict:
     with in_cell() as (context, targeted, cell):
         if values.get("host"):
             HOSTS.need((context, targeted, cell), values["host"], zone)
-            values |= {"node": values["host"], "compute_id": 1}
+            values |= {"node": f"{values['host']}.example", "compute_id": 1}
         instance = objects.Instance(context=targeted, **values)
         instance.flavor = objects.Flavor(**{**FLAVOR, **flavor})
         instance.info_cache = objects.InstanceInfoCache(context=targeted, network_info=network_info(addresses))

@@ -79,7 +79,11 @@ def test_a_server_that_is_off_holds_its_share_inactive(world):  # noqa: F811
 @pytest.mark.parametrize(
     ("body", "status"),
     [
-        ({"share": {"share_id": "nothing"}}, 404),
+        ({"share": {"share_id": "00000000-0000-4000-8000-000000000000"}}, 404),
+        ({"share": {"share_id": "nothing"}}, 400),
+        ({"share": {"share_id": "00000000-0000-4000-8000-000000000000", "tag": "a b"}}, 400),
+        ({"share": {"share_id": "SHARE", "tag": None}}, 400),
+        ({"share": {"share_id": "SHARE"}, "more": 1}, 400),
         ({"share": {}}, 400),
         ({"share": {"share_id": "SHARE", "tag": "a b"}}, 400),
         ({"share": {"share_id": "SHARE", "tag": "x" * 256}}, 400),
@@ -93,7 +97,7 @@ def test_a_server_that_is_off_holds_its_share_inactive(world):  # noqa: F811
 def test_bad_input_is_refused_in_novas_form(world, body, status):  # noqa: F811
     server_id = own.server_of(world)
     if body and body.get("share", {}).get("share_id") == "SHARE":
-        body = {"share": {**body["share"], "share_id": own.share_of(world)}}
+        body = {**body, "share": {**body["share"], "share_id": own.share_of(world)}}
     answer = ask(world, "POST", f"{server_id}/shares", body)
     assert answer.status == status, answer
     (name,) = answer.body

@@ -143,13 +143,14 @@ _PLAIN: dict[Any, Any] = {bool: Flag, int: Whole, str: Text, dict: Object}
 class Body:
     """What a caller sends under `key`; subclasses declare fields.
 
-    `missing` is the status when there is nothing under the key. Bodies of actions have no key: they stand under the
-    action's name.
+    `missing` is the status when there is nothing under the key; with `alone` nothing may stand beside it. Bodies of
+    actions have no key: they stand under the action's name.
     """
 
     KEYS: ClassVar[tuple[str, ...]] = ()
     REFUSES: ClassVar[bool] = False
     MISSING: ClassVar[Literal[400, 422]] = 400
+    ALONE: ClassVar[bool] = False
 
     def __init_subclass__(
         cls,
@@ -157,10 +158,12 @@ class Body:
         key: str | tuple[str, ...] = (),
         unknown: Literal["drop", "refuse"] = "drop",
         missing: Literal[400, 422] = 400,
+        alone: bool = False,
     ) -> None:
         cls.KEYS = (key,) if isinstance(key, str) else key
         cls.REFUSES = unknown == "refuse"
         cls.MISSING = missing
+        cls.ALONE = alone
         dataclasses.dataclass(frozen=True, kw_only=True)(cls)
 
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 class Door:
     """`negotiate` sets the version of a call and says so in the answer's headers; `document` gives what the prefix
     itself answers, by the address of the service. With `names_projects` paths may begin with the caller's project.
-    `public` holds documents for which nobody need be known, by their whole path.
+    `public` holds documents for which nobody need be known, by their whole path. `greet` says in the headers what every
+    answer of this door says, refusals included.
     """
 
     prefix: str
@@ -29,6 +30,7 @@ class Door:
     document: Callable[[str], Any]
     names_projects: bool = False
     public: Mapping[str, Callable[[str], Any]] = field(default_factory=dict)
+    greet: Callable[[Call], None] = lambda _call: None
 
     def holds(self, path: str) -> bool:
         """Whether a path is behind this door."""
@@ -59,17 +61,28 @@ def compute(resources: Iterable[routing.Resource]) -> Door:
         document,
         names_projects=True,
         public={"/compute": every, "/compute/": every, "/compute/v2.1": document, "/compute/v2.1/": document},
+        greet=_name_compute_request,
     )
 
 
+def _name_compute_request(call: Call) -> None:
+    call.response.set_header("x-compute-request-id", call.request_id)
+
+
 def _negotiate_compute(call: Call) -> None:
-    response = call.response
-    response.set_header("x-compute-request-id", call.request_id)
-    response.set_header("vary", compute_versions.VARY)
     asked = compute_versions.asked_for(call.request.env)
-    call.version = compute_versions.negotiate(asked)
-    response.set_header(compute_versions.HEADER, f"{compute_versions.SERVICE} 2.{call.version}")
-    response.set_header(compute_versions.FORMER_HEADER, f"2.{call.version}")
+    try:
+        call.version = compute_versions.negotiate(asked)
+    except errors.NotAcceptable:
+        _echo_compute(call, str(asked))
+        raise
+    _echo_compute(call, f"2.{call.version}")
+
+
+def _echo_compute(call: Call, version: str) -> None:
+    call.response.set_header(compute_versions.HEADER, f"{compute_versions.SERVICE} {version}")
+    call.response.set_header(compute_versions.FORMER_HEADER, version)
+    call.response.set_header("vary", compute_versions.VARY)
 
 
 def _negotiate_microversion(call: Call) -> None:

@@ -105,7 +105,7 @@ class Call:
 
     @functools.cached_property
     def _bookmark_base(self) -> str:
-        return self.root + self._project_part
+        return self.root + self.door.prefix.rpartition("/")[0] + self._project_part
 
     def links(self, collection: str, thing_id: str) -> list[wire.Link]:
         """The two links that a thing carries."""
@@ -162,10 +162,15 @@ def find_door(call: Call) -> bool:
     """The list of versions needs no token, and what is behind no door is not here for anybody."""
     path = call.path
     for door in call.parts.doors:
-        if path in door.public and call.request.method == "GET":
-            return _finish(call, "200 OK", door.public[path](call.root))
-        if door.holds(path):
+        is_here = door.holds(path)
+        if is_here:
             call.door = door
+            door.greet(call)
+        if path in door.public and call.request.method == "GET":
+            if is_here:
+                door.negotiate(call)
+            return _finish(call, "200 OK", door.public[path](call.root))
+        if is_here:
             return False
     if path == "/":
         return _finish(call, "300 Multiple Choices", call.parts.doors[0].document(call.root))

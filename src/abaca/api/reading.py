@@ -62,6 +62,9 @@ def entity(call: Call, body: type[bodies.Body]) -> Any:
         raise errors.Invalid("The request needs a JSON body.")
     for key in body.KEYS:
         if isinstance(sent, dict) and isinstance(sent.get(key), dict):
+            beside = sorted(sent.keys() - {key})
+            if beside and body.ALONE:
+                raise errors.Invalid(f"Nothing is known of {', '.join(map(repr, beside[:5]))} beside '{key}'.")
             return sent[key]
     kind = errors.Unprocessable if body.MISSING == 422 else errors.Invalid
     raise kind(f"The body must hold an object under '{body.KEYS[0]}'.")

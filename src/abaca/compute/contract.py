@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -58,6 +59,8 @@ class Flavor(msgspec.Struct, frozen=True, kw_only=True):
 class Server(msgspec.Struct, frozen=True, kw_only=True):
     """A server as the plug-in sees it now. `status` is one of Nova's; times are naive UTC.
 
+    `told` is what else its source says of it, by the names of Nova's API; what is not there is taken to be as usual.
+
     `hypervisor_id` and `qmp_socket`, of a guest that its host can hand shares to: the server which that host is, and
     where the guest's QEMU takes orders there.
     """
@@ -80,6 +83,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     host: str | None = None
     hypervisor_id: str | None = None
     qmp_socket: str | None = None
+    told: Mapping[str, Any] = {}
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):

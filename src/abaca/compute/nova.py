@@ -27,6 +27,34 @@ SORTS = {
     "project_id": "project_id",
     "status": "vm_state",
 }
+# What else it says of a server, and what the library calls it.
+TOLD = {
+    "OS-DCF:diskConfig": "disk_config",
+    "OS-EXT-SRV-ATTR:hostname": "hostname",
+    "OS-EXT-SRV-ATTR:hypervisor_hostname": "hypervisor_hostname",
+    "OS-EXT-SRV-ATTR:instance_name": "instance_name",
+    "OS-EXT-SRV-ATTR:kernel_id": "kernel_id",
+    "OS-EXT-SRV-ATTR:launch_index": "launch_index",
+    "OS-EXT-SRV-ATTR:ramdisk_id": "ramdisk_id",
+    "OS-EXT-SRV-ATTR:reservation_id": "reservation_id",
+    "OS-EXT-SRV-ATTR:root_device_name": "root_device_name",
+    "OS-EXT-STS:power_state": "power_state",
+    "OS-EXT-STS:vm_state": "vm_state",
+    "OS-SRV-USG:launched_at": "launched_at",
+    "accessIPv4": "access_ipv4",
+    "accessIPv6": "access_ipv6",
+    "config_drive": "has_config_drive",
+    "fault": "fault",
+    "host_status": "host_status",
+    "locked": "is_locked",
+    "locked_reason": "locked_reason",
+    "pinned_availability_zone": "pinned_availability_zone",
+    "progress": "progress",
+    "server_groups": "server_groups",
+    "tags": "tags",
+    "trusted_image_certificates": "trusted_image_certificates",
+}
+VOLUMES = "os-extended-volumes:volumes_attached"
 PAGE = 1000
 CONSOLE_LINES = 2000
 HOST_KEY, SSH_USER = "abaca_host_key", "abaca_ssh_user"
@@ -183,7 +211,10 @@ class Nova(Compute):
 
 
 def _reason(error: Exception) -> str:
-    return " ".join(str(error).split())[:300]
+    """What Nova or Keystone say, rather than what the library was about to do; else what went wrong on the way."""
+    status = getattr(error, "status_code", None) or getattr(error, "http_status", None)
+    said = getattr(error, "details", None) or str(error)
+    return " ".join(f"{status}, {said}".split() if status else said.split())[:300]
 
 
 def _query(wanted: Wanted) -> dict[str, Any]:
@@ -238,7 +269,16 @@ def _server(said: Any) -> Server:
         key_name=said.key_name,
         task_state=said.task_state,
         host=said.compute_host or said.hypervisor_hostname,
+        told=_told(said),
     )
+
+
+def _told(said: Any) -> dict[str, Any]:
+    volumes = [
+        {"id": one.id, "delete_on_termination": one.delete_on_termination} for one in said.attached_volumes or ()
+    ]
+    told = {name: getattr(said, known) for name, known in TOLD.items()}
+    return {name: value for name, value in told.items() if value is not None} | {VOLUMES: volumes}
 
 
 def _addresses(networks: dict[str, list[dict[str, Any]]]) -> Iterator[Address]:

@@ -11,13 +11,15 @@ from typing import Annotated, Any
 
 from abaca import errors
 from abaca.api import attachments as every
-from abaca.api.bodies import Body, Text
-from abaca.api.compute.servers import find, share_status
+from abaca.api.bodies import UNSET, Body, Scalar, Text, UnsetType, Uuid
+from abaca.api.compute.server_views import share_status
+from abaca.api.compute.servers import find
 from abaca.api.pipeline import Call
 from abaca.api.routing import Resource
 from abaca.api.wire import AdminOnly, Column, Computed, Many, One, View
 from abaca.db import attachments, shares
 from abaca.db.engine import Tx
+from abaca.domain import attachments as domain
 from abaca.operations import attachment_detach
 from abaca.operations.attachment_accept import Wish
 from abaca.policy import member, reader
@@ -46,11 +48,30 @@ class ServerShareView(ServerShareListed):
     export_location: Annotated[str | None, Column("source"), AdminOnly()]
 
 
-class CreateServerShare(Body, key="share", unknown="refuse"):
+def _read_tag(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError  # noqa: TRY004 (one kind of failure for the reader)
+    try:
+        return domain.check_tag(value, "")
+    except errors.Invalid:
+        raise ValueError from None
+
+
+Tag = Annotated[
+    str,
+    Scalar(
+        _read_tag,
+        "1 to 255 letters, digits and '-'",
+        {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[a-zA-Z0-9-]*$"},
+    ),
+]
+
+
+class CreateServerShare(Body, key="share", unknown="refuse", alone=True):
     """Which share; `tag` is the share's id unless it is said."""
 
-    share_id: Text
-    tag: Text | None = None
+    share_id: Uuid
+    tag: Tag | UnsetType = UNSET
 
 
 class ShareAttach(Body, unknown="refuse"):
@@ -70,8 +91,7 @@ class ShareDetach(Body, unknown="refuse"):
 @RESOURCE.get("/{server_id}/shares", policy=INDEX, view=Many("shares", ServerShareListed))
 def index(call: Call, server_id: str) -> Any:
     """The shares of a server, those attached first at the head."""
-    if call.query:
-        raise errors.Invalid("This list takes no query.")
+    _refuse_query(call)
     find(call, server_id)
     page = call.page._replace(sort_key="created_at", descending=False, marker=None)
     with call.db.read() as tx:
@@ -81,6 +101,7 @@ def index(call: Call, server_id: str) -> Any:
 @RESOURCE.get("/{server_id}/shares/{share_id}", policy=SHOW, view=One("share", ServerShareView))
 def show(call: Call, server_id: str, share_id: str) -> Any:
     """One share of a server."""
+    _refuse_query(call)
     find(call, server_id)
     with call.db.read() as tx:
         row = attachments.ATTACHMENTS.one(tx, call.columns, {"server_id": server_id, "share_id": share_id})
@@ -95,7 +116,7 @@ def show(call: Call, server_id: str, share_id: str) -> Any:
 def create(call: Call, server_id: str, body: CreateServerShare) -> Any:
     """Attach a share to a server; its status tells when it is there."""
     find(call, server_id)
-    every.attach(call, body.share_id, [server_id], Wish(tag=body.tag))
+    every.attach(call, body.share_id, [server_id], Wish(tag=body.tag or None))
     with call.db.read() as tx:
         asked = {"server_id": server_id, "share_id": body.share_id}
         return attachments.ATTACHMENTS.one(tx, call.columns, asked)
@@ -122,6 +143,11 @@ def share_detach(call: Call, server_id: str, body: ShareDetach) -> None:
     find(call, server_id)
     with call.db.write() as tx:
         _detach(call, tx, server_id, body.share_id, body.mount_point)
+
+
+def _refuse_query(call: Call) -> None:
+    if call.query:
+        raise errors.Invalid(f"Nothing is known of {next(iter(call.query))[:64]!r} here: this takes no query.")
 
 
 def _detach(call: Call, tx: Tx, server_id: str, share_id: str, mount_point: str | None) -> None:
