@@ -12,6 +12,7 @@ wanted=(
     iproute2 nftables kmod procps systemd                    # how those machines are reached, and what runs on them
     postgresql                                               # the database at scale
     qemu-system-x86 qemu-system-common                       # guests of hypervisors, and virtiofsd
+    dnf zypper rpm createrepo-c                              # package managers of other distributions' families
     rabbitmq-server                                          # the message bus of a cloud, for events
 )
 

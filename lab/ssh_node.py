@@ -87,9 +87,14 @@ sed -i 's|^root:\\([^:]*\\):0:0:[^:]*:[^:]*:|root:\\1:0:0:root:/run/keys/root:|'
 mkdir -p /etc/sudoers.d
 echo 'operator ALL=(root) NOPASSWD: ALL' > /etc/sudoers.d/operator
 chmod 440 /etc/sudoers.d/operator
+{self.own_files(own)}
 mount -t tmpfs tmpfs /mnt
 {self._own_programs()}
 exec {self._server_command(own)}"""
+
+    def own_files(self, own: str) -> str:
+        """Return what a kind of machine does before it can be logged in to; `own`/over is memory of its own."""
+        return ""
 
     def _server_command(self, own: str) -> str:
         if self.server == "dropbear":

@@ -7,6 +7,7 @@ from abaca.nodes import mounts
 from abaca.nodes.shell import Limits
 from lab import fabric, runs
 from lab.ssh_node import SshNode
+from tests.drivers.harness import LocalHarness
 from tests.nodes.machines import Absent, Memory, entry_of, wanted
 
 CLEAN = """
@@ -21,6 +22,18 @@ rm -f /etc/systemd/system/mnt-*
 def network():
     with runs.Run() as run:
         yield fabric.Fabric(run)
+
+
+@pytest.fixture(scope="session")
+def server():
+    """A real NFS server on a network of its own, as the local driver with a `network` for guests."""
+    made = LocalHarness()
+    try:
+        made.network = fabric.Fabric(made.run)
+        made.start(export_ips=f"{made.network.host_ipv4},{made.network.host_ipv6}", nfs_minor_versions="1,2")
+        yield made
+    finally:
+        made.close()
 
 
 @pytest.fixture(scope="module")

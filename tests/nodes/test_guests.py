@@ -13,24 +13,12 @@ from abaca.nodes import contract, mounts
 from abaca.nodes.contract import Mount
 from abaca.nodes.nfs import Nfs
 from abaca.nodes.shell import Limits
-from lab import fabric, guest
+from lab import guest
 from tests.conftest import wait_until
-from tests.drivers.harness import LocalHarness, rules
+from tests.drivers.harness import rules
 from tests.nodes.machines import entry_of
 
 pytestmark = pytest.mark.system
-
-
-@pytest.fixture(scope="session")
-def server():
-    """A real NFS server on a network of its own, as the local driver with a `network` for guests."""
-    made = LocalHarness()
-    try:
-        made.network = fabric.Fabric(made.run)
-        made.start(export_ips=f"{made.network.host_ipv4},{made.network.host_ipv6}", nfs_minor_versions="1,2")
-        yield made
-    finally:
-        made.close()
 
 
 @pytest.fixture(scope="module")
@@ -221,51 +209,6 @@ def reached(nodes, machine, mount):
         return nodes.look(machine.entry, mount) is not None
     except contract.NodeError:
         return False
-
-
-INSTALLER = """#!/bin/sh
-echo "$@" >> /tmp/installer
-case "$*" in
-    *update*) touch /tmp/updated ;;
-    *install*nfs-common)
-        [ -e /tmp/updated ] && mv /sbin/mount.away /sbin/mount.nfs4 && exit 0
-        echo "E: no such package" >&2
-        exit 100
-        ;;
-esac
-"""
-
-
-class Needy(Nfs):
-    """The kernel alone will not do."""
-
-    def plain_options(self, mount):
-        return None
-
-
-@pytest.fixture
-def without_client(machine, server):
-    """Calls to a machine that says it is a Debian and lacks the client; its installer finds it after an update."""
-    machine.script("mv /sbin/mount.nfs4 /sbin/mount.away; echo ID=debian > /etc/os-release; mkdir -p /usr/local/sbin")
-    machine.script(f"printf '%s' '{INSTALLER}' > /usr/local/sbin/apt-get; chmod 755 /usr/local/sbin/apt-get")
-    made = mounts.Nodes([Needy(port=server.port)])
-    yield made
-    made.close()
-    machine.script("mv /sbin/mount.away /sbin/mount.nfs4; rm -f /etc/os-release /usr/local/sbin/apt-get /tmp/updated")
-
-
-def test_the_client_package_is_installed_when_it_is_missing(machine, mount, without_client):
-    assert without_client.mount(machine.entry, mount).source == mount.source
-    calls = machine.check(["cat", "/tmp/installer"]).splitlines()
-    assert [("install" in one, "update" in one) for one in calls] == [(True, False), (False, True), (True, False)]
-
-
-def test_an_installation_that_fails_says_what_to_run(machine, mount, without_client):
-    machine.check(["rm", "/sbin/mount.away"])
-    hand = "run there as root: apt-get install --no-install-recommends -y nfs-common"
-    with pytest.raises(contract.Unsupported, match=hand):
-        without_client.mount(machine.entry, mount)
-    machine.check(["cp", "/sbin/mount.nfs", "/sbin/mount.away"])
 
 
 def test_a_machine_with_nothing_but_busybox_mounts_too(nodes, machine, mount):

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import importlib.resources
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
@@ -14,6 +16,7 @@ from abaca.nodes import contract, distributions, persistence
 from abaca.nodes.contract import Holder
 from abaca.nodes.shell import KILLED, Answer, Limits, Shell
 
+LOCK_PAUSE_S = 1.0
 _BEGIN, _END = "abaca-answer", "abaca-end"
 
 
@@ -82,7 +85,13 @@ class Remote:
         return read(await say(self._shell, _script(), {"action": action, **values}, self._limits))
 
     async def install(self, command: Sequence[str]) -> Answer:
-        return await self._shell.run(command, limit_s=self._limits.install_s, kill_after_s=30)
+        """Again and again as long as somebody else is installing: not every package manager waits by itself."""
+        deadline = time.monotonic() + self._limits.lock_s
+        while True:
+            answer = await self._shell.run(command, limit_s=self._limits.install_s, kill_after_s=30)
+            if not distributions.locked(answer.code, answer.out, answer.err) or time.monotonic() > deadline:
+                return answer
+            await asyncio.sleep(LOCK_PAUSE_S)
 
 
 @functools.cache

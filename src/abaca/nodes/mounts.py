@@ -248,23 +248,34 @@ class Visit(msgspec.Struct, frozen=True):
         raise MountRefused(host=self.hand.host, reason=reason)
 
     async def _install(self, state: State) -> State:
-        """The machine with the protocol's program. Raises `Unsupported` with the command to run by hand."""
+        """The machine with the protocol's program.
+
+        Raises `Unsupported` with the command to run by hand, and `TimedOut` while another installation goes on.
+        """
         packages = self.mounter.packages(state.distribution)
-        installer = distributions.installer(state.distribution, packages)
+        installer = distributions.installer(state.distribution, packages, self.limits.lock_s)
         need = f"it has no {self.mounter.program}"
         if installer is None:
             name = state.distribution.name or state.distribution.id
             reason = f"{need}, and Abaca does not know how to install packages on {name}: install its client by hand"
             raise Unsupported(host=self.hand.host, reason=reason)
-        said = ""
-        for command in installer.commands:
-            answer = await self.hand.install(command)
-            said = " ".join((answer.err or answer.out).split())[-300:] if answer.code else said
+        commands, failures = [*installer.commands], list[str]()
+        while commands:
+            answer = await self.hand.install(commands.pop(0))
             state = await self._act("look")
             if state.has_program:
                 return state
-        reason = f"{need}, and installing it failed; run there as root: {installer.by_hand} ({said})"
-        raise Unsupported(host=self.hand.host, reason=reason)
+            said = " ".join((answer.err or answer.out).split())[-300:]
+            locked = distributions.locked(answer.code, answer.out, answer.err)
+            if locked or answer.code in distributions.TIMED_OUT:
+                reason = f"{need}, and installing one takes too long: {locked or said}"
+                raise TimedOut(host=self.hand.host, reason=reason)
+            if answer.code == distributions.ABSENT and not failures:
+                commands = [*installer.instead]
+            if answer.code and said not in failures:
+                failures.append(said)
+        hand = f"{need}, and installing it failed; run there as root: {installer.by_hand}"
+        raise Unsupported(host=self.hand.host, reason=f"{hand} ({'; '.join(failures)})")
 
     async def _act(self, action: str, **more: str) -> State:
         values = {

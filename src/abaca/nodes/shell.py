@@ -29,11 +29,15 @@ _HOST_KEY_KINDS = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", 
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds that things may take: reaching and logging in, a command, a package's installation."""
+    """Seconds that things may take: reaching and logging in, a command, a package's installation.
+
+    `lock_s`: how long an installation waits for another one there.
+    """
 
     connect_s: float = 15.0
     command_s: float = 60.0
     install_s: float = 600.0
+    lock_s: float = 120.0
 
 
 class NobodyListens(Exception):
