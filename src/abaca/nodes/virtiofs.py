@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import re
 import time
+from collections.abc import Sequence
 from typing import Protocol
 
 import msgspec
@@ -102,9 +103,9 @@ class Hypervisor:
                         raise InUse(host=self._hand.host, holders=(has,))
                 await self._unplug(monitor, self._device, self._unplug_s)
                 await self._sweep(monitor)
-                await self._check(monitor)
+                ports = await self._checked(monitor)
                 try:
-                    return await self._plug(monitor)
+                    return await self._plug(monitor, ports)
                 except BaseException:
                     with contextlib.suppress(contract.NodeError, qmp.Declined):
                         await self._unplug(monitor, self._device, self._unplug_s)
@@ -134,17 +135,17 @@ class Hypervisor:
         """By force: device, virtiofsd and mount bear the attachment's name."""
         await self.force()
 
-    async def _plug(self, monitor: Orders) -> Seen:
+    async def _plug(self, monitor: Orders, ports: Sequence[str]) -> Seen:
         seen = await self._host.mount()
         state = await self._hand.act("serve")
         if not state.is_serving:
             raise MountRefused(host=self._hand.host, reason=f"virtiofsd does not start: {state.problem}")
         address = {"type": "unix", "data": {"path": f"{DIRECTORY}/{self._name}.sock"}}
         backend = {"type": "socket", "data": {"addr": address, "server": False}}
-        said = NO_PORT
+        said = ""
         try:
             await monitor.do("chardev-add", id=self._device, backend=backend)
-            for port in await monitor.free_ports():
+            for port in ports:
                 try:
                     await monitor.do(
                         "device_add",
@@ -163,20 +164,22 @@ class Hypervisor:
             said = str(declined)
         raise MountRefused(host=self._hand.host, reason=f"the guest does not take it: {said}")
 
-    async def _check(self, monitor: Orders) -> None:
-        """Raises `Unsupported` and `MountRefused` for what a guest lacks, before anything is done for it."""
+    async def _checked(self, monitor: Orders) -> Sequence[str]:
+        """The free ports. Raises `Unsupported` and `MountRefused` for what a guest lacks, before anything is done."""
         if not await monitor.is_memory_shared():
             reason = (
                 "the guest's memory is not shared: start QEMU with -object memory-backend-memfd,id=mem,size=...,"
                 "share=on and -numa node,memdev=mem"
             )
             raise Unsupported(host=self._hand.host, reason=reason)
-        if not await monitor.free_ports():
+        ports = await monitor.free_ports()
+        if not ports:
             raise MountRefused(host=self._hand.host, reason=f"the guest has {NO_PORT}")
         for device, tag in (await monitor.tags()).items():
             if tag == self._guest.tag:
                 reason = f"the guest has a device {device} with the tag {tag} already"
                 raise MountRefused(host=self._hand.host, reason=reason)
+        return ports
 
     async def _is_plugged(self, monitor: Orders) -> bool:
         try:
