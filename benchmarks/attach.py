@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What attaching one share to many servers takes: mounting by SSH, real guests, and the whole way on paper."""
+"""What attaching takes: a share to many servers by SSH, real guests and on paper, and shares to a guest by virtiofs."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from benchmarks import attach_machines, clients
 from benchmarks.attach_calls import Took, attached
 from benchmarks.figures import Figure
 from benchmarks.stand import Stand
-from lab import caller, guest, processes, service, ssh_node
+from lab import caller, guest, processes, qemu, service, ssh_node
 
 SIZES = (1, 10, 32, 100)
 ROUNDS = {1: 5, 10: 3, 32: 3, 100: 1}
 GUESTS = {1: 5, 10: 3}
+HANDED = {1: 7, 8: 3}
 AT_ONCE, TIMES = 32, 3
 """The target: as many machines at once take at most so many times what one takes."""
 MOUNT_S = 0.5
@@ -24,11 +25,13 @@ def run(stand: Stand) -> Iterator[Figure]:
     try:
         ssh_node.need()
         guest.need()
+        qemu.need()
     except processes.Missing as missing:
         print(f"attach: nothing is measured by SSH: {missing}")
     else:
         yield from _by_ssh(stand)
         yield from _figures("guests, real NFS: attach to", attach_machines.on_guests(stand, GUESTS))
+        yield from _by_a_hypervisor(stand)
     yield from _on_paper(stand)
 
 
@@ -53,6 +56,14 @@ def _by_ssh(stand: Stand) -> Iterator[Figure]:
 
 def _mounted(machines: attach_machines.Namespaces) -> dict[int, Took]:
     return {number: clients.middle([machines.mounted(number) for _ in range(ROUNDS[number])]) for number in SIZES}
+
+
+def _by_a_hypervisor(stand: Stand) -> Iterator[Figure]:
+    for done, took in attach_machines.on_a_hypervisor(stand, HANDED).items():
+        for number, found in took.items():
+            yield Figure(f"virtiofs: {done} {number}: wall", found.wall_s, "s")
+            for who, cpu_s in found.cpu_s.items():
+                yield Figure(f"virtiofs: {done} {number}: CPU of {who} a share", cpu_s / number * 1000, "ms")
 
 
 def _on_paper(stand: Stand) -> Iterator[Figure]:

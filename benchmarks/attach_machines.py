@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mounting on machines that one logs in to: namespaces with an sshd each, guests with a kernel of their own."""
+"""Mounting on machines that one logs in to: namespaces with an sshd each, guests with own kernels, a hypervisor."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Self
 
 import msgspec
 
-from abaca.nodes.contract import Entry, Job, Mount, Mounter
+from abaca.nodes.contract import Entry, Guest, Job, Mount, Mounter
 from abaca.nodes.mounts import Nodes
 from benchmarks import clients, usage
 from benchmarks.attach_calls import Took, attached
 from benchmarks.stand import Stand
-from lab import caller, fabric, guest, processes, service, ssh_node
+from lab import caller, fabric, guest, processes, qemu, service, ssh_node
 
 SETTLE_S = 0.3
 """After which sshd has seen the ends of its sessions; only then does their CPU count."""
@@ -86,16 +86,33 @@ class Namespaces:
 
     def mounted(self, number: int) -> Took:
         """Mount something new on so many, and take it off again."""
-        machines = self._machines[:number]
-        jobs = [_job(machine) for machine in machines]
-        inside = {f"the machine {at}": int(machine.root.parts[2]) for at, machine in enumerate(machines)}
+        jobs = [_job(machine) for machine in self._machines[:number]]
+        took = self._took(jobs)
+        self._took([msgspec.structs.replace(job, action="unmount") for job in jobs])
+        return took
+
+    def guest(self, ports: int) -> qemu.QemuGuest:
+        """One that runs on the first machine and can be handed so many shares; it ends with the machines."""
+        made = qemu.QemuGuest(self._machines[0], "guest", ports=ports).start()
+        self._started.callback(made.kill)
+        return made
+
+    def handed(self, guest: qemu.QemuGuest, number: int) -> tuple[Took, Took]:
+        """Hand so many new shares to a guest of the first machine at once, and take them back."""
+        replace, jobs = msgspec.structs.replace, []
+        for job in [_job(self._machines[0]) for _ in range(number)]:
+            to = Guest(tag=job.mount.name, qmp_socket=guest.qmp_socket)
+            jobs.append(replace(job, mount=replace(job.mount, guest=to)))
+        return self._took(jobs), self._took([replace(job, action="unmount") for job in jobs])
+
+    def _took(self, jobs: Sequence[Job]) -> Took:
+        inside = {machine.name: int(machine.root.parts[2]) for machine in self._machines[: len(jobs)]}
         spent, own_s, begun_s = usage.Spent(inside), time.process_time(), time.perf_counter()
         outcomes = self._nodes.many(jobs)
         wall_s = time.perf_counter() - begun_s
         time.sleep(SETTLE_S)
         cpu_s = {"the worker's side": time.process_time() - own_s, "the machine's side": sum(spent.so_far().values())}
-        taken_off = self._nodes.many([msgspec.structs.replace(job, action="unmount") for job in jobs])
-        for outcome in [*outcomes, *taken_off]:
+        for outcome in outcomes:
             if outcome.error is not None:
                 raise outcome.error
         return Took(wall_s, cpu_s)
@@ -108,6 +125,18 @@ def _job(machine: ssh_node.SshNode) -> Job:
     )
     mount = Mount(name=name, protocol="MEMORY", source=f"10.0.0.1:/{name}", mount_point=f"/mnt/{name}")
     return Job(action="mount", entry=entry, mount=mount)
+
+
+def on_a_hypervisor(stand: Stand, rounds: dict[int, int]) -> dict[str, dict[int, Took]]:
+    """What handing so many shares (key) to a guest takes, and taking them back; each is done so many times (value)."""
+    took: dict[str, dict[int, Took]] = {"hand in": {}, "take back": {}}
+    with Namespaces(stand, 1) as machines:
+        guest = machines.guest(max(rounds))
+        for number, times in rounds.items():
+            both = [machines.handed(guest, number) for _ in range(times)]
+            for done, found in zip(took, zip(*both, strict=True), strict=True):
+                took[done][number] = clients.middle(found)
+    return took
 
 
 def on_guests(stand: Stand, rounds: dict[int, int]) -> dict[int, Took]:
