@@ -39,7 +39,7 @@ endpoint_override = {address}/lab/network
 {credentials}
 [keystone_authtoken]
 {validation}
-token_cache_time = -1
+token_cache_time = 1
 """
 
 

@@ -24,7 +24,7 @@ class Translator:
     """Asks the Nova what stands in the golden file, and says its answers as they stand there."""
 
     def __init__(self, login, compute):
-        self._compute = compute
+        self._login, self._compute = login, compute
         self._tokens = {who: login.token(*of) for who, of in PEOPLE.items()} | {"wrong": "0123456789"}
         projects = {login.project_id("demo"): PROJECT, login.project_id("other"): OTHER_PROJECT}
         self._inward = {compute.address: ADDRESS, **projects}
@@ -38,6 +38,10 @@ class Translator:
         for server in SERVERS:
             said = {**server, "project_id": self._outward[server["project_id"]]}
             self._compute.plant(said.pop("display_name"), said.pop("project_id"), **said)
+
+    def renew(self, who, of):
+        """Give `who` a token, as of one of `PEOPLE`, that Nova has never seen."""
+        self._tokens[who] = self._login.token(*PEOPLE[of])
 
     def answer(self, question):
         """What Nova says to a question."""
