@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mounting on real machines with a real NFS client, from a real server."""
 
+import contextlib
 import os
 import signal
 import time
@@ -135,12 +136,22 @@ def test_it_moves_to_another_address_at_the_next_close(nodes, machine, share, mo
     machine.check(["touch", f"{mount.mount_point}/file"])
 
 
+@contextlib.contextmanager
+def standing_still(server):
+    """Connections to the server stay, and nothing is answered."""
+    pid = int((server.directory / "ganesha" / "ganesha.pid").read_text())
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
 @pytest.fixture
 def frozen_server(server):
-    """The server stands still: connections stay, nothing is answered."""
-    pid = int((server.directory / "ganesha" / "ganesha.pid").read_text())
-    yield lambda: os.kill(pid, signal.SIGSTOP)
-    os.kill(pid, signal.SIGCONT)
+    """Called, it lets the server stand still from then on."""
+    with contextlib.ExitStack() as stack:
+        yield lambda: stack.enter_context(standing_still(server))
 
 
 def test_a_server_that_hangs_holds_nobody_up(quick, machine, share, mount, frozen_server):
@@ -163,21 +174,34 @@ def test_a_server_that_hangs_holds_nobody_up(quick, machine, share, mount, froze
 def test_an_unmount_comes_after_the_mount_that_is_under_way(quick, server, machine, mount):
     """Its worker may be gone, or may have given it up: it must not mount what has just been unmounted."""
     machine.check(["mkdir", "-p", mount.mount_point])
-    pid = int((server.directory / "ganesha" / "ganesha.pid").read_text())
     with ThreadPoolExecutor(2) as pool:
-        os.kill(pid, signal.SIGSTOP)
-        try:
+        with standing_still(server):
             mounting = pool.submit(quick.mount, machine.entry, mount)
-            wait_until(lambda: running(machine, "mount.nfs4"), 20, 0.1)
+            wait_until(lambda: running(machine, "mount -t nfs4"), 20, 0.1)
             unmounting = pool.submit(quick.unmount, machine.entry, mount)
             wait_until(lambda: running(machine, "flock 8") or unmounting.done(), 20, 0.1)
-        finally:
-            os.kill(pid, signal.SIGCONT)
         unmounting.result()
         assert mounting.exception() is None
     assert mount.mount_point not in machine.check(["cat", "/proc/mounts", "/etc/fstab"])
     assert machine.run(["ls", "/run"]).stdout.count(mount.name) == 0
     machine.check(["rmdir", mount.mount_point])
+
+
+def test_a_network_that_goes_in_the_middle_of_mounting_is_noticed_at_both_ends(quick, server, machine, mount):
+    with ThreadPoolExecutor(1) as pool, standing_still(server):
+        mounting = pool.submit(quick.mount, machine.entry, mount)
+        wait_until(lambda: running(machine, "mount -t nfs4"), 20, 0.1)
+        machine.unplug()
+        begun = time.monotonic()
+        with pytest.raises(contract.Unreachable, match="not responding"):
+            mounting.result(30)
+        assert time.monotonic() - begun < 10, "no longer than a log-in may take, and not a whole command"
+    machine.plug_in()
+    wait_until(lambda: not running(machine, "sh -s"), 30, 0.2)
+    wait_until(lambda: len(machine.run(["pidof", "dropbear"]).stdout.split()) == 1, 30, 0.2)
+    quick.mount(machine.entry, mount)
+    assert machine.check(["cat", "/proc/mounts"]).count(mount.mount_point) == 1
+    quick.unmount(machine.entry, mount)
 
 
 def running(machine, program):

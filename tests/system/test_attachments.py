@@ -200,7 +200,7 @@ def test_a_pulled_network_is_told_and_mended_and_holds_up_nobody(world, machines
     writer = Writer(two, "/srv/kept/lines")
     with held(world.local.pid()):
         mounting = ask(world, other, servers["five"])
-        wait_until(lambda: "mount.nfs4" in five.check(["ps", "-o", "args"]), 20, 0.05)
+        wait_until(lambda: "mount -t nfs4" in five.check(["ps", "-o", "args"]), 20, 0.05)
         five.unplug()
     four.unplug()
     starting = ask(world, other, servers["four"])

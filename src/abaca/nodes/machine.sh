@@ -279,7 +279,7 @@ unmount_it() {
 
 main() {
     action='' name='' mount_point='' place='' source='' fstype='' program='' options='' unit='' keeper='' text='' made=''
-    own_unit='' own_fstab='' ours='' force='' fresh='' replace='' mount_s=30
+    own_unit='' own_fstab='' ours='' force='' fresh='' replace='' waits='' mount_s=30
     for word; do
         value=${word#*=}
         case $word in
@@ -287,11 +287,12 @@ main() {
             source=*) source=$value ;; fstype=*) fstype=$value ;; program=*) program=$value ;; options=*) options=$value ;;
             unit=*) unit=$value ;; keeper=*) keeper=$value ;; text=*) text=$value ;; made=*) made=$value ;;
             own_unit=*) own_unit=$value ;; own_fstab=*) own_fstab=$value ;; ours=*) ours=$value ;; force=*) force=$value ;;
-            fresh=*) fresh=$value ;; replace=*) replace=$value ;; mount_s=*) mount_s=$value ;;
+            fresh=*) fresh=$value ;; replace=*) replace=$value ;; waits=*) waits=$value ;; mount_s=*) mount_s=$value ;;
         esac
     done
     echo abaca-answer
     case $action in
+        look) [ -z "$waits" ] || wait_for_turn ;;
         mount) wait_for_turn && mount_it ;;
         unmount) wait_for_turn && unmount_it ;;
     esac

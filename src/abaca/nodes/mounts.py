@@ -227,7 +227,9 @@ class Visit(msgspec.Struct, frozen=True):
             await self._unmount(force=True)
 
     async def _unmount(self, *, force: bool) -> None:
-        state = await self._act("look")
+        state = await self._act("look", waits="yes")
+        if state.has_hung:
+            raise self._failure(state)
         for _ in range(MAX_STACKED):
             ours = self._is_ours(state)
             if not ours and not self._is_marked(state):
