@@ -240,6 +240,16 @@ def test_an_attached_share_is_not_deleted_until_it_is_forced(world):
     wait_until(lambda: world.ask("member", "GET", f"/shares/{share_id}", **NEWEST).status == 404, 15)
 
 
+def test_an_attached_share_goes_with_its_last_instance_by_force(world):
+    share_id = share(world)
+    found = attached(world, share_id, server(world))
+    listed = world.ask("admin", "GET", f"/shares/{share_id}/instances", **NEWEST).body["share_instances"]
+    path = f"/share_instances/{listed[0]['id']}/action"
+    assert world.ask("admin", "POST", path, {"force_delete": None}, **NEWEST).status == 202
+    until_gone(world, found["id"])
+    wait_until(lambda: world.ask("member", "GET", f"/shares/{share_id}", **NEWEST).status == 404, 15)
+
+
 def test_verifying_looks_again(world):
     share_id, server_id = share(world), server(world)
     before = attached(world, share_id, server_id)

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 # So many machines are entered together.
 PAGE = 16
-# A server that is off is asked for again after so many seconds.
+# A server that is off is asked for again after so many seconds, or sooner.
 OFF_S = 15.0
 
 
@@ -53,7 +53,7 @@ class LeftMounts:
             if self.tools.is_gone(row.server_id):
                 self._forget(row, "gone with its server")
             elif self.tools.is_mounting_off(row.server_id, row.mode):
-                self._put_off(row, OFF_S, has_failed=False)
+                self._put_off(row, min(OFF_S, self.tools.longest_pause_s), has_failed=False)
             else:
                 entry, guest = attachment_left.way(self.tools, row)
                 return Job(action="clear", entry=entry, mount=attachment_left.mount_of(row, guest))
