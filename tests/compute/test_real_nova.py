@@ -7,10 +7,15 @@ import json
 
 import pytest
 
+from abaca import app
 from abaca.compute.contract import Unreachable, Wanted
 from abaca.compute.nova import Nova
+from abaca.operations.attachment_tools import Tools
+from abaca.reconcile.attachments import Attachments
 from abaca.settings import tree
-from tests.compute.harness import PROJECT, RealNovaHarness
+from tests.api import test_attachments as doors
+from tests.api import world as worlds
+from tests.compute.harness import KEY, OTHER, PROJECT, RealNovaHarness, host_key
 from tests.conftest import wait_until
 
 pytestmark = [
@@ -66,6 +71,24 @@ def test_a_console_that_is_asked_for_over_the_bus_says_the_host_key(harness, rea
     server_id = real_cloud[1].plant("web", PROJECT, host="compute-1", console=console, addresses=at)
     assert harness.compute.entry(server_id).host_key == key
     harness.remove(server_id)
+
+
+def test_a_share_is_attached_to_a_server_and_goes_when_nova_deletes_it(harness, tmp_path):
+    (tmp_path / "abaca").mkdir()
+    more = f"[compute]\nplugin = nova\nnova_clouds_file = {harness.clouds}\nnova_key = {KEY}"
+    server_id = harness.add("web", "10.0.0.1", host_key=host_key())
+    with worlds.world(tmp_path / "abaca", worker=True, more=more) as world:
+        kind = {"share_type": {"name": "default", "extra_specs": {"driver_handles_share_servers": "False"}}}
+        world.ask("admin", "POST", "/types", kind, **doors.NEWEST)
+        share_id = doors.share(world)
+        attachment = doors.attached(world, share_id, server_id)
+        assert set(doors.rules(world, share_id)) == set(attachment["addresses"]) == {"10.0.0.1"}
+        assert doors.attach(world, share_id, harness.add("theirs", project_id=OTHER)).status == 404
+        harness.remove(server_id)
+        tools = Tools(harness.compute, app.nodes(world.settings))
+        Attachments(world.db, tools, verify_interval_s=0).verify()
+        doors.until_gone(world, attachment["id"])
+        assert doors.rules(world, share_id) == {}
 
 
 def test_a_wrong_password_is_said(harness):
