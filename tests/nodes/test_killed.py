@@ -2,12 +2,14 @@
 """Whatever is killed at whatever moment, the next call finishes it, and unmounting leaves no trace."""
 
 import contextlib
+import threading
 
 import msgspec
 import pytest
 
 from abaca.nodes import contract, mounts
 from abaca.nodes.shell import Limits
+from tests.conftest import wait_until
 from tests.nodes.machines import Memory, wanted
 
 pytestmark = [pytest.mark.system, pytest.mark.usefixtures("clean")]
@@ -43,3 +45,36 @@ def test_killed_while_mounting_for_the_first_time_and_given_up(nodes, machine, e
     nodes.unmount(entry, mount)
     hasty.close()
     assert machine.script(TRACES).stdout.replace("/etc/fstab.abaca\n", "") == "/etc/fstab\n"
+
+
+WAITING = "grep -lze '^action=mount$' -e '^flock$' /proc/[0-9]*/cmdline 2>/dev/null | cut -d/ -f3"
+
+
+def waiting(machine):
+    """The processes of a command that waits for its turn: the limit, the shell, and in it the limit and the lock."""
+    return machine.script(WAITING).stdout.split()
+
+
+def test_what_a_killed_worker_left_waiting_does_nothing_when_its_turn_comes(nodes, machine, entry):
+    """A loaded machine may be so late with it that the next worker has unmounted meanwhile."""
+    mount = wanted(mount_point="/mnt/a/b")
+    machine.script(
+        f"(flock 8; exec sleep 1000) 8> /run/abaca-turn-{mount.name} > /dev/null 2>&1 & echo $! > /run/locker"
+    )
+    killed = mounts.Nodes([Memory()], limits=Limits(command_s=40))
+
+    def work():
+        with contextlib.suppress(contract.NodeError):
+            killed.mount(entry, mount)
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    left = wait_until(lambda: found if len(found := waiting(machine)) == 4 else None, 20)
+    machine.script(f"kill -STOP {' '.join(left)}")
+    killed.close()
+    worker.join(20)
+    machine.script("kill $(cat /run/locker)")
+    nodes.unmount(entry, mount)
+    machine.script(f"kill -CONT {' '.join(left)}")
+    wait_until(lambda: waiting(machine) == [], 20)
+    assert machine.script(TRACES).stdout == "/etc/fstab\n"

@@ -35,7 +35,13 @@ is_mounted() {
 # One at a time, so that what a killed worker left running does not undo what its successor does.
 alone() {
     (
-        if command -v flock > /dev/null; then flock -w 30 9 || { say problem 'another change goes on'; exit 1; }; fi
+        # The flock of busybox knows no limit of its own.
+        if command -v flock > /dev/null && ! timeout -s KILL 30 flock 9; then
+            say problem 'another change goes on'
+            exit 1
+        fi
+        # Where nobody listens any more this ends us: a successor may have undone by now what we were to do.
+        say turn "$name" || exit 1
         "$@"
     ) 9> /run/abaca-guests.lock
 }

@@ -116,12 +116,16 @@ alone() {
 # come after our unmount. What runs under it holds the lock too.
 wait_for_turn() {
     turn=/run/abaca-turn-$name
-    command -v flock > /dev/null && (: > "$turn") 2> /dev/null || return 0
-    exec 8> "$turn"
-    ! limited "$mount_s" flock 8 || return 0
-    say hung yes
-    say problem 'what was begun here earlier has not ended yet'
-    return 1
+    if command -v flock > /dev/null && (: > "$turn") 2> /dev/null; then
+        exec 8> "$turn"
+        if ! limited "$mount_s" flock 8; then
+            say hung yes
+            say problem 'what was begun here earlier has not ended yet'
+            return 1
+        fi
+    fi
+    # Where nobody listens any more this ends us: a successor may have undone by now what we were to do.
+    say turn "$name" || exit 1
 }
 
 # /etc/fstab without our two lines: the mark with our name, and the line after it if it is for our mount point.
