@@ -31,6 +31,10 @@ class Unreachable(NodeError):
     may_pass = True
 
 
+class Stopping(Unreachable):
+    """It is not known what has become of the machine {host}: the worker is stopping."""
+
+
 class TimedOut(NodeError):
     """The machine {host} did not finish in time: {reason}"""
 

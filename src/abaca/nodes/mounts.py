@@ -102,7 +102,7 @@ class Nodes:
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         with self._starting:
             if self._is_closed:
-                raise contract.Unreachable(host="", reason="the worker is stopping")
+                raise contract.Stopping(host="")
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(target=self._loop.run_forever, name="nodes", daemon=True)
@@ -177,7 +177,7 @@ async def _named(work: Coroutine[Any, Any, T]) -> T:
     try:
         return await work
     except asyncio.CancelledError:
-        raise contract.Unreachable(host="", reason="the worker is stopping") from None
+        raise contract.Stopping(host="") from None
 
 
 async def _cancel_all() -> None:

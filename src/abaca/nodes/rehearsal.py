@@ -121,7 +121,7 @@ class Rehearsal:
         if delay_s > 0:
             time.sleep(delay_s)
         if self._is_closed:
-            raise contract.Unreachable(host=entry.host, reason="the worker is stopping")
+            raise contract.Stopping(host=entry.host)
         for ordered, error, host in self._failures:
             if ordered == method and host in ("", entry.host):
                 raise error(host=entry.host, reason=f"{method} was ordered to fail")

@@ -25,7 +25,7 @@ from abaca.domain.messages import Action, Detail
 from abaca.drivers import contract
 from abaca.nodes.contract import Guest, InUse, Mount, NodeError
 from abaca.operations import attachment_left, attachment_rules, events, journal
-from abaca.operations.attachment_tools import QUEUE, ServerOff, StillOpen
+from abaca.operations.attachment_tools import QUEUE, ServerOff, StillOpen, until_stopped
 
 if TYPE_CHECKING:
     from abaca.db.engine import Tx
@@ -92,21 +92,26 @@ def mount_on_server(op: Op) -> None:
     if op.driver.is_off(row["server_id"]):
         op.learn(seen=None)
         return
-    attachment_left.clear(op, row["server_id"])
-    entry, guest = op.driver.way(row)
-    wanted, old = mount_of(row, row["wanted_source"], guest), row["source"]
-    if old in (None, row["wanted_source"]):
-        seen = op.driver.nodes.mount(entry, wanted)
-    else:
-        try:
-            seen = op.driver.nodes.remount(entry, wanted, mount_of(row, old, guest))
-        except InUse as error:
-            waits = StillOpen(reason=error.message)
-            with op.write() as tx:  # for its users to see meanwhile
-                said = {"error_code": waits.code, "error_text": waits.message}
-                attachments.update(tx, op.args.attachment_id, said)
-            raise waits from error
+    with until_stopped():
+        attachment_left.clear(op, row["server_id"])
+        entry, guest = op.driver.way(row)
+        wanted, old = mount_of(row, row["wanted_source"], guest), row["source"]
+        if old in (None, row["wanted_source"]):
+            seen = op.driver.nodes.mount(entry, wanted)
+        else:
+            seen = _moved(op, entry, wanted, mount_of(row, old, guest))
     op.learn(seen=seen)
+
+
+def _moved(op: Op, entry: Any, wanted: Mount, old: Mount) -> Any:
+    try:
+        return op.driver.nodes.remount(entry, wanted, old)
+    except InUse as error:
+        waits = StillOpen(reason=error.message)
+        with op.write() as tx:  # for its users to see meanwhile
+            said = {"error_code": waits.code, "error_text": waits.message}
+            attachments.update(tx, op.args.attachment_id, said)
+        raise waits from error
 
 
 def unmount_on_server(op: Op) -> None:

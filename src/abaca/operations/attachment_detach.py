@@ -21,7 +21,7 @@ from abaca.db import attachments, operations, shares
 from abaca.nodes.contract import InUse, NodeError
 from abaca.operations import attachment_left, attachment_rules, events, journal
 from abaca.operations.attachment_attach import mount_of, told_of, write_error
-from abaca.operations.attachment_tools import QUEUE, NoHypervisor, ServerGone, ServerOff
+from abaca.operations.attachment_tools import QUEUE, NoHypervisor, ServerGone, ServerOff, until_stopped
 
 if TYPE_CHECKING:
     from abaca.db.engine import Tx
@@ -103,7 +103,8 @@ def _unmount(op: Op, told: dict[str, Any], *, force: bool) -> errors.AbacaError 
         if op.driver.is_mounting_off(told["server_id"], told["mode"]):
             return ServerOff(server=told["server_id"])
         entry, guest = op.driver.way(told)
-        op.driver.nodes.unmount(entry, mount_of(told, told["source"], guest), force=force)
+        with until_stopped():
+            op.driver.nodes.unmount(entry, mount_of(told, told["source"], guest), force=force)
     except ServerGone:
         log.info("attachment=%s: server %s is gone, and with it what was mounted", told["id"], told["server_id"])
     except NoWayIn as error:

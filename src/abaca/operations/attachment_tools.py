@@ -7,14 +7,16 @@ holds up nothing but itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from abaca import errors
 from abaca.domain.attachments import RETRY_S, SERVER_OFF
 from abaca.drivers import contract
-from abaca.nodes.contract import Guest
+from abaca.nodes.contract import Guest, Stopping
+from abaca.operations.journal import Interrupted
 
 if TYPE_CHECKING:
     from abaca.nodes.contract import Entry, Machines
@@ -89,6 +91,15 @@ def hosts_of(
         except NoHypervisor as missing:
             refused.append((server.id, missing))
     return hosts, refused
+
+
+@contextlib.contextmanager
+def until_stopped() -> Iterator[None]:
+    """What is done on machines here goes on in another worker, from this step on, when this one is stopped."""
+    try:
+        yield
+    except Stopping as stopping:
+        raise Interrupted from stopping
 
 
 class Tools:
