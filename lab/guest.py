@@ -77,7 +77,7 @@ class Guest:
         self.memory_mib = memory_mib
         self.carries = tuple(carries)
         self.run_directory = network.run.path(f"{network.bridge}-{name}")
-        self._shared = network.run.path(f"{network.bridge}-{name}", "host")
+        self.shared = network.run.path(f"{network.bridge}-{name}", "host")
         self._port = network.port()
         self.ipv4, self.ipv6 = self._port.ipv4, self._port.ipv6
         self.ssh = self._make_keys()
@@ -104,7 +104,7 @@ class Guest:
     def start(self, timeout_s: float = 60.0) -> Self:
         """Boot; raises `LabError` with the end of the console's log if the guest does not come up."""
         begun = time.monotonic()
-        image = self._root_image()
+        root = self.root_words()
         from_host, to_guest = os.pipe()
         from_guest, to_host = os.pipe()
         ready = self._waiting["ready"] = concurrent.futures.Future()
@@ -116,7 +116,7 @@ class Guest:
             "--kill-child",
             "--",
             self._kernel(),
-            *self._boot_words(image, from_host, to_host),
+            *self._boot_words(root, from_host, to_host),
         ]
         try:
             self._process = self.network.run.spawn(argv, log=f"{self.run_directory.name}/console.log", launch=launch)
@@ -142,7 +142,7 @@ class Guest:
         if self._process is None or not self._process.alive():
             raise processes.LabError(f"guest {self.name} is not running")
         number = str(next(self._numbers))
-        source, out, err = (self._shared / f"{number}.{kind}" for kind in ("sh", "out", "err"))
+        source, out, err = (self.shared / f"{number}.{kind}" for kind in ("sh", "out", "err"))
         source.write_text(text + "\n")
         answer = self._waiting[number] = concurrent.futures.Future()
         begun = time.monotonic()
@@ -170,7 +170,7 @@ class Guest:
 
     def lend(self, file: pathlib.Path) -> str:
         """Return the path under which it sees a copy of this host's file."""
-        shutil.copyfile(file, self._shared / file.name)
+        shutil.copyfile(file, self.shared / file.name)
         return f"/run/host/{file.name}"
 
     def stop(self) -> None:
@@ -201,22 +201,25 @@ class Guest:
         for answer in list(self._waiting.values()):
             answer.cancel()
 
-    def _root_image(self) -> pathlib.Path:
+    def root_words(self) -> list[str]:
+        """Make the root file system if it is not there yet, and return what tells the kernel where it is."""
         name = f"{self.run_directory.name}.cpio" if self.carries else "guest.cpio"
         image = self.network.run.directory / name
         with _BUILDING:
-            return image if image.exists() else initramfs.build(image, self.carries)
+            if not image.exists():
+                initramfs.build(image, self.carries)
+        return [f"initrd={image}"]
 
     def _kernel(self) -> str:
         with _BUILDING:
             return str(registers.fitting(pathlib.Path(str(processes.find("linux.uml"))), self.network.run.directory))
 
-    def _boot_words(self, image: pathlib.Path, from_host: int, to_host: int) -> list[str]:
+    def _boot_words(self, root: list[str], from_host: int, to_host: int) -> list[str]:
         port, host = self._port, self.network
         return [
             f"mem={self.memory_mib}M",
-            f"initrd={image}",
-            f"hostfs={self._shared}",
+            *root,
+            f"hostfs={self.shared}",
             f"uml_dir={self.network.run.path(self.run_directory.name, 'uml')}/",
             f"umid={self.name}",
             f"vec0:transport=tap,ifname={port.device},depth=64,gro=1",  # without gro large frames get lost
@@ -245,13 +248,13 @@ class Guest:
                     waiting.set_result(int(code))
 
     def _make_keys(self) -> Ssh:
-        host_key, client_key = self._shared / "host_key", self.run_directory / "client_key"
+        host_key, client_key = self.shared / "host_key", self.run_directory / "client_key"
         lines = []
         for key in (host_key, client_key):
             key.unlink(missing_ok=True)
             output = processes.command(["dropbearkey", "-t", "ed25519", "-f", str(key)])
             lines.append(next(line for line in output.splitlines() if line.startswith("ssh-")))
-        (self._shared / "authorized_keys").write_text(lines[1] + "\n")
+        (self.shared / "authorized_keys").write_text(lines[1] + "\n")
         processes.command(["dropbearconvert", "dropbear", "openssh", str(host_key), f"{host_key}.openssh"])
         private_key = self.run_directory / "id_ed25519"
         processes.command(["dropbearconvert", "dropbear", "openssh", str(client_key), str(private_key)])

@@ -112,8 +112,15 @@ def build(target: pathlib.Path, carries: Sequence[str] = ()) -> pathlib.Path:
 
     `carries` are files of this host that it has too, in the same places; programs and modules with their libraries.
     """
-    need()
     archive = Archive(target)
+    fill(archive, carries)
+    archive.close()
+    return target
+
+
+def fill(archive: Archive, carries: Sequence[str] = ()) -> None:
+    """Add what `build` writes; raises as it does."""
+    need()
     for directory in _EMPTY:
         archive.directory(directory)
     archive.console()
@@ -123,10 +130,8 @@ def build(target: pathlib.Path, carries: Sequence[str] = ()) -> pathlib.Path:
     archive.file("/init", (pathlib.Path(__file__).parent / "guest.init.sh").read_bytes(), 0o755)
     _add_programs(archive)
     _add_modules(archive)
-    for path in (*carries, *_libraries(path for path in carries if _is_program(path))):
+    for path in (*carries, *libraries(path for path in carries if is_program(path))):
         archive.file(path, pathlib.Path(path).read_bytes(), 0o755)
-    archive.close()
-    return target
 
 
 def _add_programs(archive: Archive) -> None:
@@ -136,7 +141,7 @@ def _add_programs(archive: Archive) -> None:
         archive.file(f"/sbin/{name}", pathlib.Path(programs[-1]).read_bytes(), 0o755)
     for name, other in _LINKS.items():
         archive.link(f"/sbin/{name}", other)
-    for library in _libraries(programs):
+    for library in libraries(programs):
         archive.file(library, pathlib.Path(library).read_bytes(), 0o755)
     busybox = str(processes.find("busybox"))
     archive.file("/bin/busybox", pathlib.Path(busybox).read_bytes(), 0o755)
@@ -147,13 +152,15 @@ def _add_programs(archive: Archive) -> None:
         archive.link(f"/bin/{name}", f"/sbin/{name}")
 
 
-def _libraries(programs: Iterable[str]) -> list[str]:
+def libraries(programs: Iterable[str]) -> list[str]:
+    """Return the shared libraries that programs of this host need."""
     names = list(programs)
     listing = processes.command(["ldd", *names]) if names else ""
     return sorted(set(re.findall(r"(?:=> )?(/\S+) \(0x", listing)))
 
 
-def _is_program(path: str) -> bool:
+def is_program(path: str) -> bool:
+    """Say whether a file is a program or a library, and no script."""
     with pathlib.Path(path).open("rb") as file:
         return file.read(4) == b"\x7fELF"
 

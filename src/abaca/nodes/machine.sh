@@ -155,20 +155,25 @@ write_fstab() {
         [ -z "$(tail -c 1 "$new")" ] || echo >> "$new"
         printf '%s\n' "$text" >> "$new"
     fi
-    if cmp -s "$file" "$new"; then rm -f "$new"; else sync "$new" 2> /dev/null; mv -f "$new" "$file"; fi
+    if cmp -s "$file" "$new"; then rm -f "$new"; return 0; fi
+    sync "$new" 2> /dev/null
+    mv -f "$new" "$file" || return 1
+    # Of a line that it has read systemd makes a unit, which lives on without the line.
+    [ ! -d /run/systemd/system ] || reload
+    return 0
 }
 
 write_unit() {
     file=/etc/systemd/system/$unit
     printf '%s\n' "$text" > "$file.abaca" && mv -f "$file.abaca" "$file" || return 1
+    limited 30 systemctl --no-reload enable "$unit"
     reload
-    limited 30 systemctl enable "$unit"
     [ -L "/etc/systemd/system/remote-fs.target.wants/$unit" ]
 }
 
 remove_unit() {
     [ -e "/etc/systemd/system/$unit" ] || return 0
-    limited 30 systemctl disable "$unit" > /dev/null 2>&1
+    limited 30 systemctl --no-reload disable "$unit" > /dev/null 2>&1
     rm -f "/etc/systemd/system/remote-fs.target.wants/$unit" "/etc/systemd/system/$unit"
     rm -f "/etc/systemd/system/$unit.abaca"
     reload
