@@ -141,6 +141,6 @@ def test_closing_ends_what_is_under_way(network, mount):
         caller.start()
         made.close()
         caller.join(10)
-        assert [type(one) for one in failed] == [contract.Unreachable]
+        assert [type(one) for one in failed] == [contract.Stopping]
         with pytest.raises(contract.Unreachable, match="the worker is stopping"):
             made.look(entry_of(machine), mount)
