@@ -59,6 +59,7 @@ MENDS = {
     "StillOpen": "Close the files of the former address, and it moves.",
     "Refused": "Change or deny the access rule that stands in the way, or give the server an address that is let in.",
     "RulePending": "See why the share's back end does not apply its access rules.",
+    "WorkerStopping": "Nothing: another worker goes on with it.",
     "ServerGone": "Nothing: the attachment goes by itself.",
 }
 

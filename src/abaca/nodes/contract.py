@@ -34,6 +34,8 @@ class Unreachable(NodeError):
 class Stopping(Unreachable):
     """It is not known what has become of the machine {host}: the worker is stopping."""
 
+    code = "WorkerStopping"
+
 
 class TimedOut(NodeError):
     """The machine {host} did not finish in time: {reason}"""
