@@ -108,6 +108,9 @@ def test_a_guest_that_does_not_let_go_keeps_its_device_and_what_force_left_goes_
     with pytest.raises(contract.TimedOut, match="does not let go"):
         nodes.unmount(ENTRY, HANDED)
     assert nodes.look(ENTRY, HANDED) is not None
+    nodes.end_virtiofsd(ENTRY.host, "one")
+    with pytest.raises(contract.TimedOut, match="switch it off and on"):
+        nodes.unmount(ENTRY, HANDED)
     nodes.unmount(ENTRY, HANDED, force=True)
     assert (nodes.handed(), nodes.tables()) == ({"one": ["chardev", "device"]}, {})
     nodes.hold_on(ENTRY.host, GUEST.qmp_socket, is_so=False)

@@ -211,7 +211,9 @@ def test_a_guest_without_a_free_port_refuses_the_next_share_and_leaves_nothing_o
     with pytest.raises(contract.MountRefused, match="no free pcie-root-port"):
         nodes.mount(entry, more)
     assert left(hypervisor) == before
-    outcomes = nodes.many([Job(action="unmount", entry=entry, mount=one) for one in held])
+    nodes.unmount(entry, held[0])
+    nodes.mount(entry, more)
+    outcomes = nodes.many([Job(action="unmount", entry=entry, mount=one) for one in (held[1], more)])
     assert [one.error for one in outcomes] == [None, None]
     assert left(hypervisor) == []
 
@@ -235,10 +237,20 @@ def test_a_guest_whose_memory_is_not_shared_is_refused_with_what_to_do(nodes, en
         made.kill()
 
 
-def test_a_guest_that_is_off_is_said_to_be_and_gives_back_what_it_had(nodes, entry, hypervisor):
+KILL_VIRTIOFSD = "kill -9 $(grep -ls 'socket-path[=]' /proc/[0-9]*/cmdline | cut -d/ -f3)"
+
+
+def test_a_guest_that_hangs_or_is_off_is_said_to_be_and_gives_back_what_it_had(nodes, entry, hypervisor):
     made = qemu.QemuGuest(hypervisor, "brief").start()
     mount = wanted(made)
     nodes.mount(entry, mount)
+    place = in_guest(made, mount)
+    hypervisor.script(KILL_VIRTIOFSD)
+    made.script(f"touch {place}/a > /dev/null 2>&1 &")
+    hasty = mounts.Nodes([Memory()], limits=Limits(connect_s=15, command_s=6))
+    with pytest.raises(contract.TimedOut, match="switch it off and on"):
+        hasty.mount(entry, mount)
+    hasty.close()
     made.kill()
     assert nodes.look(entry, mount) is None
     with pytest.raises(contract.Unreachable, match="the guest is off"):
@@ -254,7 +266,7 @@ def test_a_guest_that_is_off_is_said_to_be_and_gives_back_what_it_had(nodes, ent
 @pytest.mark.parametrize(
     "harm",
     [
-        "kill -9 $(grep -ls 'socket-path[=]' /proc/[0-9]*/cmdline | cut -d/ -f3)",
+        KILL_VIRTIOFSD,
         "umount -l /run/abaca-guests/*.share",
     ],
     ids=["virtiofsd killed", "unmounted by hand"],

@@ -62,3 +62,18 @@ def test_a_share_whose_exports_move_moves_when_its_guest_was_switched_off_and_on
     moved = shown(theatre, attachment["id"])
     assert (moved["state"], moved["export_location"]) == ("active", "10.0.0.99:/shares/moved")
     assert [line["source"] for line in theatre.nodes.tables().values()] == ["10.0.0.99:/shares/moved"]
+
+
+def test_a_guest_without_a_free_port_gets_its_share_when_another_one_goes(theatre, attachment):
+    theatre.nodes.give_ports(*guest(attachment), 1)
+    more = cases.hand_in(theatre, (cases.a_share(theatre), attachment["server_id"]))
+    theatre.settle()
+    waits = shown(theatre, more)
+    assert (waits["state"], waits["error"]["code"]) == ("error", "MountRefused")
+    assert "no free pcie-root-port" in waits["error"]["message"]
+    cases.detach(theatre, attachment["id"])
+    theatre.settle()
+    make_due(theatre)
+    reconciler(theatre).heal()
+    theatre.settle()
+    assert shown(theatre, more)["state"] == "active"

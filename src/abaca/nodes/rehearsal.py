@@ -168,6 +168,11 @@ class Rehearsal:
         with self._sheet(host) as (sheet, _):
             sheet.guest(qmp_socket).holds_on = is_so
 
+    def give_ports(self, host: str, qmp_socket: str, number: int) -> None:
+        """A guest has so many root ports, for as many devices."""
+        with self._sheet(host) as (sheet, _):
+            sheet.guest(qmp_socket).ports = number
+
     def end_virtiofsd(self, host: str, name: str) -> None:
         """Somebody there has killed an attachment's virtiofsd."""
         with self._sheet(host) as (sheet, _):

@@ -31,6 +31,8 @@ LEFT_S = 2.0
 AGAIN_S = 0.2
 PREFIX = "abaca-"
 """Before an attachment's id it is the name of its device; QEMU's names begin with a letter."""
+HOLDS_ON = "the guest does not let go of the device; unmount it in the guest, or see whether it runs"
+HANGS = "virtiofsd ended while the guest used the share, for which the guest now waits for ever; switch it off and on"
 NO_PORT = "no free pcie-root-port: give QEMU one for each share at its start, or detach another share"
 
 _TAG = re.compile(r"[A-Za-z0-9_.-]{1,36}")
@@ -204,8 +206,8 @@ class Hypervisor:
             with contextlib.suppress(qmp.Declined):  # on its way already
                 await monitor.do("device_del", id=device)
             if not await monitor.until_gone(device, wait_s):
-                reason = "the guest does not let go of the device; unmount it in the guest, or see whether it runs"
-                raise TimedOut(host=self._hand.host, reason=reason)
+                is_served = (await self._hand.act("look")).is_serving
+                raise TimedOut(host=self._hand.host, reason=HOLDS_ON if is_served else HANGS)
         deadline = time.monotonic() + wait_s
         while device in await monitor.chardevs():
             try:
