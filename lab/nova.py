@@ -28,6 +28,7 @@ transport_url = fake://
 service_down_time = 86400
 [api]
 response_validation = error
+max_limit = {most}
 [database]
 connection = sqlite:///{home}/nova.db
 [api_database]
@@ -44,10 +45,14 @@ token_cache_time = 1
 
 
 class Nova:
-    """A Nova at `url`, known before it starts, so that the Keystone given to `start` can name it."""
+    """A Nova at `url`, known before it starts, so that the Keystone given to `start` can name it.
 
-    def __init__(self, run: runs.Run) -> None:
+    A list has `most` servers on a page, whoever asks for more.
+    """
+
+    def __init__(self, run: runs.Run, most: int = 1000) -> None:
         self._run = run
+        self._most = most
         self._process: processes.Process | None = None
         self.port = processes.free_port(_HOST)
         self.address = f"http://{_HOST}:{self.port}"
@@ -68,9 +73,8 @@ class Nova:
         configuration = home / "nova.conf"
         options = cloud.validation_options()
         validation = "\n".join(f"{name} = {value}" for name, value in options.items())
-        configuration.write_text(
-            _CONFIGURATION.format(home=home, address=self.address, credentials=validation, validation=validation)
-        )
+        said = {"home": home, "address": self.address, "most": self._most}
+        configuration.write_text(_CONFIGURATION.format(**said, credentials=validation, validation=validation))
         script = pathlib.Path(__file__).with_name("nova_server.py")
         argv = [str(openstack.PYTHON), "-P", str(script), str(configuration), _HOST, str(self.port)]
         launch = processes.Launch(env={**openstack.KEEP_BYTECODE, "PYTHONHASHSEED": "0"})  # it shows sets in its faults

@@ -9,6 +9,6 @@ from tests.databases import postgres  # noqa: F401 (a fixture)
 
 @pytest.fixture(scope="package")
 def real_cloud():
-    """A Keystone, and a Nova without servers."""
-    with real.cloud() as made:
+    """A Keystone, and a Nova without servers that tells two of them at a time."""
+    with real.cloud(most=2) as made:
         yield made

@@ -64,11 +64,14 @@ class InventoryHarness:
 
 
 class NovaHarness:
-    """The plug-in for a Nova, which is Abaca's own compute door over an inventory, asked over HTTP."""
+    """The plug-in for a Nova, which is Abaca's own compute door over an inventory, asked over HTTP.
+
+    It tells two servers at a time, whoever asks for more.
+    """
 
     def __init__(self, directory):
         self._stack = contextlib.ExitStack()
-        self._world = self._stack.enter_context(world(directory, worker=False))
+        self._world = self._stack.enter_context(world(directory, worker=False, more="osapi_max_limit = 2"))
         url = self._stack.enter_context(web.serving(self._world.application))
         file = cloud(directory / "clouds.yaml", f"{url}/compute/v2.1")
         self.compute = Nova(tree.Compute(plugin="nova", nova_clouds_file=file, nova_key=KEY))

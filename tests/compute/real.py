@@ -7,11 +7,11 @@ from lab import keystone, nova, runs
 
 
 @contextlib.contextmanager
-def cloud():
+def cloud(most=1000):
     """A Keystone and a Nova that is in its catalog, without servers."""
     with (
         runs.Run() as run,
-        nova.Nova(run) as compute,
+        nova.Nova(run, most) as compute,
         keystone.Keystone(run, compute_url=compute.url) as login,
     ):
         yield login, compute.start(login)

@@ -117,7 +117,7 @@ def test_nova_is_asked_for_the_servers_of_all_projects_as_the_query_says(nova):
     (server,) = nova.plugin().list(Wanted(project_id=PROJECT, statuses=("ACTIVE",), name="^web", ip="192.168.7.5"))
     assert server.id == WEB
     query = next(asked.target for asked in nova.asked if "/servers/detail" in asked.target)
-    for part in ("all_tenants=True", f"project_id={PROJECT}", "status=ACTIVE", "name=%5Eweb", "ip=%5E192"):
+    for part in ("all_tenants=true", f"project_id={PROJECT}", "status=ACTIVE", "name=%5Eweb", "ip=%5E192"):
         assert part in query
 
 
@@ -214,6 +214,15 @@ def test_a_nova_that_has_a_bug_is_not_reached_and_says_so(nova):
     fault = {"computeFault": {"code": 500, "message": "Unexpected API Error."}}
     nova.overrides[SHOW_WEB] = dataclasses.replace(said_of(SHOW_WEB), status=500, body=fault)
     with pytest.raises(Unreachable, match="Unexpected API Error"):
+        nova.plugin().show(WEB)
+
+
+def test_a_page_of_somebody_in_between_is_not_taken_for_novas_answer(nova):
+    page = recorded.Answer(200, {"content-type": "text/html"}, "<html>Down for maintenance</html>")
+    nova.overrides["/v2.1/servers/detail"] = nova.overrides[SHOW_WEB] = page
+    with pytest.raises(Unreachable):
+        nova.plugin().list(Wanted())
+    with pytest.raises(Unreachable):
         nova.plugin().show(WEB)
 
 

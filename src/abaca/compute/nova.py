@@ -12,7 +12,7 @@ import contextlib
 import datetime
 import re
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from abaca import errors
@@ -55,6 +55,8 @@ TOLD = {
     "trusted_image_certificates": "trusted_image_certificates",
 }
 VOLUMES = "os-extended-volumes:volumes_attached"
+# The version up to which its answers are understood.
+NEWEST = "2.96"
 PAGE = 1000
 CONSOLE_LINES = 2000
 HOST_KEY, SSH_USER = "abaca_host_key", "abaca_ssh_user"
@@ -92,9 +94,9 @@ class Nova(Compute):
         with self._asking() as compute:
             while len(found) < wanted.limit:
                 size = min(PAGE, wanted.limit) if wanted.only is None else PAGE
-                page = [_server(one) for one in self._page(compute, asked, size, marker)]
+                page, goes_on = self._page(compute, asked, size, marker)
                 found.extend(server for server in page if _is_wanted(server, wanted))
-                if len(page) < size:
+                if not goes_on:
                     break
                 marker = page[-1].id
         return found[: wanted.limit]
@@ -107,7 +109,7 @@ class Nova(Compute):
 
         with self._asking() as compute:
             try:
-                return _server(compute.get_server(server_id))
+                return _server(_ask(compute, f"/servers/{server_id}", "server")["server"])
             except exceptions.NotFoundException:
                 return None
 
@@ -175,18 +177,24 @@ class Nova(Compute):
         blocks = _ON_CONSOLE.findall(text)
         return blocks[-1].splitlines() if blocks else ()
 
-    def _page(self, compute: Any, asked: dict[str, Any], size: int, marker: str | None) -> Iterable[Any]:
+    def _page(
+        self, compute: Any, asked: dict[str, Any], size: int, marker: str | None
+    ) -> tuple[Sequence[Server], bool]:
+        """A page, and whether another follows. Nova alone knows: its operator may have said how long pages are."""
         from openstack import exceptions
 
         after = {"marker": marker} if marker is not None else {}
         try:
-            return list(compute.servers(details=True, all_projects=True, paginated=False, limit=size, **asked, **after))
+            said = _ask(compute, "/servers/detail", "servers", {**asked, "limit": size, **after})
         except exceptions.BadRequestException as error:
             raise errors.Invalid(f"Nova refuses the query; is 'marker' the id of a server? {error.details}") from None
+        page = [_server(one) for one in said["servers"]]
+        return page, bool(page and said.get("servers_links"))
 
     @contextlib.contextmanager
     def _asking(self) -> Iterator[Any]:
         """The library's view of Nova. What goes wrong between here and there is `Unreachable`."""
+        import requests
         from keystoneauth1 import exceptions as of_session
         from openstack import exceptions
 
@@ -195,7 +203,7 @@ class Nova(Compute):
                 if self._connection is None:
                     self._connection = self._connect()
             yield self._connection.compute
-        except (exceptions.SDKException, of_session.ClientException) as error:
+        except (exceptions.SDKException, of_session.ClientException, requests.RequestException) as error:
             # what it has found out so far may be wrong when Nova comes back
             self._connection = None
             raise Unreachable(reason=_reason(error)) from None
@@ -222,13 +230,14 @@ def _query(wanted: Wanted) -> dict[str, Any]:
     statuses = wanted.statuses
     v6 = wanted.ip is not None and ":" in wanted.ip
     said = {
+        "all_tenants": "true",
         "project_id": wanted.project_id,
         "user_id": wanted.user_id,
         "name": wanted.name,
         "status": statuses[0] if statuses and len(statuses) == 1 else None,
         "availability_zone": wanted.availability_zone,
-        "ipv6_address" if v6 else "ipv4_address": f"^{re.escape(wanted.ip)}$" if wanted.ip else None,
-        "changes_since": f"{wanted.changed_since.isoformat()}Z" if wanted.changed_since else None,
+        "ip6" if v6 else "ip": f"^{re.escape(wanted.ip)}$" if wanted.ip else None,
+        "changes-since": f"{wanted.changed_since.isoformat()}Z" if wanted.changed_since else None,
         "sort_key": SORTS.get(wanted.sort_key, "created_at"),
         "sort_dir": "desc" if wanted.descending else "asc",
     }
@@ -250,7 +259,22 @@ def _is_wanted(server: Server, wanted: Wanted) -> bool:
     )
 
 
-def _server(said: Any) -> Server:
+def _ask(compute: Any, path: str, key: str, params: Mapping[str, Any] | None = None) -> Any:
+    """What Nova answers, with something under `key`."""
+    from openstack import exceptions, utils
+
+    answer = compute.get(path, params=params, microversion=utils.maximum_supported_microversion(compute, NEWEST))
+    exceptions.raise_from_response(answer)
+    said = answer.json()
+    if not isinstance(said, dict) or key not in said:
+        raise Unreachable(reason=f"what it says at {path} is no answer of Nova's")
+    return said
+
+
+def _server(told: Any) -> Server:
+    from openstack.compute.v2 import server
+
+    said = server.Server.existing(**told)
     created = _time(said.created_at)
     return Server(
         id=said.id,
