@@ -19,7 +19,7 @@ _DIRECTORIES = ("dev", "proc", "sys", "run", "tmp", "root/.ssh", "mnt", "var/log
 _UNITS = {
     "lab.service": """[Unit]
 Description=Commands of the lab
-After=remote-fs.target lab-ssh.service
+After=lab-ssh.service
 [Service]
 ExecStart=/init
 [Install]

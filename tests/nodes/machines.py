@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """How tests get into their machines, and a file system that every kernel can mount."""
 
+import contextlib
+import os
+import signal
 import uuid
 
 import msgspec
@@ -56,3 +59,14 @@ def wanted(**more):
     id = str(uuid.uuid4())
     values = {"name": id, "protocol": "MEMORY", "source": f"10.0.0.1:/{id}", "mount_point": f"/mnt/{id}"}
     return Mount(**values | more)
+
+
+@contextlib.contextmanager
+def standing_still(server):
+    """Connections to the server stay, and nothing is answered."""
+    pid = int((server.directory / "ganesha" / "ganesha.pid").read_text())
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)

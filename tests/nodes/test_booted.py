@@ -4,13 +4,14 @@
 import msgspec
 import pytest
 
-from abaca.nodes import mounts, persistence
+from abaca.nodes import contract, mounts, persistence
 from abaca.nodes.contract import Mount
 from abaca.nodes.nfs import Nfs
 from abaca.nodes.shell import Limits
 from lab.booted import BootedGuest
+from tests.conftest import wait_until
 from tests.drivers.harness import rules
-from tests.nodes.machines import entry_of
+from tests.nodes.machines import entry_of, standing_still
 
 pytestmark = pytest.mark.system
 
@@ -40,6 +41,13 @@ def entry(machine):
 @pytest.fixture(scope="module")
 def nodes(server):
     made = mounts.Nodes([Nfs(port=server.port)], limits=Limits(connect_s=20, command_s=60))
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def hasty(server):
+    made = mounts.Nodes([Nfs(port=server.port)], limits=Limits(connect_s=20, command_s=10))
     yield made
     made.close()
 
@@ -126,6 +134,24 @@ def test_what_the_server_refused_at_boot_is_put_right_and_no_unit_stays_failed(
     assert nodes.mount(entry, mount).is_persistent
     assert told(machine, mount, "ActiveState") == ["active"]
     assert booted(machine) == "running"
+    nodes.unmount(entry, mount)
+    assert machine.script(TRACES).stdout == ""
+
+
+def test_a_boot_goes_on_while_the_server_is_silent_and_the_share_comes_when_it_speaks(
+    nodes, hasty, machine, entry, mount, server
+):
+    nodes.mount(entry, mount)
+    machine.kill()
+    with standing_still(server):
+        machine.start()
+        wait_until(lambda: told(machine, mount, "ActiveState") == ["activating"], 20, 0.2)
+        assert hasty.look(entry, mount) is None
+        with pytest.raises(contract.TimedOut):
+            hasty.mount(entry, mount)
+    assert booted(machine) == "running"
+    assert nodes.mount(entry, mount).is_persistent
+    assert machine.check(["grep", "-c", "nfs4", "/proc/mounts"]) == "1\n"
     nodes.unmount(entry, mount)
     assert machine.script(TRACES).stdout == ""
 

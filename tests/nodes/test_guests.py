@@ -2,8 +2,6 @@
 """Mounting on real machines with a real NFS client, from a real server."""
 
 import contextlib
-import os
-import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -17,7 +15,7 @@ from abaca.nodes.shell import Limits
 from lab import guest
 from tests.conftest import wait_until
 from tests.drivers.harness import rules
-from tests.nodes.machines import entry_of
+from tests.nodes.machines import entry_of, standing_still
 
 pytestmark = pytest.mark.system
 
@@ -134,17 +132,6 @@ def test_it_moves_to_another_address_at_the_next_close(nodes, machine, share, mo
     machine.check(["kill", pid])
     assert nodes.remount(machine.entry, ipv6, mount).source == ipv6.source
     machine.check(["touch", f"{mount.mount_point}/file"])
-
-
-@contextlib.contextmanager
-def standing_still(server):
-    """Connections to the server stay, and nothing is answered."""
-    pid = int((server.directory / "ganesha" / "ganesha.pid").read_text())
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
 
 
 @pytest.fixture
