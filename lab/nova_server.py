@@ -167,8 +167,9 @@ def plant(said: dict) -> dict:
         mapping = {"instance_uuid": instance.uuid, "cell_mapping": cell, "queued_for_delete": False, **owner}
         objects.InstanceMapping(context, **mapping).create()
         instance.create()
-        wish = {"flavor": instance.flavor, "availability_zone": zone, "scheduler_hints": {}, "num_instances": 1}
-        objects.RequestSpec(context, instance_uuid=instance.uuid, **wish).create()
+        image = objects.ImageMeta(id=instance.image_ref) if instance.image_ref else None
+        wish = {"flavor": instance.flavor, "availability_zone": zone, "scheduler_hints": {}, "image": image}
+        objects.RequestSpec(context, instance_uuid=instance.uuid, num_instances=1, **wish, **owner).create()
         HOSTS.consoles[instance.uuid] = console or ""
         of_it = {"instance_uuid": instance.uuid}
         for tag in tags:
@@ -216,10 +217,24 @@ def remove(server_id: str) -> dict:
     return {}
 
 
+def reach(*, cell: bool) -> dict:
+    """Whether the API reaches the database of the cell."""
+    context = nova_context.get_admin_context()
+    mapping = next(one for one in objects.CellMappingList.get_all(context) if one.name == CELL)
+    there = wsgi_app.CONF.database.connection
+    mapping.database_connection = there if cell else there.replace("sqlite:///", "sqlite:////nowhere")
+    mapping.save()
+    nova_context.CELL_CACHE.clear()
+    nova_context.CELLS = []
+    return {}
+
+
 def beside(path: str, request: wrappers.Request) -> dict:
     """What the lab answers itself."""
     if path.startswith("/lab/network/"):
         return {path.rpartition("/")[2]: []}
+    if path == "/lab/cell":
+        return reach(cell=request.get_json())
     if request.method == "DELETE":
         return remove(path.rpartition("/")[2])
     return plant(request.get_json())

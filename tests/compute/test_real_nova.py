@@ -73,7 +73,7 @@ def test_a_console_that_is_asked_for_over_the_bus_says_the_host_key(harness, rea
     harness.remove(server_id)
 
 
-def test_a_share_is_attached_to_a_server_and_goes_when_nova_deletes_it(harness, tmp_path):
+def test_a_share_is_attached_to_a_server_and_goes_when_nova_deletes_it(harness, real_cloud, tmp_path):
     (tmp_path / "abaca").mkdir()
     more = f"[compute]\nplugin = nova\nnova_clouds_file = {harness.clouds}\nnova_key = {KEY}"
     server_id = harness.add("web", "10.0.0.1", host_key=host_key())
@@ -84,11 +84,22 @@ def test_a_share_is_attached_to_a_server_and_goes_when_nova_deletes_it(harness, 
         attachment = doors.attached(world, share_id, server_id)
         assert set(doors.rules(world, share_id)) == set(attachment["addresses"]) == {"10.0.0.1"}
         assert doors.attach(world, share_id, harness.add("theirs", project_id=OTHER)).status == 404
+        reconciler = Attachments(world.db, Tools(harness.compute, app.nodes(world.settings)), verify_interval_s=0)
+        with real_cloud[1].without_cell():
+            reconciler.verify()
+        assert doors.shown(world, attachment["id"])["state"] == "active"
         harness.remove(server_id)
-        tools = Tools(harness.compute, app.nodes(world.settings))
-        Attachments(world.db, tools, verify_interval_s=0).verify()
+        reconciler.verify()
         doors.until_gone(world, attachment["id"])
         assert doors.rules(world, share_id) == {}
+
+
+def test_a_server_of_a_cell_that_nova_does_not_reach_is_neither_gone_nor_without_addresses(harness, real_cloud):
+    _, nova = real_cloud
+    server_id = harness.add("web", "10.0.0.1")
+    with nova.without_cell(), pytest.raises(Unreachable, match="cell"):
+        harness.compute.show(server_id)
+    assert [one.ip for one in harness.compute.show(server_id).addresses] == ["10.0.0.1"]
 
 
 def test_a_wrong_password_is_said(harness):

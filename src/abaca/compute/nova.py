@@ -274,6 +274,8 @@ def _ask(compute: Any, path: str, key: str, params: Mapping[str, Any] | None = N
 def _server(told: Any) -> Server:
     from openstack.compute.v2 import server
 
+    if "addresses" not in told:  # it says what it knows by itself, which is next to nothing
+        raise Unreachable(reason=f"Nova does not reach the cell that has server {told.get('id')}")
     said = server.Server.existing(**told)
     created = _time(said.created_at)
     return Server(
