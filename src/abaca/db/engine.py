@@ -83,6 +83,8 @@ class Tx:
             ready = self._ready(statement, parameters)
             if ready is not None:
                 return statements.do(ready, self.connection, parameters or statements.NONE)
+        elif (ready := self._ready(statement, parameters[0])) is not None:
+            return statements.do_many(ready, self.connection, parameters)
         return self.connection.execute(statement, parameters)
 
     def change(self, table: sa.Table, row_id: str, values: Mapping[str, Any]) -> int:

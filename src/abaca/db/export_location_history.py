@@ -65,17 +65,25 @@ def _row(tx: Tx, owner: Owner, location: Mapping[str, Any], cause: Cause) -> dic
 def end(tx: Tx, location_ids: Sequence[str], cause: Cause) -> None:
     """These locations end. One statement."""
     if location_ids:
-        _end(tx, t.c.export_location_id.in_(location_ids), cause)
+        tx.execute(_END, {"locations": location_ids, **_ended(tx, cause)})
 
 
 def end_of_instance(tx: Tx, instance_id: str, cause: Cause) -> None:
     """All locations of an instance end."""
-    _end(tx, t.c.share_instance_id == instance_id, cause)
+    tx.execute(_END_OF_INSTANCE, {"instance": instance_id, **_ended(tx, cause)})
 
 
-def _end(tx: Tx, condition: sa.ColumnElement[bool], cause: Cause) -> None:
-    values = {"until": tx.now, "ended_by": cause.operation_id, "ended_by_kind": cause.kind}
-    tx.execute(sa.update(t).where(condition, t.c.until.is_(None)).values(values))
+def _ended(tx: Tx, cause: Cause) -> dict[str, Any]:
+    return {"at": tx.now, "by": cause.operation_id, "by_kind": cause.kind}
+
+
+_OPEN = (
+    sa.update(t)
+    .where(t.c.until.is_(None))
+    .values(until=sa.bindparam("at"), ended_by=sa.bindparam("by"), ended_by_kind=sa.bindparam("by_kind"))
+)
+_END = _OPEN.where(t.c.export_location_id.in_(sa.bindparam("locations", expanding=True)))
+_END_OF_INSTANCE = _OPEN.where(t.c.share_instance_id == sa.bindparam("instance"))
 
 
 HISTORY = lists.Listing(

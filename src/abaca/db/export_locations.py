@@ -76,7 +76,7 @@ class _Changes:
 
     def write(self, owners: Mapping[str, Owner], cause: Cause) -> None:
         if self.gone:
-            self.tx.execute(sa.delete(t).where(t.c.id.in_(self.gone)))
+            self.tx.execute(_REMOVE, {"locations": self.gone})
         if self.new:
             self.tx.execute(_ADD, self.new)
         if self.marked:
@@ -92,6 +92,7 @@ _SAID = {
     "is_admin_only": ("is for everybody", "is for administrators only"),
     "preferred": ("is no longer preferred", "is preferred"),
 }
+_REMOVE = sa.delete(t).where(t.c.id.in_(sa.bindparam("locations", expanding=True)))
 _MARK = (
     sa.update(t)
     .where(t.c.id == sa.bindparam("location"))

@@ -213,13 +213,14 @@ def _is_on(service_host: str) -> sa.ColumnElement[bool]:
 
 def page_of_backend(tx: Tx, service_host: str, after: str, most: int) -> Sequence[sa.Row[Any]]:
     """The next instances of a back end (id, share_id, status) whose ids follow `after`, in the order of ids."""
-    statement = (
-        sa.select(t.c.id, t.c.share_id, t.c.status)
-        .where(_is_on(service_host), t.c.id > after)
-        .order_by(t.c.id)
-        .limit(most)
-    )
-    return tx.rows(statement)
+    return tx.rows(_page(service_host), {"after": after, "most": most})
+
+
+@functools.lru_cache(64)
+def _page(service_host: str) -> sa.Select[Any]:
+    columns = (t.c.id, t.c.share_id, t.c.status)
+    following = sa.select(*columns).where(_is_on(service_host), t.c.id > sa.bindparam("after"))
+    return following.order_by(t.c.id).limit(sa.bindparam("most"))
 
 
 def count_on_backend(tx: Tx, service_host: str) -> int:
@@ -231,8 +232,14 @@ def hold_many(tx: Tx, instance_ids: Sequence[str], at: Sequence[str]) -> set[str
     """The ids of those whose status is one of `at`, with their rows locked until this transaction ends."""
     if not instance_ids:
         return set()
-    statement = sa.select(t.c.id).where(t.c.id.in_(instance_ids), _STATUS.in_(at)).with_for_update()
-    return {row.id for row in tx.rows(statement)}
+    return {row.id for row in tx.rows(_HOLD, {"instances": instance_ids, "at": at})}
+
+
+_HOLD = (
+    sa.select(t.c.id)
+    .where(t.c.id.in_(sa.bindparam("instances", expanding=True)), _STATUS.in_(sa.bindparam("at", expanding=True)))
+    .with_for_update()
+)
 
 
 _ensuring = sa.exists().where(

@@ -125,19 +125,27 @@ def run(ready: Ready, connection: sa.Connection, parameters: Parameters) -> Any:
     text = ready.text(values)
     for name, ones in text.lists:
         values.update(zip(ones, values.pop(name), strict=True))
+    return _sent(connection, "execute", text.sql, _bound(text, values))
+
+
+def _bound(text: _Text, values: dict[str, Any]) -> Any:
+    """The values as the driver wants them."""
     for name, convert in text.converts:
         values[name] = convert(values[name])
-    bound = values if text.order is None else [values[name] for name in text.order]
+    return values if text.order is None else [values[name] for name in text.order]
+
+
+def _sent(connection: sa.Connection, how: str, sql: str, bound: Any) -> Any:
     pooled = connection.connection
     # a cursor is made in a tenth of the time that a short statement takes, so each connection keeps one
     cursor = pooled.info.get("cursor")
     if cursor is None:
         cursor = pooled.info["cursor"] = pooled.cursor()
     try:
-        cursor.execute(text.sql, bound)
+        getattr(cursor, how)(sql, bound)
     except BaseException as error:  # noqa: BLE001 - it raises, and knows a lost connection from a refused statement
         del pooled.info["cursor"]
-        connection._handle_dbapi_exception(error, text.sql, bound, cursor, None)
+        connection._handle_dbapi_exception(error, sql, bound, cursor, None)
     return cursor
 
 
@@ -148,6 +156,13 @@ def do(ready: Ready, connection: sa.Connection, parameters: Parameters) -> Done:
         # rows that a RETURNING has ready would keep the transaction from committing
         cursor.fetchall()
     return Done(cursor.rowcount)
+
+
+def do_many(ready: Ready, connection: sa.Connection, rows: Sequence[Parameters]) -> Done:
+    """Execute once for each of these, for its effect alone. The statement holds no lists."""
+    text = ready.text(ready.values(rows[0]))
+    bound = [_bound(text, ready.values(row)) for row in rows]
+    return Done(_sent(connection, "executemany", text.sql, bound).rowcount)
 
 
 def fetch(ready: Ready, connection: sa.Connection, parameters: Parameters) -> list[sa.Row[Any]]:
