@@ -52,7 +52,7 @@ class Manner(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     shows_status: bool = True
-    page_size: int = 500
+    page_size: int = 100
     threads: int = 8
 
 

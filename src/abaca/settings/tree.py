@@ -140,7 +140,7 @@ class Worker(Section, frozen=True):
     stop_s: Annotated[float, said("Seconds that running steps are given to end when the worker is stopped.", ge=0)] = 10
     ensure_page: Annotated[
         int, said("Shares that are ensured together; only these show `ensuring` at a time.", ge=1, le=5000)
-    ] = 500
+    ] = 100
     ensure_threads: Annotated[
         Threads, said("Shares of a page that are ensured at once where the driver takes them one by one.")
     ] = 8
