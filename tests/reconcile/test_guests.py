@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from abaca.db.tables import export_locations
 from tests.operations import cases
-from tests.reconcile.test_attachments import DOOR, make_due, reconciler, shown
+from tests.reconcile.test_attachments import DOOR, force, make_due, reconciler, shown, until_swept
 
 
 @pytest.fixture
@@ -77,3 +77,13 @@ def test_a_guest_without_a_free_port_gets_its_share_when_another_one_goes(theatr
     reconciler(theatre).heal()
     theatre.settle()
     assert shown(theatre, more)["state"] == "active"
+
+
+def test_what_was_given_up_on_a_hypervisor_that_was_away_goes_when_it_is_back(theatre, attachment):
+    host, _ = guest(attachment)
+    theatre.nodes.take_away(host)
+    force(theatre, attachment["id"])
+    theatre.nodes.bring_back(host)
+    assert theatre.nodes.handed() == {attachment["id"]: ["chardev", "device", "virtiofsd"]}
+    until_swept(theatre)
+    assert (theatre.nodes.handed(), theatre.nodes.tables()) == ({}, {})
