@@ -50,7 +50,7 @@ def hypervisor():
 
 @pytest.fixture(scope="module")
 def nodes():
-    made = mounts.Nodes([Memory()], limits=Limits(connect_s=5, command_s=20))
+    made = mounts.Nodes([Memory()], limits=Limits(connect_s=30, command_s=30))
     yield made
     made.close()
 
@@ -247,7 +247,7 @@ def test_a_guest_that_hangs_or_is_off_is_said_to_be_and_gives_back_what_it_had(n
     place = in_guest(made, mount)
     hypervisor.script(KILL_VIRTIOFSD)
     made.script(f"touch {place}/a > /dev/null 2>&1 &")
-    hasty = mounts.Nodes([Memory()], limits=Limits(connect_s=15, command_s=6))
+    hasty = mounts.Nodes([Memory()], limits=Limits(connect_s=30, command_s=8))
     with pytest.raises(contract.TimedOut, match="switch it off and on"):
         hasty.mount(entry, mount)
     hasty.close()
@@ -345,7 +345,7 @@ def test_a_qemu_that_breaks_off_is_said_and_leaves_nothing_but_what_it_kept(node
 
 
 def test_a_guest_that_does_not_let_go_is_named_and_what_force_left_goes_with_the_next(entry, hypervisor, guest):
-    hasty = mounts.Nodes([Memory()], limits=Limits(connect_s=15, command_s=8))
+    hasty = mounts.Nodes([Memory()], limits=Limits(connect_s=30, command_s=8))
     mount, following = wanted(guest), wanted(guest)
     hasty.mount(entry, mount)
     tell(hypervisor, guest, "stop")
@@ -366,7 +366,7 @@ def test_a_guest_that_does_not_let_go_is_named_and_what_force_left_goes_with_the
 
 
 def test_a_qemu_that_hangs_is_said_and_served_when_it_goes_on(nodes, entry, hypervisor, guest):
-    hasty = mounts.Nodes([Memory()], limits=Limits(connect_s=15, command_s=4))
+    hasty = mounts.Nodes([Memory()], limits=Limits(connect_s=30, command_s=8))
     mount = wanted(guest)
     hypervisor.script(f"kill -STOP $(cat /run/{guest.name}.pid)")
     try:
@@ -396,7 +396,7 @@ def test_a_share_is_not_pulled_from_a_guest_because_its_address_changes(nodes, e
 
 
 def test_a_monitor_that_somebody_holds_is_waited_for_and_then_named(entry, hypervisor, guest):
-    hasty = mounts.Nodes([Memory()], limits=Limits(connect_s=5, command_s=4))
+    hasty = mounts.Nodes([Memory()], limits=Limits(connect_s=30, command_s=8))
     with socket.socket(socket.AF_UNIX) as other:
         other.connect(str(hypervisor.root / guest.qmp_socket[1:]))
         with pytest.raises(contract.TimedOut, match="another program"):

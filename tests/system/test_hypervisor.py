@@ -24,7 +24,7 @@ def world(run, network):
     sections = {
         "local": {"nfs_minor_versions": "1,2"},
         "compute": {"key_directory": run.directory},
-        "nodes": {"verify_interval_s": 3, "command_timeout_s": 40, "connect_timeout_s": 10},
+        "nodes": {"verify_interval_s": 3, "command_timeout_s": 40, "connect_timeout_s": 30},
     }
     made = World(run, sections, network=network)
     made.abaca.configure("nodes", nfs_port=made.nfs_port)
