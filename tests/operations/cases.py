@@ -12,6 +12,7 @@ from abaca.db.tables import export_locations
 from tests.api.world import PROJECT
 
 NUMBERS = itertools.count(1)
+HYPERVISORS = ipaddress.ip_address("10.7.128.1")
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 NEW_SERVER = {"user_id": None, "status": "ACTIVE", "metadata": {}, "ssh_user": "root", "ssh_port": 22}
 
@@ -120,7 +121,7 @@ def attach(theatre, prepared):
 def a_guest(theatre, *, number=None):
     """A machine that another one can hand shares to."""
     number = next(NUMBERS) if number is None else number
-    host = str(ipaddress.ip_address("10.7.128.1") + number)
+    host = str(HYPERVISORS + number)
     values = {"name": f"guest-{number}", "project_id": PROJECT, "hypervisor_id": a_server(theatre, host)}
     with theatre.db.write() as tx:
         return servers.create(

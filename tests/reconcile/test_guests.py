@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shares that hypervisors hand in stay true: guests that end and run again, exports that move."""
 
+import ipaddress
+
 import pytest
 import sqlalchemy as sa
 
@@ -16,8 +18,8 @@ def attachment(theatre):
 
 def guest(attachment):
     """The guest's hypervisor, and its QEMU there."""
-    number = int(attachment["addresses"][0].split(".")[-1]) - 1
-    return attachment["addresses"][0], f"/run/{number}.qmp"
+    (host,) = attachment["addresses"]
+    return host, f"/run/{int(ipaddress.ip_address(host)) - int(cases.HYPERVISORS)}.qmp"
 
 
 def test_a_guest_that_ended_is_said_and_gets_its_share_when_it_runs_again(theatre, attachment):
