@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import hashlib
 import itertools
 import pathlib
 import socket
@@ -34,7 +35,11 @@ modprobe -a virtio_pci virtiofs
 stty raw -echo < /dev/ttyS1
 exec 3< /dev/ttyS1 4> /dev/ttyS1
 echo ready >&4
-while read -r seconds script <&3; do
+while read -r sum seconds script <&3; do
+    if [ "$(echo "$seconds $script" | md5sum)" != "$sum  -" ]; then
+        echo "garbled ." >&4
+        continue
+    fi
     echo "$script" | base64 -d > /run/script
     timeout -s KILL "$seconds" sh /run/script > /run/out 2> /run/err < /dev/null
     echo "$? $(base64 < /run/out | tr -d '\\n').$(base64 < /run/err | tr -d '\\n')." >&4
@@ -131,12 +136,23 @@ class QemuGuest:
         """Run a shell script as root in the guest; it is killed there after `timeout_s`."""
         if self._line is None:
             raise processes.LabError(f"guest {self.name} is not running")
+        said = f"{timeout_s:g} {base64.b64encode(text.encode()).decode()}\n".encode()
+        line = hashlib.md5(said, usedforsecurity=False).hexdigest().encode() + b" " + said
         with self._turn:
             self._line.settimeout(timeout_s + guest.GRACE_S)
-            self._line.sendall(f"{timeout_s:g} {base64.b64encode(text.encode()).decode()}\n".encode())
-            code, _, rest = self._read_until(b".\r\n", b".\n").partition(" ")
+            code, rest = self._exchange(line)
+            # a serial line on a loaded machine loses bytes now and then; what came so was not run
+            while code == "garbled":
+                code, rest = self._exchange(line)
         out, err = (base64.b64decode(part).decode(errors="replace") for part in rest.split(".")[:2])
         return guest.Result(int(code), out, err)
+
+    def _exchange(self, line: bytes) -> tuple[str, str]:
+        if self._line is None:
+            raise processes.LabError(f"guest {self.name} is not running")
+        self._line.sendall(line)
+        code, _, rest = self._read_until(b".\r\n", b".\n").partition(" ")
+        return code, rest
 
     def kill(self) -> None:
         """Cut its power; `start` boots it again."""
