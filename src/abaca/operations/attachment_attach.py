@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from abaca import errors
+from abaca.compute.contract import NoWayIn
 from abaca.db import attachments, export_locations, messages, shares
 from abaca.domain.attachments import mend, retry_delay_s
 from abaca.domain.messages import Action, Detail
 from abaca.drivers import contract
 from abaca.nodes.contract import Guest, InUse, Mount, NodeError
 from abaca.operations import attachment_left, attachment_rules, events, journal
-from abaca.operations.attachment_tools import QUEUE, ServerOff, StillOpen, until_stopped
+from abaca.operations.attachment_tools import QUEUE, NoHypervisor, ServerOff, StillOpen, until_stopped
 
 if TYPE_CHECKING:
     from abaca.db.engine import Tx
@@ -119,7 +120,7 @@ def unmount_on_server(op: Op) -> None:
     row = op.data["row"]
     if row["was_active"] or row["wanted_source"] is None:
         return
-    with contextlib.suppress(NodeError, errors.NotFound):
+    with contextlib.suppress(NodeError, NoWayIn, NoHypervisor, errors.NotFound):
         entry, guest = op.driver.way(row)
         op.driver.nodes.unmount(entry, mount_of(row, row["wanted_source"], guest))
 
