@@ -25,7 +25,7 @@ test: environment openstack packages ## Run all tests, those with real component
 	@$(BIN)/python -m pytest $(ARGS)
 
 .PHONY: quick
-quick: environment ## Run the tests that need no real components, in less than a minute
+quick: environment ## Run the tests that need no real components, in about two minutes
 	@$(BIN)/python -m pytest -m "not system" --numprocesses auto --dist loadfile $(ARGS)
 
 .PHONY: check
