@@ -35,12 +35,12 @@ def run(stand: Stand) -> Iterator[Figure]:
     yield from _on_paper(stand)
 
 
-def _figures(name: str, took: dict[int, Took], *, has_target: bool = True) -> Iterator[Figure]:
+def _figures(name: str, took: dict[int, Took]) -> Iterator[Figure]:
     one_s = took[1].wall_s
     for number, found in took.items():
         yield Figure(f"{name} {number}: wall", found.wall_s, "s")
         if number > 1:
-            most = TIMES * -(-number // AT_ONCE) if has_target else None
+            most = TIMES * -(-number // AT_ONCE)
             yield Figure(f"{name} {number}: wall, times that of 1", found.wall_s / one_s, "x", most)
         for who, cpu_s in found.cpu_s.items():
             yield Figure(f"{name} {number}: CPU of {who} a machine", cpu_s / number * 1000, "ms")
@@ -48,8 +48,7 @@ def _figures(name: str, took: dict[int, Took], *, has_target: bool = True) -> It
 
 def _by_ssh(stand: Stand) -> Iterator[Figure]:
     with attach_machines.Namespaces(stand, max(SIZES)) as machines:
-        # one host plays all machines: how many it can play at once is no property of ours
-        yield from _figures("SSH, mounts at once: mount on", _mounted(machines), has_target=False)
+        yield from _figures("SSH, mounts at once: mount on", _mounted(machines))
         machines.slow_down(MOUNT_S)
         yield from _figures(f"SSH, mounts of {MOUNT_S:g} s: mount on", _mounted(machines))
 
