@@ -114,25 +114,35 @@ _ON_SERVER = sa.select(t).where(t.c.server_id == sa.bindparam("server"), t.c.sha
 
 
 @functools.cache
-def _move(event: str) -> Any:
+def _move(event: str, also: tuple[str, ...] = ()) -> Any:
     sources = {at: to for at, to in MACHINE.sources(event).items() if to != "gone"}
     targets = set(sources.values())
     to = targets.pop() if len(targets) == 1 else sa.case(sources, value=t.c.state)
     return (
         sa.update(t)
         .where(t.c.id == sa.bindparam("attachment"), t.c.state.in_(list(sources)))
-        .values(state=to, updated_at=sa.bindparam("at"))
+        .values(state=to, updated_at=sa.bindparam("at"), **{name: sa.bindparam(f"new_{name}") for name in also})
         .returning(t.c.id)
     )
 
 
-def try_move(tx: Tx, attachment_id: str, event: str, among: Sequence[str] | None = None) -> bool:
+def try_move(
+    tx: Tx,
+    attachment_id: str,
+    event: str,
+    among: Sequence[str] | None = None,
+    also: Mapping[str, Any] | None = None,
+) -> bool:
     """Let `event` happen; False, with nothing changed, where the state does not allow it or nothing is left.
 
-    With `among` it happens only at those states: another operation may have been announced meanwhile.
+    With `among` it happens only at those states: another operation may have been announced meanwhile. What is in `also`
+    changes with it. Whoever has not locked the share says it here: a row that is changed twice in a transaction waits
+    for its share, which is checked then to be there.
     """
-    statement = _move(event) if among is None else _move(event).where(t.c.state.in_(among))
-    return tx.row(statement, {"attachment": attachment_id, "at": tx.now}) is not None
+    new = {f"new_{name}": value for name, value in (also or {}).items()}
+    statement = _move(event, tuple(also or ()))
+    statement = statement if among is None else statement.where(t.c.state.in_(among))
+    return tx.row(statement, {"attachment": attachment_id, "at": tx.now, **new}) is not None
 
 
 def move(tx: Tx, attachment_id: str, event: str) -> None:

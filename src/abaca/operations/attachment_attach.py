@@ -14,6 +14,7 @@ import contextlib
 import datetime
 import ipaddress
 import logging
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -129,9 +130,7 @@ def succeed(op: Op, tx: Tx) -> None:
     """It is mounted; a machine that was seen to say so."""
     row, seen = op.data["row"], op.data["seen"]
     if seen is None:
-        if attachments.try_move(tx, op.args.attachment_id, "prepared"):
-            attachments.update(tx, op.args.attachment_id, HEALTHY)
-        else:
+        if not attachments.try_move(tx, op.args.attachment_id, "prepared", also=HEALTHY):
             fail(op, tx, ServerOff(server=row["server_id"]))
         return
     values: dict[str, Any] = {
@@ -139,38 +138,52 @@ def succeed(op: Op, tx: Tx) -> None:
         "made_directory": bool(seen["made_directory"]) or row["made_directory"],
         "last_verified_at": tx.now,
     }
-    if attachments.try_move(tx, op.args.attachment_id, "attached"):
-        values |= HEALTHY
-    attachments.update(tx, op.args.attachment_id, values)  # also when it is to be detached: there is something to undo
+    if not attachments.try_move(tx, op.args.attachment_id, "attached", also=values | HEALTHY):
+        attachments.update(tx, op.args.attachment_id, values)  # it is to be detached: there is something to undo
 
 
 def fail(op: Op, tx: Tx, error: errors.AbacaError) -> None:
     """In error with the reason, to be tried again."""
-    if attachments.try_move(tx, op.args.attachment_id, "failed", ("attaching", "remounting")):
-        write_error(tx, op.args.attachment_id, error, op.driver.longest_pause_s, op)
+    fail_at(op, tx, error, ("attaching", "remounting"))
 
 
 HEALTHY = {"error_code": None, "error_text": None, "attempts": 0, "retry_at": None}
 
 
-def write_error(
-    tx: Tx, attachment_id: str, error: errors.AbacaError, longest_s: float, by: Requester | None = None
-) -> None:
+def fail_at(op: Op, tx: Tx, error: errors.AbacaError, states: Sequence[str]) -> None:
+    """The same for an operation that left it at one of `states`; it may be somewhere else meanwhile."""
+    row = attachments.show(tx, op.args.attachment_id)
+    if row is None:
+        return
+    values = _of_error(tx, row, error, op.driver.longest_pause_s)
+    if attachments.try_move(tx, row.id, "failed", states, also=values):
+        _note_error(tx, row, error, values, op)
+
+
+def write_error(tx: Tx, attachment_id: str, error: errors.AbacaError, longest_s: float) -> None:
     """Why it is in error, and when it is tried again, in `longest_s` at most; for a server that is off that is open.
 
     Its users get a message when that is news.
     """
     row = attachments.show(tx, attachment_id)
-    if row is None:
-        return
+    if row is not None:
+        values = _of_error(tx, row, error, longest_s)
+        attachments.update(tx, attachment_id, values)
+        _note_error(tx, row, error, values, None)
+
+
+def _of_error(tx: Tx, row: Any, error: errors.AbacaError, longest_s: float) -> dict[str, Any]:
     values: dict[str, Any] = {"error_code": error.code, "error_text": error.message, "retry_at": None}
     if error.code != ServerOff.code:
         values["attempts"] = row.attempts + 1
         values["retry_at"] = tx.now + datetime.timedelta(seconds=retry_delay_s(row.attempts + 1, longest_s))
-    attachments.update(tx, attachment_id, values)
+    return values
+
+
+def _note_error(tx: Tx, row: Any, error: errors.AbacaError, values: Mapping[str, Any], by: Requester | None) -> None:
     if values.get("attempts") == 1 or row.error_code != error.code:
         _tell_users(tx, row, error, by)
-    log.warning("attachment=%s on server %s: %s", attachment_id, row.server_id, error.message)
+    log.warning("attachment=%s on server %s: %s", row.id, row.server_id, error.message)
 
 
 def _tell_users(tx: Tx, row: Any, error: errors.AbacaError, by: Requester | None) -> None:

@@ -20,7 +20,7 @@ from abaca.compute.contract import NoWayIn
 from abaca.db import attachments, operations, shares
 from abaca.nodes.contract import InUse, NodeError
 from abaca.operations import attachment_left, attachment_rules, events, journal
-from abaca.operations.attachment_attach import mount_of, told_of, write_error
+from abaca.operations.attachment_attach import fail_at, mount_of, told_of
 from abaca.operations.attachment_tools import QUEUE, NoHypervisor, ServerGone, ServerOff, until_stopped
 
 if TYPE_CHECKING:
@@ -41,13 +41,14 @@ def start(tx: Tx, row: Any, by: Requester | None, *, force: bool = False) -> str
 
     None where one is on its way already: that is told of `force`, and begins no second time.
     """
+    if row.state != "detaching":
+        # What still attaches need not come to its end. Before the row, as whoever ends it does.
+        operations.cancel_of_key(tx, attachments.key(row.id))
     if force and not row.is_forced:
         attachments.update(tx, row.id, {"is_forced": True})
-    if row.state == "detaching":
+    if not attachments.try_move(tx, row.id, "detach"):
         return None
-    attachments.move(tx, row.id, "detach")
     attachments.update(tx, row.id, {"wanted": "detached"})
-    operations.cancel_of_key(tx, attachments.key(row.id))  # what still attaches need not come to its end
     target = journal.Target(queue=QUEUE, key=attachments.key(row.id), resource_id=row.id)
     return journal.enqueue(tx, OPERATION, Args(row.id), target, by)
 
@@ -131,8 +132,7 @@ def succeed(op: Op, tx: Tx) -> None:
 
 def fail(op: Op, tx: Tx, error: errors.AbacaError) -> None:
     """It stays, in error, for another try."""
-    if attachments.try_move(tx, op.args.attachment_id, "failed", ("detaching",)):
-        write_error(tx, op.args.attachment_id, error, op.driver.longest_pause_s, op)
+    fail_at(op, tx, error, ("detaching",))
 
 
 OPERATION = journal.operation(

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests and workers that end at the same moment wait for each other in one order, and none is aborted for it."""
+
+import contextlib
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import sqlalchemy as sa
+
+from abaca.db.tables import attachments, operations
+from abaca.nodes.contract import Holder
+from tests.conftest import wait_until
+from tests.databases import place
+from tests.operations import cases
+from tests.operations import theatre as stage
+from tests.operations.bench import Gate
+
+pytestmark = pytest.mark.system
+
+DOOR = "//abaca/v1/attachments"
+
+
+@pytest.fixture
+def theatre(request, tmp_path):
+    database = place("postgresql", tmp_path, request)
+    with contextlib.ExitStack() as stack:
+        stack.callback(database.close)
+        made = stage.Theatre(database, tmp_path, None, stack)
+        made.enter()
+        yield made
+        made.settle()
+        with made.db.read() as tx:
+            assert [*stage.stuck(tx), *stage.left_on_servers(tx, made.nodes)] == []
+
+
+def until_waiting(theatre, number):
+    """So many transactions wait for a row."""
+    query = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    wait_until(lambda: theatre.world.number(query) == number, 10, 0.005)
+
+
+def end_beside(theatre, kind, begin, row, request):
+    """The answer to `request`, made while the end of the operation that `begin` brings about waits for `row`.
+
+    The operation's outcomes are there too.
+    """
+    gate, outcomes = Gate(), []
+    worker = theatre.enter(arms=stage.Arms({f"{kind}:end:before": gate.wait}))
+    worker.on_ended = lambda op, outcome, _seconds: outcomes.append((op.what.kind, outcome))
+    begin()
+    gate.arrived.wait(10)
+    with ThreadPoolExecutor(1) as pool:
+        with theatre.db.write() as tx:
+            tx.rows(row.with_for_update())
+            gate.opened.set()
+            until_waiting(theatre, 1)
+            answer = pool.submit(request)
+            until_waiting(theatre, 2)
+        found = answer.result(20)
+    theatre.settle()
+    return found, [outcome for of, outcome in outcomes if of == kind]
+
+
+def test_force_and_the_end_of_a_detach_wait_for_each_other_in_order(theatre):
+    attachment_id = cases.an_attachment(theatre)
+    answer, outcomes = end_beside(
+        theatre,
+        "attachment-detach",
+        lambda: cases.detach(theatre, attachment_id),
+        sa.select(attachments.c.id).where(attachments.c.id == attachment_id),
+        lambda: theatre.world.ask("member", "DELETE", f"{DOOR}/{attachment_id}?force=true"),
+    )
+    assert (answer.status, outcomes) == (404, ["done"])
+
+
+def test_a_detach_and_the_end_of_an_attach_wait_for_each_other_in_order(theatre):
+    share_id, server_id = cases.a_share_and_a_server(theatre)
+    made = []
+    answer, outcomes = end_beside(
+        theatre,
+        "attachment-attach",
+        lambda: made.append(cases.attach(theatre, (share_id, server_id))),
+        sa.select(operations.c.id).where(operations.c.kind == "attachment-attach"),
+        lambda: theatre.world.ask("member", "DELETE", f"{DOOR}/{made[0]}"),
+    )
+    assert (answer.status, outcomes) == (202, ["done"])
+    assert theatre.ask("GET", DOOR)["attachments"] == []
+
+
+def test_force_that_comes_while_a_detach_fails_is_heard(theatre):
+    attachment = theatre.ask("GET", f"{DOOR}/{cases.an_attachment(theatre)}")["attachment"]
+    theatre.nodes.hold(attachment["addresses"][0], attachment["mount_point"], Holder(7, "sleep 9"))
+    answer, outcomes = end_beside(
+        theatre,
+        "attachment-detach",
+        lambda: cases.detach(theatre, attachment["id"]),
+        sa.select(attachments.c.id).where(attachments.c.id == attachment["id"]),
+        lambda: theatre.world.ask("member", "DELETE", f"{DOOR}/{attachment['id']}?force=true"),
+    )
+    assert (answer.status, outcomes) == (202, ["failed", "done"])
+    assert theatre.ask("GET", DOOR)["attachments"] == []
