@@ -186,6 +186,27 @@ def test_a_server_with_other_addresses_gets_rules_for_those(theatre, attachment)
     assert shown(theatre, attachment["id"])["state"] == "active"
 
 
+@pytest.mark.parametrize("was", ["away", "off"])
+def test_a_server_that_comes_back_with_another_address_is_let_in_there(theatre, attachment, was):
+    if was == "away":
+        theatre.nodes.take_away(host(attachment))
+    else:
+        set_status(theatre, attachment["server_id"], "SHUTOFF")
+    reconciler(theatre).verify()
+    assert shown(theatre, attachment["id"])["state"] == {"away": "error", "off": "inactive"}[was]
+    now = {"ssh_host": "10.77.0.2", "status": "ACTIVE"}
+    with theatre.db.write() as tx:
+        servers.update(tx, attachment["server_id"], now, [("10.77.0.2", "default")])
+    theatre.nodes.scrap(host(attachment))  # at its former address there is nothing
+    make_due(theatre, only_waiting=True)
+    assert (reconciler(theatre).heal(), reconciler(theatre).wake()) == {"away": (1, 0), "off": (0, 1)}[was]
+    theatre.settle()
+    with theatre.db.read() as tx:
+        assert [(row.access_to, row.state) for row in tx.rows(sa.select(access_rules))] == [("10.77.0.2", "active")]
+    back = shown(theatre, attachment["id"])
+    assert (back["state"], back["addresses"]) == ("active", ["10.77.0.2"])
+
+
 def test_a_rule_that_is_missing_is_made_again(theatre, attachment):
     with theatre.db.write() as tx:
         tx.execute(sa.delete(access_rules))
@@ -385,7 +406,7 @@ def test_a_worker_that_is_stopped_in_the_middle_leaves_the_rest_to_the_next(thea
     theatre.stage.settings = at_ease.changed(nodes=slow)
     theatre.enter(timing=msgspec.structs.replace(stage.TIMING, grace_s=0.0))
     attachment_id = ask(theatre, prepared)
-    kind, step = {"mount": ("attach", 2), "unmount": ("detach", 0)}[method]
+    kind, step = {"mount": ("attach", 3), "unmount": ("detach", 0)}[method]
 
     def is_under_way():
         row = theatre.operation(f"attachment-{kind}", attachment_id)

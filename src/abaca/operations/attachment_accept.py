@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from abaca import errors
-from abaca.db import attachments, pools
+from abaca.db import attachments
 from abaca.domain import access_rules as rules
 from abaca.domain import attachments as domain
 from abaca.operations import attachment_attach, attachment_rules
@@ -55,11 +55,11 @@ def accept(
     """
     values = _common(share, wish)
     _check(share)
-    versions = versions_of(tx, share.host)
+    versions = attachment_rules.versions_of(tx, share.host)
     found = Accepted()
     for server in servers:
         try:
-            told = {"server_id": server.id, "addresses": addresses_of(hosts.get(server.id, server), versions)}
+            told = {"server_id": server.id, "addresses": _addresses_of(hosts.get(server.id, server), versions)}
             user_id = by.user_id if by is not None else None
             found.ids.append(attachments.add(tx, {**values, **told, "user_id": user_id}))
         except errors.AbacaError as error:
@@ -98,16 +98,9 @@ def _check(share: Any) -> None:
         )
 
 
-def versions_of(tx: Tx, host: str) -> set[int]:
-    """Of which addresses the share's back end lets clients in."""
-    pool = pools.show(tx, host, 0)  # whether it is up does not matter here
-    said = {} if pool is None else pool.capabilities
-    return {version for version in (4, 6) if said.get(f"ipv{version}_support", True)}
-
-
-def addresses_of(server: Server, versions: set[int]) -> list[str]:
+def _addresses_of(server: Server, versions: set[int]) -> list[str]:
     """The addresses of a server that are let in. Raises `Conflict` when it has none."""
-    found = sorted({address.ip for address in server.addresses if address.family in versions})
+    found = attachment_rules.let_in([address.ip for address in server.addresses], versions)
     if not found:
         raise errors.Conflict(
             f"Server {server.id} has no address that the share's back end can let in: it serves IPv"

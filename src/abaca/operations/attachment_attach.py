@@ -27,7 +27,7 @@ from abaca.domain.messages import Action, Detail
 from abaca.drivers import contract
 from abaca.nodes.contract import Guest, InUse, Mount, NodeError
 from abaca.operations import attachment_left, attachment_rules, events, journal
-from abaca.operations.attachment_tools import QUEUE, NoHypervisor, ServerOff, StillOpen, until_stopped
+from abaca.operations.attachment_tools import QUEUE, NoHypervisor, ServerGone, ServerOff, StillOpen, until_stopped
 
 if TYPE_CHECKING:
     from abaca.db.engine import Tx
@@ -63,11 +63,21 @@ def _enqueue(tx: Tx, row: Any, args: Args, by: Requester | None) -> str:
     return journal.enqueue(tx, OPERATION, args, target, by, wait_s=wait_s)
 
 
+def find_server(op: Op) -> None:
+    """Which addresses it has by now: it may have been moved while it was off, or could not be reached."""
+    with op.db.read() as tx:
+        row = _row(op, tx)
+    server = op.driver.servers.show(row.server_id)
+    if server is None:
+        raise ServerGone(server=row.server_id)
+    op.learn(addresses=[address.ip for address in op.driver.mounting(server, row.mode).addresses])
+
+
 def grant_access(op: Op, tx: Tx) -> None:
     """The rules that it needs, made or made again; and where it shall be mounted from."""
     row = _row(op, tx)
-    attachment_rules.settle(tx, row.share_id, row.addresses, op)
-    op.learn(row=told_of(tx, row))
+    attachment_rules.follow(tx, row, op.data.get("addresses", row.addresses), op)
+    op.learn(row=told_of(tx, _row(op, tx)))
 
 
 def leave_access(_op: Op, _tx: Tx) -> None:
@@ -259,6 +269,7 @@ OPERATION = journal.operation(
     resource="attachment",
     args=Args,
     steps=(
+        journal.Step(find_server, undo=journal.nothing),
         journal.Record(grant_access, undo=leave_access),
         journal.Step(await_access, undo=journal.nothing),
         journal.Step(mount_on_server, undo=unmount_on_server),

@@ -8,13 +8,14 @@ when he takes it away himself, one of theirs stands in its place.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from abaca import errors
-from abaca.db import access_rules, attachments, shares
+from abaca.db import access_rules, attachments, pools, shares
 from abaca.domain.access_rules import PENDING, address_of
 from abaca.drivers import contract
 from abaca.operations import access_rules_sync
@@ -23,6 +24,8 @@ from abaca.operations.attachment_tools import RulePending
 if TYPE_CHECKING:
     from abaca.db.engine import Tx
     from abaca.operations.journal import Requester
+
+log = logging.getLogger(__name__)
 
 MARK = "attachments"
 _DENIED = ("queued_to_deny", "denying")
@@ -84,6 +87,37 @@ def _settle(tx: Tx, share_id: str, address: str, level: str | None, rule: Any) -
 
 def _ours(address: str, level: str) -> dict[str, str]:
     return {"access_type": "ip", "access_to": address, "access_level": level, "made_for": MARK}
+
+
+# ---------------------------------------------------------------- for which addresses
+
+
+def versions_of(tx: Tx, host: str) -> set[int]:
+    """Of which addresses a share's back end lets clients in."""
+    pool = pools.show(tx, host, 0)  # whether it is up does not matter here
+    said = {} if pool is None else pool.capabilities
+    return {version for version in (4, 6) if said.get(f"ipv{version}_support", True)}
+
+
+def let_in(addresses: Sequence[str], versions: set[int]) -> list[str]:
+    """Those of a server's addresses that such a back end lets in."""
+    return sorted({address for address in addresses if (6 if ":" in address else 4) in versions})
+
+
+def follow(tx: Tx, row: Any, addresses: Sequence[str], by: Requester | None) -> None:
+    """Rules for the addresses that an attachment's server (or who mounts for it) has now, and for no former ones.
+
+    Where it has none any more the former stay: that is told when its machine is looked at.
+    """
+    shares.lock(tx, row.share_id)
+    share = shares.show(tx, row.share_id, ("host",))
+    if share is None:
+        return
+    now = let_in(addresses, versions_of(tx, share.host)) or row.addresses
+    if now != row.addresses:
+        log.info("attachment=%s: server %s has other addresses", row.id, row.server_id)
+        attachments.update(tx, row.id, {"addresses": now})
+    settle(tx, row.share_id, sorted({*now, *row.addresses}), by)
 
 
 # ---------------------------------------------------------------- beside the rules of users

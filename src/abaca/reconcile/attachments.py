@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from abaca import errors
 from abaca.db import attachments, shares
 from abaca.nodes.contract import Job, Outcome
-from abaca.operations import attachment_accept, attachment_attach, attachment_detach, attachment_rules, events
+from abaca.operations import attachment_attach, attachment_detach, attachment_rules, events
 from abaca.operations.attachment_tools import NotMounted, ServerGone
 
 if TYPE_CHECKING:
@@ -129,7 +129,8 @@ class Attachments:
                 self._one(row, _stop)
                 return None
             mounting = self.tools.mounting(server, row.mode)
-            self._one(row, lambda tx, fresh: _follow(tx, fresh, mounting))
+            at = [address.ip for address in mounting.addresses]
+            self._one(row, lambda tx, fresh: attachment_rules.follow(tx, fresh, at, None))
             entry, guest = self.tools.way({"server_id": row.server_id, "mode": row.mode, "tag": row.tag})
         except errors.Unavailable as away:
             log.warning("server=%s cannot be looked up: %s", row.server_id, away.message)
@@ -190,18 +191,3 @@ def _let_go(tx: Tx, row: Any) -> None:
 def _stop(tx: Tx, row: Any) -> None:
     attachments.move(tx, row.id, "stopped")
     events.tell_attachment(tx, "share.attachment.stopped", row.id)
-
-
-def _follow(tx: Tx, row: Any, server: Any) -> None:
-    """Rules for the addresses that the server has now, whatever has become of them."""
-    share = shares.show(tx, row.share_id, ("host",))
-    if share is None:
-        return
-    try:
-        now = attachment_accept.addresses_of(server, attachment_accept.versions_of(tx, share.host))
-    except errors.Conflict:
-        return  # it has none any more: it is told when the machine is looked at
-    if now != row.addresses:
-        log.info("attachment=%s: server %s has other addresses", row.id, row.server_id)
-        attachments.update(tx, row.id, {"addresses": now})
-    attachment_rules.settle(tx, row.share_id, sorted({*now, *row.addresses}), None)
