@@ -109,6 +109,21 @@ def test_a_daemon_with_other_settings_is_replaced(fresh):
     assert str(fresh.mounted(instance)) in exports(fresh)
 
 
+def test_a_daemon_that_nobody_can_reach_is_ended_and_its_reason_told(fresh, tmp_path, monkeypatch):
+    processes.need("strace", package="strace")
+    program = tmp_path / "ganesha.nfsd"
+    refused = "strace -D -f -qq -o /dev/null -e trace=listen -e inject=listen:error=EADDRINUSE"
+    program.write_text(f'#!/bin/sh\nexec {refused} {processes.find("ganesha.nfsd")} "$@"\n')
+    program.chmod(0o755)
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+        with pytest.raises(contract.Unreachable, match=f"does not listen on port {fresh.port}"):
+            fresh.start()
+    assert not (fresh.directory / "ganesha" / "ganesha.pid").exists()
+    fresh.start()
+    assert exports(fresh) == {}
+
+
 def test_only_one_process_works_with_a_pool(local):
     second = local.build()
     with pytest.raises(contract.Unreachable, match=str(os.getpid())):

@@ -7,6 +7,7 @@ configuration file, its network and its mount namespace. Only a pair that is not
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import select
@@ -36,6 +37,7 @@ _BUS_CONFIGURATION = """\
 </busconfig>
 """
 _LONGEST_SOCKET = 107
+_LISTEN = "0A"  # the state of such a socket in /proc/net/tcp
 
 
 class Daemon:
@@ -128,11 +130,19 @@ class Daemon:
         while time.monotonic() < deadline:
             pid = self.pid()
             if pid is not None and self._answers():
+                self._check_listens(pid)
                 return pid
             if time.monotonic() > born + 2 and _running(pid_file, self._configuration) is None:
                 break
             time.sleep(0.01)
         raise contract.Unreachable(reason=f"NFS-Ganesha did not start: {_complaint(log_file, log_end)}")
+
+    def _check_listens(self, pid: int) -> None:
+        """It goes on without its port when somebody took that between its choosing and its listening."""
+        if not _listens(pid, self._port):
+            self.stop()
+            reason = f"NFS-Ganesha did not start: it does not listen on port {self._port}; see who else does"
+            raise contract.Unreachable(reason=reason)
 
     def _spawn(self, argv: list[str], timeout_s: float) -> None:
         """Start a program that leaves for the background by itself; it keeps nothing of ours open."""
@@ -179,6 +189,19 @@ def _running(pid_file: Path, mentions: Path) -> int | None:
     except (OSError, ValueError):
         return None
     return pid if str(mentions) in line and state != "Z" else None
+
+
+def _listens(pid: int, port: int) -> bool:
+    """Whether the process has a TCP socket on which it waits for clients at the port."""
+    rows, held = [], set()
+    for table in (Path(f"/proc/{pid}/net/{name}") for name in ("tcp", "tcp6")):
+        with contextlib.suppress(OSError):  # it has ended, or this kernel has no IPv6
+            rows += [line.split() for line in table.read_text().splitlines()]
+    with contextlib.suppress(OSError):
+        for file in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(OSError):  # closed meanwhile
+                held.add(str(file.readlink()))
+    return any(row[3] == _LISTEN and row[1].endswith(f":{port:04X}") and f"socket:[{row[9]}]" in held for row in rows)
 
 
 def _end(pid: int | None, patience_s: float = 10.0) -> None:
