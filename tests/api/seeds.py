@@ -48,6 +48,7 @@ def plant(world: World) -> dict[str, str]:
         "/share_instances/{id}/export_locations/{location_id}": export["id"],
         "/share-access-rules/{id}": access["id"],
         "/share-access-rules/{id}/metadata/{key}": "k",
+        "/resource-locks/{lock_id}": _lock(world, access["id"]),
         "/messages/{message_id}": _message(world),
         "/operations/{id}": _operation(world),
         "/attachments/{id}": _attachment(world, share_id, server_id),
@@ -79,6 +80,12 @@ def _message(world: World) -> str:
     _made(world, "member", "/shares", {"share": wish})
     world.settle()
     return world.ask("member", "GET", "/messages", **NEWEST).body["messages"][0]["id"]
+
+
+def _lock(world: World, rule_id: str) -> str:
+    """On a rule, which stays deletable."""
+    wish = {"resource_lock": {"resource_id": rule_id, "resource_type": "access_rule", "resource_action": "show"}}
+    return _made(world, "member", "/resource-locks", wish)["resource_lock"]["id"]
 
 
 def _attachment(world: World, share_id: str, server_id: str) -> str:

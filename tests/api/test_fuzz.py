@@ -67,9 +67,10 @@ POSSIBLE = {
     "access_type": ["ip"],
     "access_to": ["10.0.0.0/8", "10.9.8.7", "2001:db8::/32"],
     "access_level": ["ro", "rw"],
-    "lock_visibility": [False],
-    "lock_deletion": [False],
-    "lock_reason": [None],
+    "lock_visibility": [False, True],
+    "lock_deletion": [False, True],
+    "lock_reason": [None, "why"],
+    "resource_action": [None, "delete", "show"],
     "new_size": [1, 2, 3],
     "status": ["available", "error"],
     "task_state": [None, "migration_success"],
@@ -117,6 +118,8 @@ class Garden:
         limits = {"shares": 50, "gigabytes": 1000, "per_share_gigabytes": -1}
         self.ask("PUT", "/quota-class-sets/default", {"quota_class_set": limits})
         self.world.settle()  # while its back end is being ensured, a share takes no rule
+        for lock in self.ask("GET", "/resource-locks?all_projects=1").body["resource_locks"]:
+            self.ask("DELETE", f"/resource-locks/{lock['id']}")
         share = self.things["/shares/{id}"]
         shown = self.ask("GET", f"/shares/{share}")
         if shown.status != 200 or shown.body["share"]["status"] != "available":
@@ -127,6 +130,8 @@ class Garden:
         self.ask("POST", f"/shares/{share}/action", {"allow_access": rule})
         self.world.settle()
         rules = self.ask("GET", f"/share-access-rules?share_id={share}").body["access_list"]
+        wish = {"resource_id": rules[0]["id"], "resource_type": "access_rule"}
+        lock = self.ask("POST", "/resource-locks", {"resource_lock": wish}).body["resource_lock"]
         location = self.ask("GET", f"/shares/{share}/export_locations").body["export_locations"][0]["id"]
         for path in (f"/shares/{share}", f"/shares/{share}/export_locations/{location}"):
             self.ask("POST", f"{path}/metadata", {"metadata": {"k": "v"}})
@@ -134,6 +139,7 @@ class Garden:
             "/shares/{id}": share,
             "/shares/{id}/export_locations/{location_id}": location,
             "/share-access-rules/{id}": rules[0]["id"],
+            "/resource-locks/{lock_id}": lock["id"],
             "/share_instances/{id}": self.ask("GET", f"/shares/{share}/instances").body["share_instances"][0]["id"],
             "/share_instances/{id}/export_locations/{location_id}": location,
         }

@@ -32,6 +32,7 @@ PARTS = (
     "services_pools",
     "messages",
     "networks",
+    "resource_locks",
     "transfers_locks_manage",
     "rest",
     "delete",

@@ -7,7 +7,7 @@ import re
 import pytest
 import sqlalchemy as sa
 
-from abaca.db import export_location_history, shares
+from abaca.db import export_location_history, resource_locks, shares, tables
 from abaca.db import share_instances as instances
 from abaca.db.lists import Page
 from abaca.db.tables import access_rules, share_instances
@@ -73,8 +73,8 @@ def plan_of(db, ask, word):
             "SELECT name, cardinality(parameter_types) FROM pg_prepared_statements WHERE strpos(statement, %s) > 0",
             [word],
         ).fetchone()
-        values = ", ".join(["NULL"] * types)
-        return "\n".join(row[0] for row in driver.execute(f"EXPLAIN EXECUTE {name}({values})"))
+        values = f"({', '.join(['NULL'] * types)})" if types else ""
+        return "\n".join(row[0] for row in driver.execute(f"EXPLAIN EXECUTE {name}{values}"))
 
 
 def used(found):
@@ -131,3 +131,53 @@ def test_export_locations_end_by_their_ids_and_old_ones_are_found_by_their_end(u
     assert "ix_export_location_history_until" not in found
     found = plan_of(unknown, lambda tx: export_location_history.purge(tx, START, 100), "DELETE FROM export_location")
     assert "ix_export_location_history_until" in found or not unknown.is_sqlite  # PostgreSQL knows that it is empty
+
+
+LOCK = {"user_id": "u", "lock_context": "user", "lock_reason": "keep"}
+LOCKS_OF_ONE, LOCKS_OF_ALL = "ix_resource_locks_project_id_created_at_id", "ix_resource_locks_created_at_id"
+
+
+@pytest.fixture
+def locked(db):
+    """Many shares are locked by their projects, and many rules hidden; one share has very many locks."""
+    ids = {"share_id": "s0", "resource_id": "s0", "resource_type": "share", "resource_action": "delete"}
+    rows = [LOCK | ids | {"project_id": "many", "id": f"m{n}", "created_at": START} for n in range(500)]
+    for n in range(500):
+        whose = LOCK | {"project_id": "small" if n < 3 else "large", "share_id": f"s{n}", "created_at": START}
+        on_share = {"id": f"a{n}", "resource_type": "share", "resource_id": f"s{n}", "resource_action": "delete"}
+        on_rule = {"id": f"b{n}", "resource_type": "access_rule", "resource_id": f"r{n}", "resource_action": "show"}
+        rows += [whose | on_share | {"access_rule_id": None}, whose | on_rule | {"access_rule_id": f"r{n}"}]
+    with db.write() as tx:
+        tx.execute(sa.insert(tables.resource_locks), [{"access_rule_id": None, **row} for row in rows])
+    with db.read() as tx:
+        tx.connection.exec_driver_sql("ANALYZE")
+    return db
+
+
+def lock_plan(db, page, asked):
+    columns = ("id", "lock_reason")
+    found = plan_of(db, lambda tx: resource_locks.LOCKS.rows(tx, columns, asked, page), "ORDER BY")
+    return set(re.findall(r"ix_resource_locks_\w+", found)), re.search(r"Sort|TEMP B-TREE|Seq Scan", found) is not None
+
+
+@pytest.mark.parametrize("page", [Page(50), Page(50, marker="a2")], ids=["50", "after"])
+def test_a_page_of_a_projects_locks_goes_by_the_projects_index(locked, page):
+    assert lock_plan(locked, page, {"project_id": "small"}) == ({LOCKS_OF_ONE}, False)
+
+
+def test_a_page_of_all_projects_locks_goes_by_the_index_over_all(locked):
+    assert lock_plan(locked, Page(50), {}) == ({LOCKS_OF_ALL}, False)
+
+
+@pytest.mark.parametrize(
+    ("ask", "index"),
+    [
+        (lambda tx: resource_locks.of_share(tx, "s7"), "share_id"),
+        (lambda tx: resource_locks.hiding(tx, "s7"), "share_id"),
+        (lambda tx: resource_locks.of_rule(tx, "r7", "delete"), "access_rule_id"),
+        (lambda tx: resource_locks.LOCKS.rows(tx, ("id",), {"resource_id": "r7"}), "resource_id"),
+    ],
+    ids=["share", "hidden", "rule", "resource"],
+)
+def test_what_locks_a_thing_is_looked_up(locked, ask, index):
+    assert f"ix_resource_locks_{index}" in plan_of(locked, ask, "FROM resource_locks")

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from sqlalchemy import Row
 
 from abaca import errors
+from abaca.api import resource_locks
 from abaca.api.bodies import UNSET, Body, Filters, Flag, Pairs, Text, UnsetType
 from abaca.api.pipeline import Call
 from abaca.api.routing import Resource
@@ -20,8 +21,10 @@ from abaca.db import access_rules, shares
 from abaca.db.engine import Tx
 from abaca.domain import access_rules as rules
 from abaca.domain import metadata
+from abaca.domain import resource_locks as locks
 from abaca.domain.shares import TRANSITIONAL
 from abaca.operations import access_rules_sync, attachment_rules
+from abaca.operations import resource_locks as locking
 from abaca.policy import member, reader
 
 RULES_DESPITE_ERRORS = Feature(
@@ -55,10 +58,10 @@ class AccessRuleListed(View):
 
     id: str
     access_level: str
-    access_to: str
+    access_to: Annotated[str, Computed(resource_locks.seen, needs=("id", "access_to"))]
     access_type: str
     state: Annotated[str, Was("2.27", Computed(_old_state, needs=("state",)))]
-    access_key: Annotated[str | None, Since("2.21")]
+    access_key: Annotated[str | None, Since("2.21"), Computed(resource_locks.seen, needs=("id", "access_key"))]
     created_at: Annotated[datetime.datetime, Since("2.33")]
     updated_at: Annotated[datetime.datetime | None, Since("2.33")]
     metadata: Annotated[dict[str, str], Since("2.45")]
@@ -123,13 +126,19 @@ def allow(call: Call, id: str, body: Allow) -> Row[Any] | None:
         "access_level": rules.check_level(body.access_level),
         "metadata": metadata.check(body.metadata) if body.metadata is not None else {},
     }
-    if body.lock_visibility or body.lock_deletion:
-        raise errors.Invalid("Locks on access rules are not offered here; leave lock_visibility and lock_deletion out.")
-    if body.lock_reason is not None:
+    if body.lock_reason and not (body.lock_visibility or body.lock_deletion):
         raise errors.Invalid("A lock_reason needs lock_visibility or lock_deletion.")
+    reason = locks.check_reason(body.lock_reason)
     with call.db.write() as tx:
+        if body.lock_visibility or body.lock_deletion:
+            shares.lock(tx, id)
         row = _open_for_rules(call, tx, id)
         rule_id = _add(tx, id, values)
+        with refused_as(errors.Invalid):
+            if body.lock_deletion:
+                locking.lock_rule(tx, id, rule_id, locks.DELETE, reason, call.caller)
+            if body.lock_visibility:
+                locking.lock_rule(tx, id, rule_id, locks.SHOW, reason, call.caller)
         access_rules_sync.start(tx, _Instance(row), call.caller)
         return access_rules.show(tx, rule_id, call.columns)
 
@@ -146,6 +155,7 @@ def deny(call: Call, id: str, body: Deny) -> None:
         if rule.state in ("queued_to_deny", "denying"):
             return
         _check_is_users(rule)
+        resource_locks.refuse_denial(call, tx, rule.id, unrestrict=body.unrestrict)
         _check_settled(row, id)
         if not attachment_rules.take_over(tx, rule):
             access_rules.move(tx, rule.id, "deny")
@@ -164,6 +174,7 @@ def index_old(call: Call, id: str) -> Sequence[Row[Any]]:
     """A share's rules, as an action."""
     with call.db.read() as tx:
         share_for_look(call, tx, id, ())
+        resource_locks.hide_some(call, tx, id)
         return access_rules.of_share(tx, id, call.columns)
 
 
@@ -185,14 +196,21 @@ def index(call: Call, filters: dict[str, Any]) -> Sequence[Row[Any]]:
             share_for_look(call, tx, share_id, ())
         except errors.NotFound as missing:
             raise errors.Invalid(missing.message) from None
-        return access_rules.of_share(tx, share_id, call.columns, equal=filters, metadata=pairs)
+        hidden = resource_locks.hide_some(call, tx, share_id)
+        rows = access_rules.of_share(tx, share_id, call.columns, equal=filters, metadata=pairs)
+    if hidden and not filters.keys().isdisjoint(("access_to", "access_key")):
+        # else whoever guesses right would know
+        return [row for row in rows if row.id not in hidden]
+    return rows
 
 
 @RESOURCE.get("/{id}", policy=SHOW, view=One("access", AccessRuleView))
 def show(call: Call, id: str) -> Row[Any]:
     """One rule."""
     with call.db.read() as tx:
-        return _rule(call, tx, id, call.columns)
+        rule = _rule(call, tx, id, call.columns)
+        resource_locks.hide_one(call, tx, id)
+        return rule
 
 
 @RESOURCE.put("/{id}", since="2.88", policy=UPDATE, body=UpdateRule, view=One("access", AccessRuleView))
@@ -213,6 +231,7 @@ def update(call: Call, id: str, body: UpdateRule) -> Row[Any] | None:
             access_rules.update(tx, id, {"access_level": level})
             attachment_rules.look_again(tx, rule.share_id)
             access_rules_sync.start(tx, _Instance(row), call.caller)
+        resource_locks.hide_one(call, tx, id)
         return access_rules.show(tx, id, call.columns)
 
 

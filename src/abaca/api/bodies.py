@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import datetime
 import re
 import types
 import typing
@@ -97,6 +98,14 @@ def _uuid(value: Any) -> str:
     return str(value)
 
 
+def _time(value: Any) -> datetime.datetime:
+    time = datetime.datetime.fromisoformat(value)
+    try:
+        return time.astimezone(datetime.UTC).replace(tzinfo=None) if time.tzinfo else time
+    except OverflowError as beyond:
+        raise ValueError from beyond
+
+
 def _object(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError  # noqa: TRY004
@@ -129,6 +138,10 @@ Gib = Annotated[int, Scalar(_gib, "a whole number of GiB greater than 0", {"type
 Text = Annotated[str, Scalar(_text, "text", {"type": "string"})]
 Name = Annotated[str, Scalar(_name, "text of at most 255 characters", {"type": "string", "maxLength": 255})]
 Uuid = Annotated[str, Scalar(_uuid, "a UUID", {"type": "string", "format": "uuid"})]
+Time = Annotated[
+    datetime.datetime,
+    Scalar(_time, "a time such as 2026-08-21T09:00:00", {"type": "string", "format": "date-time"}),
+]
 Object = Annotated[dict[str, Any], Scalar(_object, "an object", {"type": "object"})]
 Metadata = Annotated[dict[str, str], Scalar(metadata.check, "an object of text", {"type": "object"})]
 Pairs = Annotated[

@@ -7,7 +7,7 @@ import datetime
 from typing import Annotated, Any
 
 from abaca import errors, policy
-from abaca.api.bodies import Filters, Scalar, Text
+from abaca.api.bodies import Filters, Text, Time
 from abaca.api.pipeline import Call
 from abaca.api.routing import Resource
 from abaca.api.wire import Computed, Link, Many, One, Since, View
@@ -44,20 +44,6 @@ class MessageView(View):
     created_at: datetime.datetime
     expires_at: Annotated[datetime.datetime, Computed(_expiry, needs=("created_at",))]
     links: Annotated[list[Link], Computed(lambda call, id_: call.links("messages", id_), needs=("id",))]
-
-
-def _time(value: Any) -> datetime.datetime:
-    time = datetime.datetime.fromisoformat(value)
-    try:
-        return time.astimezone(datetime.UTC).replace(tzinfo=None) if time.tzinfo else time
-    except OverflowError as beyond:
-        raise ValueError from beyond
-
-
-Time = Annotated[
-    datetime.datetime,
-    Scalar(_time, "a time such as 2026-08-21T09:00:00", {"type": "string", "format": "date-time"}),
-]
 
 
 class MessageFilters(Filters):

@@ -19,7 +19,7 @@ from abaca.api.wire import Since
 from abaca.db import pools, quotas, share_instances, shares
 from abaca.db.engine import Tx
 from abaca.domain import shares as rules
-from abaca.operations import share_delete, share_extend, share_shrink
+from abaca.operations import resource_locks, share_delete, share_extend, share_shrink
 from abaca.policy import admin, member
 from abaca.scheduler import choose
 from abaca.scheduler.filters import ShareRequest
@@ -178,6 +178,8 @@ def soft_delete(call: Call, id: str) -> None:
         row = share_for_change(call, tx, id, _WANTED)
         if row.is_soft_deleted:
             raise errors.Forbidden(f"Share {id} is in the recycle bin already.")
+        shares.lock(tx, id)
+        resource_locks.refuse_deletion(tx, id)
         share_delete.refuse_attached(tx, id)
         if row.status not in rules.DELETABLE:
             raise errors.Forbidden(f"Share {id} cannot be put into the recycle bin while it is {row.status}.")

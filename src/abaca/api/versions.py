@@ -92,7 +92,7 @@ VERSIONS = (
     ("2.78", "Share network subnets have metadata."),
     ("2.79", "Lists of snapshots can say how many there are in all."),
     ("2.80", "Share backups (experimental)."),
-    ("2.81", "Resource locks keep things from being deleted."),
+    ("2.81", "Resource locks keep shares and access rules from being deleted."),
     ("2.82", "Access rules can be locked and hidden; their lists know more filters."),
     ("2.83", "Services say why they were disabled."),
     ("2.84", "A share's mount point can be given a name."),
@@ -128,7 +128,7 @@ NOT_SERVED = frozenset(
     (
         "2.8", "2.12", "2.15", "2.17", "2.18", "2.19", "2.20", "2.26", "2.29", "2.34", "2.44",
         "2.47", "2.49", "2.51", "2.55", "2.56", "2.57", "2.61", "2.63", "2.66", "2.67",
-        "2.70", "2.72", "2.73", "2.75", "2.76", "2.77", "2.78", "2.79", "2.81", "2.85", "2.89", "2.91",
+        "2.70", "2.72", "2.73", "2.75", "2.76", "2.77", "2.78", "2.79", "2.85", "2.89", "2.91",
         "2.92", "2.94", "2.95", "2.98",
     )
 )  # fmt: skip
@@ -148,7 +148,6 @@ PARTLY_SERVED = {
     "2.53": "there are quotas, but nothing that they count",
     "2.58": "there are limits, but nothing that they count",
     "2.80": "there are no backups",
-    "2.82": "access rules cannot be locked",
     "2.90": "no share is ever encrypted",
     "2.99": "there are no snapshots",
 }

@@ -222,6 +222,32 @@ access_rules = sa.Table(
     sa.UniqueConstraint("share_id", "access_type", "access_to"),
 )
 
+# What keeps a share or a rule from being deleted, or a rule from being seen. A row for a rule names its share too, so
+# that it goes with either; one that a lock on a rule puts on the share (`because_of`) goes with that one. `resource_id`
+# is one of the two ids: what users call it by.
+resource_locks = sa.Table(
+    "resource_locks",
+    metadata,
+    _id(),
+    sa.Column("project_id", KEY, nullable=False),
+    sa.Column("user_id", KEY, nullable=False),
+    sa.Column("lock_context", sa.String(16), nullable=False),
+    sa.Column("share_id", ID, sa.ForeignKey("shares.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("access_rule_id", ID, sa.ForeignKey("access_rules.id", ondelete="CASCADE")),
+    sa.Column("resource_type", sa.String(16), nullable=False),
+    sa.Column("resource_id", ID, nullable=False),
+    sa.Column("resource_action", sa.String(16), nullable=False),
+    sa.Column("lock_reason", sa.String(1023)),
+    sa.Column("because_of", ID, sa.ForeignKey("resource_locks.id", ondelete="CASCADE")),
+    *_times(),
+    sa.Index("ix_resource_locks_project_id_created_at_id", "project_id", "created_at", "id"),
+    sa.Index("ix_resource_locks_resource_id", "resource_id"),
+    sa.Index("ix_resource_locks_share_id", "share_id"),
+    sa.Index("ix_resource_locks_access_rule_id", "access_rule_id"),
+    sa.Index("ix_resource_locks_because_of", "because_of"),
+)
+LOCK_OF_ANY_PROJECT = resource_locks.c.project_id > sa.literal_column("''")
+
 # What is on its way is little among very much, and is looked for each minute.
 RULES_SYNCING = share_instances.c.access_rules_status == sa.literal_column("'syncing'")
 RULE_NOT_ACTIVE = access_rules.c.state != sa.literal_column("'active'")
@@ -233,6 +259,15 @@ _PARTIAL += [
         RULES_SYNCING,
     ),
     (sa.Index("ix_access_rules_state", access_rules.c.state, sqlite_where=RULE_NOT_ACTIVE), RULE_NOT_ACTIVE),
+    (
+        sa.Index(
+            "ix_resource_locks_created_at_id",
+            resource_locks.c.created_at,
+            resource_locks.c.id,
+            sqlite_where=LOCK_OF_ANY_PROJECT,
+        ),
+        LOCK_OF_ANY_PROJECT,
+    ),
 ]
 
 # `scope` says whose: a project, `user:<id>` or `type:<id>` in it. One row holds all counters, so one UPDATE counts.

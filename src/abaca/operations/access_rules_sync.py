@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from abaca import errors
-from abaca.db import access_rules, attachments, messages, operations, share_instances, shares
+from abaca.db import access_rules, attachments, messages, operations, resource_locks, share_instances, shares
 from abaca.domain.access_rules import PENDING
 from abaca.domain.messages import Action, Detail
 from abaca.drivers import contract
@@ -103,8 +103,10 @@ def succeed(op: Op, tx: Tx) -> None:
     for rule_id, outcome in outcomes.items():
         if outcome.key is not None:
             access_rules.update(tx, rule_id, {"access_key": outcome.key})
-    for outcome in refused.values():
-        _tell(op, tx, Detail.UNSUPPORTED_CLIENT, outcome.reason)
+    hidden = resource_locks.hidden(tx, op.args.share_id) if refused else ()
+    for rule_id, outcome in refused.items():
+        # the reason may name whom a hidden rule would let in
+        _tell(op, tx, Detail.UNSUPPORTED_CLIENT, None if rule_id in hidden else outcome.reason)
     _settle(op, tx)
 
 

@@ -17,7 +17,7 @@ from abaca.db import access_rules, attachments, export_location_history, pools, 
 from abaca.db.export_location_history import NOBODY, Cause
 from abaca.domain.messages import Action, Detail
 from abaca.drivers import contract
-from abaca.operations import attachment_detach, events, journal
+from abaca.operations import attachment_detach, events, journal, resource_locks
 from abaca.operations.share_instances import service_host, tell, told
 
 if TYPE_CHECKING:
@@ -42,10 +42,12 @@ class StillAttached(contract.Busy):
 def start(tx: Tx, share: Any, by: Requester | None, *, event: str = "delete") -> str | None:
     """Accept the deletion of a row with id, instance_id and host; the operation's id.
 
-    None when no back end ever had it: then it is gone at once. Raises `Conflict` where its status forbids `event`, and
-    `Attached` where servers use it; with `force_delete` those are made to let go of it first.
+    None when no back end ever had it: then it is gone at once. Raises `Conflict` where its status forbids `event`,
+    `Locked` where somebody has locked it, and `Attached` where servers use it; with `force_delete` those are made to
+    let go of it first.
     """
     shares.lock(tx, share.id)
+    resource_locks.refuse_deletion(tx, share.id)
     if event == "force_delete":
         _detach(tx, share.id, by)
     else:

@@ -60,6 +60,11 @@ def service(name: str, description: str = "") -> Rule:
     return Rule(name, "rule:admin_or_service", description)
 
 
+def service_or_reader(name: str, description: str = "") -> Rule:
+    """Other services, readers of the project that owns the thing, and administrators."""
+    return Rule(name, "rule:admin_or_service or rule:admin_or_project_reader", description)
+
+
 def service_or_member(name: str, description: str = "") -> Rule:
     """Other services, members of the project that owns the thing, and administrators."""
     return Rule(name, "rule:admin_or_service or rule:admin_or_project_member", description)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from abaca import errors
 from abaca.db import events, export_location_history, messages, operations, shares
-from abaca.operations import share_delete
+from abaca.operations import resource_locks, share_delete
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -90,5 +90,5 @@ class Expiry:
                 for share in shares.expired(tx, host, BATCH):
                     try:
                         share_delete.start(tx, share, None)
-                    except errors.Conflict as conflict:
-                        log.info("share=%s stays in the recycle bin: %s", share.id, conflict.message)
+                    except (errors.Conflict, resource_locks.Locked) as refusal:
+                        log.info("share=%s stays in the recycle bin: %s", share.id, refusal.message)
