@@ -99,6 +99,10 @@ class PaperHarness(Kind):
     def forget_after_reboot(self, point):
         self.nodes.unkeep(self.entry.host, point)
 
+    def keep_by_hand(self, point, source):
+        with self.nodes._sheet(self.entry.host) as (sheet, _):
+            sheet.kept[point] = [LINE.format(source=source, point=point)]
+
     def put(self, path, kind):
         self.nodes.put(self.entry.host, path, kind)
 
@@ -123,6 +127,7 @@ class PaperHarness(Kind):
         self._place.cleanup()
 
 
+LINE = "{source} {point} tmpfs defaults 0 0"
 CLEAN = """
 for round in 1 2 3; do
     awk '$2 ~ "^/mnt/" {print $2}' /proc/mounts | while read -r point; do umount -l "$(printf '%b' "$point")"; done
@@ -184,6 +189,9 @@ class SshHarness(Kind):
 
     def forget_after_reboot(self, point):
         self.machine.script(": > /etc/fstab")
+
+    def keep_by_hand(self, point, source):
+        self.machine.script(f"echo '{LINE.format(source=source, point=point)}' >> /etc/fstab")
 
     def put(self, path, kind):
         make = {

@@ -268,6 +268,17 @@ class TestStrangers:
         nodes.unmount(entry, mount)
         assert (harness.paths(), harness.kept()) == (["/mnt/a", "/mnt/a/b"], [])
 
+    def test_a_share_that_somebody_mounted_and_keeps_himself_is_refused_and_stays(self, harness, nodes, entry, mount):
+        harness.occupy(POINT, mount.source)
+        harness.keep_by_hand(POINT, mount.source)
+        kept = harness.kept()
+        with pytest.raises(contract.MountRefused, match=f"/etc/fstab has a line for {POINT} that is not Abaca's"):
+            nodes.mount(entry, mount)
+        nodes.unmount(entry, mount)
+        nodes.unmount(entry, mount, force=True)
+        assert nodes.look(entry, mount), "it is still there"
+        assert harness.kept() == kept
+
 
 class TestClearing:
     def test_what_bears_its_mark_goes_as_by_force(self, harness, nodes, entry, mount, mounted):

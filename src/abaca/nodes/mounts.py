@@ -327,7 +327,7 @@ class Visit(msgspec.Struct, frozen=True):
         if strangers:
             reason = f"{where} belongs to the attachment {strangers[0]}"
         elif state.mounted is not None:
-            if not self._is_ours(state):
+            if not self._is_from_us(state):
                 reason = f"{where} is taken by {state.mounted.source} ({state.mounted.fstype})"
         elif state.real != state.exists:
             reason = f"{state.exists} is a link to {state.real or 'nowhere'}: name the real place"
@@ -335,20 +335,28 @@ class Visit(msgspec.Struct, frozen=True):
             reason = f"{where} is a file"
         elif state.directory == "filled":
             reason = f"{where} is not empty, and its content would be hidden"
-        if not reason and state.unit and not self._owns(state.unit.partition("\n")[0]):
-            reason = f"a systemd unit {persistence.unit_name(where)} that is not Abaca's is there"
-        elif not reason and state.fstab and not self._owns(state.fstab_mark):
-            reason = f"/etc/fstab has a line for {where} that is not Abaca's"
+        reason = reason or self._kept_by_others(state)
         if reason:
             raise MountRefused(host=self.hand.host, reason=reason)
+
+    def _kept_by_others(self, state: State) -> str:
+        """What brings something back here that is not ours; empty for nothing."""
+        where = self.wanted.mount_point
+        if state.unit and not self._owns(state.unit.partition("\n")[0]):
+            return f"a systemd unit {persistence.unit_name(where)} that is not Abaca's is there"
+        if state.fstab and not self._owns(state.fstab_mark):
+            return f"/etc/fstab has a line for {where} that is not Abaca's"
+        return ""
 
     def _is_wanted(self, mounted: Mounted | None) -> bool:
         return self._is_share(mounted, self.wanted) and ("ro" in (mounted or _NONE).options) == self.wanted.is_read_only
 
     def _is_ours(self, state: State) -> bool:
-        """Mounted from where it is wanted, or was, or from where our own mark says; another's mark says whose it is."""
-        if self._strangers(state) and not self._is_marked(state):
-            return False
+        """Mounted from us, and not kept for somebody else alone, who may have mounted the same share by himself."""
+        return self._is_from_us(state) and (self._is_marked(state) or not self._kept_by_others(state))
+
+    def _is_from_us(self, state: State) -> bool:
+        """Mounted from where it is wanted, or was, or from where our own mark says."""
         if any(self._is_share(state.mounted, one) for one in (self.wanted, self.old) if one):
             return True
         kept = [line.split()[0] for line in state.fstab if self._owns(state.fstab_mark)]
