@@ -326,6 +326,23 @@ def test_what_was_left_does_not_stand_in_the_way_of_the_next_attachment(theatre,
     assert left(theatre).sweep() == 0
 
 
+def test_what_was_left_and_does_not_go_keeps_no_share_from_other_mount_points(theatre, attachment):
+    theatre.nodes.take_away(host(attachment))
+    force(theatre, attachment["id"])
+    theatre.nodes.bring_back(host(attachment))
+    at_ease = theatre.stage.settings
+    failing = msgspec.structs.replace(at_ease.nodes, rehearsal_failures=("clear:TimedOut",))
+    theatre.stage.settings = at_ease.changed(nodes=failing)
+    theatre.enter()
+    elsewhere = cases.attach(theatre, (cases.a_share(theatre), attachment["server_id"]))
+    there = cases.attach(theatre, (attachment["share_id"], attachment["server_id"]))
+    theatre.settle()
+    assert shown(theatre, elsewhere)["state"] == "active"
+    assert shown(theatre, there)["error"]["code"] == "MachineTimedOut"
+    theatre.stage.settings = at_ease
+    until_swept(theatre)
+
+
 def test_what_was_left_is_forgotten_with_its_server(theatre, attachment):
     theatre.nodes.take_away(host(attachment))
     force(theatre, attachment["id"])

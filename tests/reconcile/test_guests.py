@@ -6,6 +6,7 @@ import ipaddress
 import pytest
 import sqlalchemy as sa
 
+from abaca.db import servers
 from abaca.db.tables import export_locations
 from tests.operations import cases
 from tests.reconcile.test_attachments import DOOR, force, make_due, reconciler, shown, until_swept
@@ -89,3 +90,15 @@ def test_what_was_given_up_on_a_hypervisor_that_was_away_goes_when_it_is_back(th
     assert theatre.nodes.handed() == {attachment["id"]: ["chardev", "device", "virtiofsd"]}
     until_swept(theatre)
     assert (theatre.nodes.handed(), theatre.nodes.tables()) == ({}, {})
+
+
+def test_what_a_dead_hypervisor_has_left_keeps_no_share_from_its_former_guest(theatre, attachment):
+    host, _ = guest(attachment)
+    theatre.nodes.take_away(host)
+    force(theatre, attachment["id"])
+    now = {"hypervisor_id": None, "qmp_socket": None, "ssh_host": "10.9.8.1", "host_key": cases.KEY, "key": "file:/k"}
+    with theatre.db.write() as tx:
+        servers.update(tx, attachment["server_id"], now, [("10.9.8.1", "default")])
+    again = cases.attach(theatre, (attachment["share_id"], attachment["server_id"]))
+    theatre.settle()
+    assert (shown(theatre, again)["state"], shown(theatre, again)["error"]) == ("active", None)

@@ -105,7 +105,7 @@ def mount_on_server(op: Op) -> None:
         op.learn(seen=None)
         return
     with until_stopped():
-        attachment_left.clear(op, row["server_id"])
+        attachment_left.clear(op, row)
         entry, guest = op.driver.way(row)
         wanted, old = mount_of(row, row["wanted_source"], guest), row["source"]
         if old in (None, row["wanted_source"]):

@@ -35,12 +35,25 @@ def way(tools: Any, row: Any) -> Any:
     return tools.way({"server_id": row.server_id, "mode": row.mode, "tag": row.tag})
 
 
-def clear(op: Op, server_id: str) -> None:
-    """Nothing is left on a server, so that it does not stand in the way. Raises what `nodes.clear` raises."""
+def clear(op: Op, told: Mapping[str, Any]) -> None:
+    """Nothing is left that stands in the way of an attachment, as its steps are told of it.
+
+    Raises what `Tools.way` and `nodes.clear` raise. What is left elsewhere may fail to go without harm to this one.
+    """
     with op.db.read() as tx:
-        left = left_mounts.of_server(tx, server_id)
+        left = left_mounts.of_server(tx, told["server_id"])
     for row in left:
+        if not _is_in_the_way(row, told):
+            continue
         entry, guest = way(op.driver, row)
         op.driver.nodes.clear(entry, mount_of(row, guest))
         with op.db.write() as tx:
             left_mounts.remove(tx, row.id)
+
+
+def _is_in_the_way(row: Any, told: Mapping[str, Any]) -> bool:
+    """In the same guest, whose ports are few; or on the same machine at, above or below the mount point."""
+    if row.mode != told["mode"]:
+        return False
+    one, other = f"{row.mount_point}/", f"{told['mount_point']}/"
+    return row.mode == "virtiofs" or one.startswith(other) or other.startswith(one)
