@@ -129,6 +129,19 @@ def test_another_reason_is_another_message(theatre, attachment):
     ]
 
 
+def test_who_detaches_what_could_not_be_attached_hears_of_that_too_and_waits_no_longer(theatre, attachment):
+    theatre.nodes.take_away(host(attachment))
+    reconciler(theatre).verify()
+    try_again(theatre)
+    assert [one[:2] for one in messages(theatre, attachment["share_id"])] == [("901", "901")]
+    theatre.ask("DELETE", f"{DOOR}/{attachment['id']}")
+    theatre.settle()
+    assert [one[:2] for one in messages(theatre, attachment["share_id"])] == [("902", "902"), ("901", "901")]
+    assert theatre.ask("GET", f"{DOOR}/{attachment['id']}")["attachment"]["attempts"] == 1
+    theatre.nodes.bring_back(host(attachment))
+    try_again(theatre)
+
+
 def test_a_move_to_another_export_is_told_with_both(theatre, attachment):
     move_exports(theatre)
     reconciler(theatre).heal()

@@ -46,9 +46,10 @@ def start(tx: Tx, row: Any, by: Requester | None, *, force: bool = False) -> str
         operations.cancel_of_key(tx, attachments.key(row.id))
     if force and not row.is_forced:
         attachments.update(tx, row.id, {"is_forced": True})
-    if not attachments.try_move(tx, row.id, "detach"):
+    # Tries to attach do not count as tries to detach: the first that fails is news, and the next comes soon.
+    turned = {"wanted": "detached", "attempts": 0} if row.wanted == "attached" else {}
+    if not attachments.try_move(tx, row.id, "detach", also=turned):
         return None
-    attachments.update(tx, row.id, {"wanted": "detached"})
     target = journal.Target(queue=QUEUE, key=attachments.key(row.id), resource_id=row.id)
     return journal.enqueue(tx, OPERATION, Args(row.id), target, by)
 
