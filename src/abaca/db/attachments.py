@@ -216,14 +216,13 @@ def due(tx: Tx, most: int) -> Sequence[sa.Row[Any]]:
     )
 
 
-def unverified(tx: Tx, since: datetime.datetime, most: int) -> Sequence[sa.Row[Any]]:
-    """Active ones that nobody has looked at since then, the longest first."""
-    return tx.rows(
-        sa.select(t)
-        .where(t.c.state == "active", t.c.last_verified_at < since)
-        .order_by(t.c.last_verified_at, t.c.id)
-        .limit(most)
-    )
+def unverified(tx: Tx, since: datetime.datetime, most: int, after: sa.Row[Any] | None = None) -> Sequence[sa.Row[Any]]:
+    """Active ones that nobody has looked at since then, the longest first; those after a row, if it is given."""
+    place = sa.tuple_(t.c.last_verified_at, t.c.id)
+    statement = sa.select(t).where(t.c.state == "active", t.c.last_verified_at < since)
+    if after is not None:
+        statement = statement.where(place > sa.tuple_(after.last_verified_at, after.id))
+    return tx.rows(statement.order_by(t.c.last_verified_at, t.c.id).limit(most))
 
 
 def inactive(tx: Tx, after: str, most: int) -> Sequence[sa.Row[Any]]:

@@ -79,19 +79,36 @@ class Attachments:
     # ---------------------------------------------------------------- what the machines say
 
     def verify(self) -> int:
-        """Look at a page of those that nobody has looked at for long; how many there were."""
+        """Look at those that nobody has looked at for long, a page after the other; how many there were.
+
+        What cannot be asked for just now waits for the next time, and holds up no other page.
+        """
         since = self.db.now() - datetime.timedelta(seconds=self.verify_interval_s)
-        with self.db.read() as tx:
-            found = attachments.unverified(tx, since, PAGE)
-        jobs = {}
+        number, last = 0, None
+        while True:
+            with self.db.read() as tx:
+                found = attachments.unverified(tx, since, PAGE, last)
+            self._look_at(found)
+            number += len(found)
+            if len(found) < PAGE:
+                return number
+            last = found[-1]
+
+    def _look_at(self, found: Sequence[Any]) -> None:
+        jobs, away = {}, {}
         for row in found:
-            job = self._job(row)
+            try:
+                job = self._job(row)
+            except errors.Unavailable as error:
+                away[row.server_id] = error.message
+                continue
             if job is not None:
                 jobs[row.id] = (row, job)
+        for server_id, said in [*away.items()][:1]:
+            log.warning("servers=%d cannot be looked up, such as %s: %s", len(away), server_id, said)
         outcomes = self.tools.nodes.many([job for _, job in jobs.values()])
         for (row, _), outcome in zip(jobs.values(), outcomes, strict=True):
             self._one(row, lambda tx, fresh, outcome=outcome: self._judge(tx, fresh, outcome))  # type: ignore[misc]
-        return len(found)
 
     def wake(self) -> int:
         """Go on with those servers that were off and are on; how many attachments that are."""
@@ -119,7 +136,7 @@ class Attachments:
         return is_on and self._one(row, _again)
 
     def _job(self, row: Any) -> Job | None:
-        """How to look at its machine; None where there is nothing to look at."""
+        """How to look at its machine; None where there is nothing to look at. Raises `Unavailable`."""
         try:
             server = self.tools.servers.show(row.server_id)
             if server is None:
@@ -132,9 +149,8 @@ class Attachments:
             at = [address.ip for address in mounting.addresses]
             self._one(row, lambda tx, fresh: attachment_rules.follow(tx, fresh, at, None))
             entry, guest = self.tools.way({"server_id": row.server_id, "mode": row.mode, "tag": row.tag})
-        except errors.Unavailable as away:
-            log.warning("server=%s cannot be looked up: %s", row.server_id, away.message)
-            return None
+        except errors.Unavailable:
+            raise
         except errors.AbacaError as error:
             problem = error
             self._one(row, lambda tx, fresh: self._lose(tx, fresh, problem))
