@@ -47,6 +47,11 @@ def test_killed_while_mounting_for_the_first_time_and_given_up(nodes, machine, e
     assert machine.script(TRACES).stdout.replace("/etc/fstab.abaca\n", "") == "/etc/fstab\n"
 
 
+def test_what_was_given_up_before_it_began_leaves_nothing_when_it_is_unmounted(nodes, machine, entry):
+    nodes.unmount(entry, wanted(mount_point="/mnt/a/b"))
+    assert machine.script(f"{TRACES}; ls -d /run/abaca-turn-*").stdout == "/etc/fstab\n"
+
+
 WAITING = "grep -lze '^action=mount$' -e '^flock$' /proc/[0-9]*/cmdline 2>/dev/null | cut -d/ -f3"
 
 

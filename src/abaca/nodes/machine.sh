@@ -301,7 +301,7 @@ main() {
     done
     echo abaca-answer
     case $action in
-        look) [ -z "$waits" ] || wait_for_turn ;;
+        look) [ -z "$waits" ] || { wait_for_turn && rm -f "$turn"; } ;;
         mount) wait_for_turn && mount_it ;;
         unmount) wait_for_turn && unmount_it ;;
     esac
