@@ -278,6 +278,7 @@ BAD = [
 BAD += [
     ({"tag": "a b"}, 400),
     ({"access_level": "rwx"}, 400),
+    ({"acces_level": "ro"}, 400),
     ({"mode": "virtiofs"}, 409),
     ({"mode": "teleport"}, 400),
     ({"server_ids": ["x"]}, 400),
