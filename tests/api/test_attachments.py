@@ -111,6 +111,22 @@ def test_many_servers_are_attached_in_one_request_and_refused_one_by_one(world):
     assert len(rules(world, share_id)) == 8
 
 
+def test_the_rules_of_a_share_are_not_read_for_each_of_many_servers(world):
+    def looks(number):
+        wish = {"share_id": share(world), "server_ids": [server(world) for _ in range(number)]}
+        said = []
+        writer = world.db._writer.raw_connection()
+        writer.driver_connection.set_trace_callback(said.append)
+        writer.close()
+        assert world.ask("member", "POST", DOOR, {"attachment": wish}).status == 202
+        writer = world.db._writer.raw_connection()
+        writer.driver_connection.set_trace_callback(None)
+        writer.close()
+        return sum("FROM access_rules" in one and one.startswith("SELECT") for one in said)
+
+    assert 0 < looks(3) == looks(12)
+
+
 def test_a_rule_is_shared_raised_and_goes_with_the_last_who_needs_it(world):
     share_id = share(world)
     first, second = server(world, "10.8.201.1"), server(world, "10.8.201.1")

@@ -80,6 +80,18 @@ def of_share(
     return tx.rows(statement)
 
 
+def of_addresses(tx: Tx, share_id: str, names: tuple[str, ...], addresses: Sequence[str]) -> Sequence[sa.Row[Any]]:
+    """A share's rules of type ip that name one of these, however many others it has."""
+    asked = {"of_share": share_id, "addresses": list(addresses)}
+    return tx.rows(_select_addresses(names), asked) if addresses else []
+
+
+@functools.lru_cache(maxsize=64)
+def _select_addresses(names: tuple[str, ...]) -> sa.Select[Any]:
+    named = t.c.access_to.in_(sa.bindparam("addresses", expanding=True))
+    return _select(names).where(t.c.share_id == sa.bindparam("of_share"), t.c.access_type == "ip", named)
+
+
 def lock(tx: Tx, share_id: str) -> None:
     """Nobody else changes the share's rules until this transaction ends."""
     tx.rows(sa.select(t.c.id).where(t.c.share_id == share_id).order_by(t.c.id).with_for_update())

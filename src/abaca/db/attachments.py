@@ -93,6 +93,14 @@ def of_share(tx: Tx, share_id: str) -> Sequence[sa.Row[Any]]:
 _OF_SHARE = sa.select(t).where(t.c.share_id == sa.bindparam("of_share")).order_by(t.c.created_at, t.c.id)
 
 
+def needs(tx: Tx, share_id: str) -> Sequence[sa.Row[Any]]:
+    """Of each of a share's attachments the addresses, and what they may do."""
+    return tx.rows(_NEEDS, {"of_share": share_id})
+
+
+_NEEDS = sa.select(t.c.addresses, t.c.access_level).where(t.c.share_id == sa.bindparam("of_share"))
+
+
 def of_servers(tx: Tx, server_ids: Sequence[str]) -> Sequence[sa.Row[Any]]:
     """Those of some servers, the oldest first."""
     return tx.rows(_OF_SERVERS, {"of_servers": list(server_ids)}) if server_ids else []

@@ -49,17 +49,21 @@ class Args(msgspec.Struct, frozen=True):
 def start(tx: Tx, row: Any, by: Requester | None, *, event: str = "attach") -> str:
     """Move an attachment's row that exists by `event` (`attach`, `remount`) and queue the work; the operation's id."""
     attachments.move(tx, row.id, event)
-    return _enqueue(tx, row, Args(row.id, "move" if event == "remount" else "mend"), by)
+    in_force = attachment_rules.in_force(tx, row.share_id, row.addresses)
+    return _enqueue(tx, row, Args(row.id, "move" if event == "remount" else "mend"), by, in_force)
 
 
-def enqueue(tx: Tx, row: Any, by: Requester | None) -> str:
-    """Queue the work for a new one, which is `attaching` already: a row with id, share_id and addresses."""
-    return _enqueue(tx, row, Args(row.id), by)
+def enqueue(tx: Tx, rows: Sequence[Any], by: Requester | None) -> None:
+    """Queue the work for new ones of one share, `attaching` already: rows with id, share_id and addresses."""
+    asked = sorted({address for row in rows for address in row.addresses})
+    in_force = attachment_rules.in_force(tx, rows[0].share_id, asked) if rows else set()
+    for row in rows:
+        _enqueue(tx, row, Args(row.id), by, in_force)
 
 
-def _enqueue(tx: Tx, row: Any, args: Args, by: Requester | None) -> str:
+def _enqueue(tx: Tx, row: Any, args: Args, by: Requester | None, in_force: set[str]) -> str:
     target = journal.Target(queue=QUEUE, key=attachments.key(row.id), resource_id=row.id)
-    wait_s = 0.0 if attachment_rules.are_active(tx, row.share_id, row.addresses) else RULES_S
+    wait_s = 0.0 if in_force.issuperset(row.addresses) else RULES_S
     return journal.enqueue(tx, OPERATION, args, target, by, wait_s=wait_s)
 
 

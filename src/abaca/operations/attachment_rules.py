@@ -44,7 +44,7 @@ def settle(tx: Tx, share_id: str, addresses: Sequence[str], by: Requester | None
     """Make the rules for these addresses those that the share's attachments need now."""
     shares.lock(tx, share_id)
     needed = _needed(tx, share_id)
-    known = _known(tx, share_id)
+    known = _known(tx, share_id, addresses)
     changed = [_settle(tx, share_id, address, needed.get(address), known.get(address)) for address in addresses]
     if any(changed):
         share = shares.show(tx, share_id, ("instance_id", "host"))
@@ -55,14 +55,15 @@ def settle(tx: Tx, share_id: str, addresses: Sequence[str], by: Requester | None
 def _needed(tx: Tx, share_id: str) -> dict[str, str]:
     """The level that each address needs."""
     found: dict[str, str] = {}
-    for row in attachments.of_share(tx, share_id):
+    for row in attachments.needs(tx, share_id):
         for address in row.addresses:
             found[address] = "rw" if "rw" in (row.access_level, found.get(address)) else "ro"
     return found
 
 
-def _known(tx: Tx, share_id: str) -> dict[str, Any]:
-    rows = access_rules.of_share(tx, share_id, _COLUMNS, equal={"access_type": "ip"})
+def _known(tx: Tx, share_id: str, addresses: Sequence[str]) -> dict[str, Any]:
+    spelt = [one for address in addresses for one in (address, f"{address}/{128 if ':' in address else 32}")]
+    rows = access_rules.of_addresses(tx, share_id, _COLUMNS, spelt)
     return {address_of(row.access_to): row for row in rows}
 
 
@@ -156,7 +157,7 @@ def refuse_less(tx: Tx, rule: Any, level: str) -> None:
 def refuse_double(tx: Tx, share_id: str, access_type: str, access_to: str) -> None:
     """Raises `Taken`, saying who holds it, when attachments have made a rule for the same client."""
     address = address_of(access_to)
-    rule = _known(tx, share_id).get(address) if access_type == "ip" else None
+    rule = _known(tx, share_id, [address]).get(address) if access_type == "ip" else None
     if rule is None or rule.made_for != MARK:
         return
     said = f"Share access ip:{address} ({rule.access_level}) exists already: "
@@ -184,14 +185,13 @@ def _named(rows: Sequence[Any]) -> str:
 
 def are_missing(tx: Tx, share_id: str, addresses: Sequence[str]) -> bool:
     """Whether one has gone, or never came, while somebody waits for it."""
-    known = _known(tx, share_id)
+    known = _known(tx, share_id, addresses)
     return any(address not in known for address in addresses)
 
 
-def are_active(tx: Tx, share_id: str, addresses: Sequence[str]) -> bool:
-    """Whether nobody has to wait for the rules of these addresses."""
-    known = _known(tx, share_id)
-    return all(address in known and known[address].state == "active" for address in addresses)
+def in_force(tx: Tx, share_id: str, addresses: Sequence[str]) -> set[str]:
+    """Those of these addresses for whose rules nobody has to wait."""
+    return {address for address, rule in _known(tx, share_id, addresses).items() if rule.state == "active"}
 
 
 def check(tx: Tx, share_id: str, addresses: Sequence[str], level: str) -> None:
@@ -199,7 +199,7 @@ def check(tx: Tx, share_id: str, addresses: Sequence[str], level: str) -> None:
 
     Raises `RulePending` while it may yet come, `contract.Refused` when it will not.
     """
-    known = _known(tx, share_id)
+    known = _known(tx, share_id, addresses)
     refused = []
     is_in = False
     for address in addresses:
