@@ -2,7 +2,8 @@
 """A real Nova on loopback: its API over databases of its own, with the lab's Keystone for logins.
 
 Nothing is made or scheduled there: `plant` puts in the rows of a server that others would have left. Without a
-hypervisor no server changes by itself, and hosts stay up without a word for a day. Nova is set to refuse its own
+hypervisor no server changes by itself, and hosts stay up without a word for a day. Shares that are attached are allowed
+by Nova's own code, at the service of the catalog, and mounted nowhere. Nova is set to refuse its own
 answers when they are not of the form that it documents, so that rows which no Nova would have are noticed. Starting
 takes about five seconds, most of them Nova's own imports.
 """
@@ -16,18 +17,23 @@ import time
 import urllib.error
 import urllib.request
 import uuid
-from collections.abc import Iterator
-from typing import Self
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
 
 from lab import keystone, openstack, processes, runs
 
 _HOST = "127.0.0.1"
+# From where its compute hosts mount shares.
+STORAGE_IP = "10.20.30.40"
+# The one of them on which shares are allowed and denied as a compute host does.
+COMPUTE_HOST = "lab"
 _CONFIGURATION = """[DEFAULT]
 log_file = {home}/nova.log
 state_path = {home}
-host = lab
+host = {host}
 transport_url = fake://
 service_down_time = 86400
+my_shared_fs_storage_ip = {storage_ip}
 [api]
 response_validation = error
 max_limit = {most}
@@ -42,6 +48,13 @@ lock_path = {home}/locks
 [neutron]
 endpoint_override = {address}/lab/network
 {credentials}
+[placement]
+endpoint_override = {address}/lab/placement
+{credentials}
+[service_user]
+{credentials}
+[manila]
+{manila}
 [keystone_authtoken]
 {validation}
 token_cache_time = 1
@@ -75,10 +88,11 @@ class Nova:
         begun = time.monotonic()
         home = self._run.path(f"nova-{self.port}")
         configuration = home / "nova.conf"
-        options = cloud.validation_options()
-        validation = "\n".join(f"{name} = {value}" for name, value in options.items())
-        said = {"home": home, "address": self.address, "most": self._most}
-        configuration.write_text(_CONFIGURATION.format(**said, credentials=validation, validation=validation))
+        validation = _lines(cloud.validation_options())
+        said = {"home": home, "address": self.address, "most": self._most, "host": COMPUTE_HOST}
+        said |= {"storage_ip": STORAGE_IP, "credentials": validation, "validation": validation}
+        manila = _lines({**cloud.validation_options(), **cloud.credentials("admin")})
+        configuration.write_text(_CONFIGURATION.format(**said, manila=manila))
         script = pathlib.Path(__file__).with_name("nova_server.py")
         argv = [str(openstack.PYTHON), "-P", str(script), str(configuration), _HOST, str(self.port)]
         launch = processes.Launch(env={**openstack.KEEP_BYTECODE, "PYTHONHASHSEED": "0"})  # it shows sets in its faults
@@ -113,12 +127,23 @@ class Nova:
         finally:
             self._lab("POST", "cell", said=True)
 
-    def _lab(self, method: str, path: str, said: object) -> None:
+    def ask_shares(self, call: str, *arguments: str, user: tuple[str, str] | None = None) -> Any:
+        """Return what Nova's own client of share services gives for one of its calls; raises `LabError` when it fails.
+
+        What Nova asks as its user needs that one: his token, and the id of the project for which it is.
+        """
+        return self._lab("POST", "manila", {"call": call, "arguments": arguments, "user": user})
+
+    def _lab(self, method: str, path: str, said: object) -> Any:
         request = urllib.request.Request(  # noqa: S310 (an address of loopback)
             f"{self.address}/lab/{path}", json.dumps(said).encode(), {"Content-Type": "application/json"}, method=method
         )
         try:
-            with urllib.request.urlopen(request, timeout=30.0):  # noqa: S310
-                return
+            with urllib.request.urlopen(request, timeout=30.0) as response:  # noqa: S310
+                return json.load(response)
         except urllib.error.HTTPError as refusal:
             raise processes.LabError(f"{method} {path}: {refusal.code}\n{json.load(refusal)}") from None
+
+
+def _lines(options: Mapping[str, str]) -> str:
+    return "\n".join(f"{name} = {value}" for name, value in options.items())

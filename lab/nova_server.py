@@ -5,11 +5,13 @@
 
 The tables and cells are made by Nova's own commands, the application is Nova's own. There is no scheduler, no conductor
 and no hypervisor: what those would have left in the database is put there through Nova's objects, on a request below
-/lab. Two answers come from here that other services give: Neutron's, that this cloud's ports are in no security group,
-and a compute host's, to the API's call for a console.
+/lab. Some answers come from here that other services give: Neutron's, that this cloud's ports are in no security group,
+Placement's, that its hosts can hand in shares, and a compute host's, to the API's call for a console. What the API has
+a compute host do with shares is done by the code that does it there, as far as it concerns the share service.
 """
 
 import contextlib
+import dataclasses
 import datetime
 import json
 import os
@@ -17,6 +19,7 @@ import pathlib
 import sys
 import threading
 import traceback
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -31,10 +34,11 @@ from nova import context as nova_context  # noqa: E402
 from nova import objects, rpc  # noqa: E402
 from nova.api.openstack import wsgi_app  # noqa: E402
 from nova.cmd import manage  # noqa: E402
-from nova.compute import rpcapi  # noqa: E402
+from nova.compute import rpcapi, share_management  # noqa: E402
 from nova.db.main import api as database  # noqa: E402
 from nova.network import model  # noqa: E402
 from nova.objects import base  # noqa: E402
+from nova.share import manila  # noqa: E402
 from werkzeug import serving, wrappers  # noqa: E402
 
 Application = Callable[[dict[str, Any], Any], Iterable[bytes]]
@@ -86,6 +90,20 @@ FLAVOR = {
 }
 
 
+NODE = {
+    "vcpus": 8,
+    "memory_mb": 8192,
+    "local_gb": 100,
+    "vcpus_used": 0,
+    "memory_mb_used": 0,
+    "local_gb_used": 0,
+    "hypervisor_type": "QEMU",
+    "hypervisor_version": 7000000,
+    "cpu_info": "",
+}
+TRAITS = ["COMPUTE_STORAGE_VIRTIO_FS", "COMPUTE_MEM_BACKING_FILE"]
+
+
 class Handler(serving.WSGIRequestHandler):
     """Keeps connections open and logs none of them."""
 
@@ -103,7 +121,16 @@ class Hosts:
     def __init__(self) -> None:
         self._known: set[str] = set()
         self._lock = threading.Lock()
+        self._shares = share_management.ShareManager(manila.API(), compute_driver=None)
         self.consoles: dict[str, str] = {}
+
+    def allow_share(self, context: Any, instance: objects.Instance, share_mapping: objects.ShareMapping) -> None:
+        """Let the host in to a share."""
+        self._shares.allow_share(context, instance, share_mapping)
+
+    def deny_share(self, context: Any, instance: objects.Instance, share_mapping: objects.ShareMapping) -> None:
+        """Do so no more."""
+        self._shares.deny_share(context, instance, share_mapping)
 
     def get_console_output(self, _context: object, instance: objects.Instance, tail_length: object) -> str:
         """The last lines of a console."""
@@ -119,7 +146,10 @@ class Hosts:
             self._known.add(host)
             seen = datetime.datetime.now(datetime.UTC)
             values = {"binary": "nova-compute", "topic": "compute", "report_count": 1, "last_seen_up": seen}
-            objects.Service(targeted, host=host, **values).create()
+            service = objects.Service(targeted, host=host, **values)
+            service.create()
+            node = {"uuid": str(uuid.uuid4()), "service_id": service.id, "hypervisor_hostname": f"{host}.example"}
+            objects.ComputeNode(targeted, host=host, **NODE, **node).create()
             if zone is not None:
                 group = objects.Aggregate(context, name=f"of-{host}", metadata={"availability_zone": zone})
                 group.create()
@@ -229,10 +259,28 @@ def reach(*, cell: bool) -> dict:
     return {}
 
 
-def beside(path: str, request: wrappers.Request) -> dict:
+def ask_shares(call: str, arguments: list, user: list | None) -> Any:
+    """One call of Nova's client of share services, for nobody in particular or with a user's token."""
+    token, project_id = user or (None, None)
+    context = nova_context.RequestContext(user_id="somebody", project_id=project_id, auth_token=token)
+    said = getattr(manila.API(), call)(context, *arguments)
+    shown = [dataclasses.asdict(one) if dataclasses.is_dataclass(one) else one for one in listed(said)]
+    return shown if isinstance(said, list) else shown[0]
+
+
+def listed(said: Any) -> list:
+    """What is said, in a list where it is none."""
+    return said if isinstance(said, list) else [said]
+
+
+def beside(path: str, request: wrappers.Request) -> Any:
     """What the lab answers itself."""
     if path.startswith("/lab/network/"):
         return {path.rpartition("/")[2]: []}
+    if path.startswith("/lab/placement/"):
+        return {"traits": TRAITS, "resource_provider_generation": 1}
+    if path == "/lab/manila":
+        return ask_shares(**request.get_json())
     if path == "/lab/cell":
         return reach(cell=request.get_json())
     if request.method == "DELETE":

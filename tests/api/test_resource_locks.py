@@ -2,12 +2,14 @@
 """Locks beside attachments, and what they cost. What is asked of them one by one: resource_locks.yaml."""
 
 import concurrent.futures
+import re
 
 import pytest
 import sqlalchemy as sa
 
 from tests.api import world as worlds
 from tests.api.test_attachments import NEWEST, attached, rules, server, share, until_gone
+from tests.conftest import ROOT
 from tests.databases import on_postgres, on_sqlite, place
 
 
@@ -141,3 +143,27 @@ def test_of_a_lock_and_a_deletion_at_once_one_wins(world, attempt):
     assert is_there == (outcome[0] == 200)
     for one in locks(world):
         assert world.ask("member", "DELETE", f"/resource-locks/{one['id']}", **NEWEST).status == 204
+
+
+def test_a_service_without_more_rights_than_the_page_says_lets_hosts_in(tmp_path):
+    page = (ROOT / "docs" / "operating" / "nova.md").read_text()
+    (tmp_path / "policy.yaml").write_text(re.search(r"```yaml\n(.*?)```", page, re.DOTALL)[1])
+    with worlds.world(tmp_path, worker=True) as made:
+        specs = {"driver_handles_share_servers": "False"}
+        made.ask("admin", "POST", "/types", {"share_type": {"name": "default", "extra_specs": specs}}, **NEWEST)
+        share_id = share(made, "other")
+        locked = {"lock_visibility": True, "lock_deletion": True}
+        rule_id = allow(made, share_id, "10.8.212.1", "service", **locked)
+        listing = f"/share-access-rules?share_id={share_id}"
+
+        def seen(who):
+            return [rule["access_to"] for rule in made.ask(who, "GET", listing, **NEWEST).body["access_list"]]
+
+        assert (seen("service"), seen("other"), seen("admin")) == (["10.8.212.1"], ["******"], ["10.8.212.1"])
+        assert {one["lock_context"] for one in locks(made)} == {"service"}
+        denial = {"deny_access": {"access_id": rule_id, "unrestrict": True}}
+        assert act(made, share_id, "other", **denial).status == 403
+        assert act(made, share_id, "service", **denial).status == 202
+        made.settle()
+        assert (seen("other"), locks(made)) == ([], [])
+        assert made.ask("service", "DELETE", f"/shares/{share_id}", **NEWEST).status == 403
