@@ -145,6 +145,19 @@ def test_of_a_lock_and_a_deletion_at_once_one_wins(world, attempt):
         assert world.ask("member", "DELETE", f"/resource-locks/{one['id']}", **NEWEST).status == 204
 
 
+@pytest.mark.parametrize("attempt", range(4))
+def test_a_lock_that_is_changed_while_it_goes_leaves_nothing(world, attempt):
+    share_id = share(world)
+    rule_id = allow(world, share_id, "10.8.213.1")
+    made = lock(world, "access_rule", rule_id, resource_action="show").body["resource_lock"]["id"]
+    change = {"resource_lock": {"resource_action": "delete"}}
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        changing = pool.submit(world.ask, "member", "PUT", f"/resource-locks/{made}", change, **NEWEST)
+        unlocking = pool.submit(world.ask, "member", "DELETE", f"/resource-locks/{made}", **NEWEST)
+        assert (changing.result().status, unlocking.result().status) in {(200, 204), (404, 204)}
+    assert locks(world) == []
+
+
 def test_a_service_without_more_rights_than_the_page_says_lets_hosts_in(tmp_path):
     page = (ROOT / "docs" / "operating" / "nova.md").read_text()
     (tmp_path / "policy.yaml").write_text(re.search(r"```yaml\n(.*?)```", page, re.DOTALL)[1])

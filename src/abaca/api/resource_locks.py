@@ -145,12 +145,12 @@ def update(call: Call, lock_id: str, body: UpdateLock) -> Row[Any] | None:
 def delete(call: Call, lock_id: str) -> None:
     """Unlock."""
     with call.db.write() as tx:
-        db.delete(tx, _for_change(call, tx, lock_id).id)
+        resource_locks.unlock(tx, _for_change(call, tx, lock_id))
 
 
 # ---------------------------------------------------------------- looking up and checking
 
-_WHOLE = (*db.WHOSE, "share_id", "access_rule_id", "resource_type", "resource_action", "because_of")
+_KNOWN = (*db.WHOSE, "share_id", "resource_type")
 
 
 def _visible(call: Call, tx: Tx, lock_id: str, columns: tuple[str, ...]) -> Row[Any]:
@@ -162,7 +162,7 @@ def _visible(call: Call, tx: Tx, lock_id: str, columns: tuple[str, ...]) -> Row[
 
 
 def _for_change(call: Call, tx: Tx, lock_id: str) -> Row[Any]:
-    lock = _visible(call, tx, lock_id, _WHOLE)
+    lock = _visible(call, tx, lock_id, _KNOWN)
     call.require(call.route.policy, project_id=lock.project_id, user_id=lock.user_id)
     if not rules.has_a_say(call.caller, lock.lock_context):
         raise errors.Forbidden(

@@ -59,16 +59,25 @@ def lock_rule(tx: Tx, share_id: str, rule_id: str, action: str, reason: str | No
 
 
 def change(tx: Tx, lock: Any, values: dict[str, Any]) -> None:
-    """Give a lock (its whole row) another reason or action. Raises `Conflict` as for a new one."""
-    action = values.get("resource_action", lock.resource_action)
-    if action != lock.resource_action:
-        shares.lock(tx, lock.share_id)
-        _check_rule(tx, lock.access_rule_id, action)
+    """Give a lock (a row with id and share_id) another reason or action. Raises `Conflict` as for a new one."""
+    shares.lock(tx, lock.share_id)
+    old = resource_locks.LOCKS.one(tx, ("access_rule_id", "resource_action", *_WHOSE), {"id": lock.id})
+    if old is None:
+        raise errors.NotFound(resource="Resource lock", id=lock.id)
+    action = values.get("resource_action", old.resource_action)
+    if action != old.resource_action:
+        _check_rule(tx, old.access_rule_id, action)
         if action == DELETE:
-            _lock_share_too(tx, lock.share_id, lock.id, {name: lock._mapping[name] for name in _WHOSE})
+            _lock_share_too(tx, lock.share_id, lock.id, {name: old._mapping[name] for name in _WHOSE})
         else:
             resource_locks.delete_consequence(tx, lock.id)
     resource_locks.update(tx, lock.id, values)
+
+
+def unlock(tx: Tx, lock: Any) -> None:
+    """Take a lock (a row with id and share_id) away, and what it put on the share."""
+    shares.lock(tx, lock.share_id)
+    resource_locks.delete(tx, lock.id)
 
 
 _WHOSE = ("user_id", "project_id", "lock_context")
