@@ -280,6 +280,42 @@ class TestStrangers:
         assert harness.kept() == kept
 
 
+class TestTakingOver:
+    """What an attachment that nobody knows any more has left."""
+
+    @pytest.fixture
+    def heir(self, mount):
+        return wanted(mount_point=POINT, source=mount.source, former=mount.name)
+
+    def test_the_same_share_stays_mounted_and_goes_with_its_heir(self, harness, nodes, entry, mount, heir, mounted):
+        who = harness.hold(POINT)
+        assert nodes.mount(entry, heir) == mounted
+        assert len(harness.kept()) == 2
+        with pytest.raises(contract.MountRefused, match=f"belongs to the attachment {heir.name}"):
+            nodes.mount(entry, mount)
+        with pytest.raises(contract.InUse) as busy:
+            nodes.unmount(entry, heir)
+        assert busy.value.holders == (who,)
+        harness.let_go(POINT)
+        assert nodes.mount(entry, heir) == mounted, "it is repeated"
+        nodes.unmount(entry, heir)
+        assert (harness.paths(), harness.kept()) == ([], [])
+
+    def test_what_only_a_boot_would_bring_back_is_mounted(self, harness, nodes, entry, heir, mounted):
+        harness.unmount_by_hand(POINT)
+        assert nodes.mount(entry, heir) == mounted
+        nodes.unmount(entry, heir)
+        assert (harness.paths(), harness.kept()) == ([], [])
+
+    def test_another_share_is_nobodys_to_take(self, harness, nodes, entry, mount, heir, mounted):
+        kept = harness.kept()
+        with pytest.raises(contract.MountRefused, match=f"belongs to the attachment {mount.name}") as refused:
+            nodes.mount(entry, other(heir, source="10.0.0.2:/other"))
+        assert refused.value.details["owner"] == mount.name
+        assert nodes.look(entry, mount) == mounted
+        assert harness.kept() == kept
+
+
 class TestClearing:
     def test_what_bears_its_mark_goes_as_by_force(self, harness, nodes, entry, mount, mounted):
         harness.hold(POINT)

@@ -122,6 +122,7 @@ class Mount(msgspec.Struct, frozen=True, kw_only=True):
     `name` tells whose it is on the machine (an attachment's id); `source` is the export location, e.g.
     `10.0.0.10:/shares/x` or `[fd77::1]:/shares/x`; `mount_point` is absolute and normalised. With `guest` the machine
     is a hypervisor: it mounts the share where Abaca likes, and `mount_point` is only what the guest may do with it.
+    `former` is a name that nobody has any more: where its mark keeps this very source, it is taken over.
     """
 
     name: str
@@ -130,6 +131,7 @@ class Mount(msgspec.Struct, frozen=True, kw_only=True):
     mount_point: str
     is_read_only: bool = False
     guest: Guest | None = None
+    former: str = ""
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
@@ -218,6 +220,7 @@ class Machines(Protocol):
         """Mounted, persistent and verified; the client's packages are installed if need be.
 
         Raises `MountRefused` (occupied, not empty, refused by the server) with nothing changed, and `Unsupported`.
+        Where another's mark stands in the way, its name is the `owner` among the error's details.
         """
 
     def look(self, entry: Entry, mount: Mount) -> Seen | None:

@@ -128,11 +128,12 @@ wait_for_turn() {
     say turn "$name" || exit 1
 }
 
-# /etc/fstab without our two lines: the mark with our name, and the line after it if it is for our mount point.
+# /etc/fstab without our two lines: the mark with our name, or our former's, and the line after it if it is for our
+# mount point.
 fstab_without() {
     skip=''
     while IFS= read -r line || { [ -n "$line" ] && last=yes; }; do
-        case $line in "# abaca $name" | "# abaca $name "*) skip=yes; continue ;; esac
+        case $line in "# abaca $name" | "# abaca $name "* | "# abaca ${former:-$name} "*) skip=yes; continue ;; esac
         if [ -n "$skip" ]; then
             skip=''
             set -f
@@ -288,7 +289,7 @@ unmount_it() {
 
 main() {
     action='' name='' mount_point='' place='' source='' fstype='' program='' options='' unit='' keeper='' text='' made=''
-    own_unit='' own_fstab='' ours='' force='' fresh='' replace='' waits='' mount_s=30
+    own_unit='' own_fstab='' ours='' force='' fresh='' replace='' waits='' former='' mount_s=30
     for word; do
         value=${word#*=}
         case $word in
@@ -297,6 +298,7 @@ main() {
             unit=*) unit=$value ;; keeper=*) keeper=$value ;; text=*) text=$value ;; made=*) made=$value ;;
             own_unit=*) own_unit=$value ;; own_fstab=*) own_fstab=$value ;; ours=*) ours=$value ;; force=*) force=$value ;;
             fresh=*) fresh=$value ;; replace=*) replace=$value ;; waits=*) waits=$value ;; mount_s=*) mount_s=$value ;;
+            former=*) former=$value ;;
         esac
     done
     echo abaca-answer

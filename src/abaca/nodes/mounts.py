@@ -201,13 +201,15 @@ class Visit(msgspec.Struct, frozen=True):
         return self._seen(state) if self._is_wanted(state.mounted) else None
 
     async def mount(self) -> Seen:
-        state = await self._act("look")
+        found = await self._act("look")
+        state = self._adopted(found)
+        is_heir = state is not found
         self._refuse_strangers(state)
         if not state.has_program and not self._plain(state):
-            state = await self._install(state)
+            state = self._adopted(await self._install(state))
         text, keeper = self._kept_text(state)
         is_there = self._is_wanted(state.mounted)
-        if not is_there or not self._is_kept(state, text):
+        if not is_there or is_heir or not self._is_kept(state, text):
             state = await self._act("mount", **self._mount_values(state, text, keeper))
         if not state.is_kept:
             reason = f"what brings it back after a reboot cannot be written: {state.problem}"
@@ -302,6 +304,7 @@ class Visit(msgspec.Struct, frozen=True):
             "fresh": "" if state.mounted or self._is_marked(state) else "yes",
             "ours": "yes" if is_there else "",
             "replace": "yes" if state.mounted and not is_there else "",
+            "former": self.wanted.former,
         }
 
     def _kept_text(self, state: State) -> tuple[str, str]:
@@ -323,10 +326,10 @@ class Visit(msgspec.Struct, frozen=True):
     def _refuse_strangers(self, state: State) -> None:
         """Raises `MountRefused` when the mount point or what is kept for it belongs to somebody else."""
         where, reason = self.wanted.mount_point, ""
-        strangers = self._strangers(state)
-        if strangers:
-            reason = f"{where} belongs to the attachment {strangers[0]}"
-        elif state.mounted is not None:
+        for owner in self._strangers(state):
+            reason = f"{where} belongs to the attachment {owner}"
+            raise MountRefused(host=self.hand.host, reason=reason, owner=owner)
+        if state.mounted is not None:
             if not self._is_from_us(state):
                 reason = f"{where} is taken by {state.mounted.source} ({state.mounted.fstype})"
         elif state.real != state.exists:
@@ -359,19 +362,34 @@ class Visit(msgspec.Struct, frozen=True):
         """Mounted from where it is wanted, or was, or from where our own mark says."""
         if any(self._is_share(state.mounted, one) for one in (self.wanted, self.old) if one):
             return True
-        kept = [line.split()[0] for line in state.fstab if self._owns(state.fstab_mark)]
-        if self._owns(state.unit.partition("\n")[0]):
+        kept = self._sources(state, self.wanted.name)
+        return state.mounted is not None and any(self.mounter.is_same(state.mounted.source, one) for one in kept)
+
+    def _sources(self, state: State, name: str) -> list[str]:
+        """From where a reboot mounts what bears the mark of `name` here."""
+        kept = [line.split()[0] for line in state.fstab if _bears(state.fstab_mark, name)]
+        if _bears(state.unit.partition("\n")[0], name):
             kept += [line[5:].replace("%%", "%") for line in state.unit.splitlines() if line.startswith("What=")]
-        sources = map(persistence.read_from_table, kept)
-        return state.mounted is not None and any(self.mounter.is_same(state.mounted.source, one) for one in sources)
+        return [persistence.read_from_table(one) for one in kept]
+
+    def _adopted(self, state: State) -> State:
+        """What is kept for our former, as if it were ours; another share's is nobody's to take, and stays as it is."""
+        kept = self._sources(state, self.wanted.former) if self.wanted.former else []
+        if not kept or not all(self.mounter.is_same(one, self.wanted.source) for one in kept):
+            return state
+        former, ours = f"# abaca {self.wanted.former} ", f"# abaca {self.wanted.name} "
+        unit, mark = (
+            ours + text.removeprefix(former) if text.startswith(former) else text
+            for text in (state.unit, state.fstab_mark)
+        )
+        return msgspec.structs.replace(state, unit=unit, fstab_mark=mark)
 
     def _is_share(self, mounted: Mounted | None, one: Mount) -> bool:
         is_type = mounted is not None and mounted.fstype == self.mounter.fstype
         return is_type and self.mounter.is_same((mounted or _NONE).source, one.source)
 
     def _owns(self, line: str) -> bool:
-        found = persistence.read_mark(line)
-        return found is not None and found[0] == self.wanted.name
+        return _bears(line, self.wanted.name)
 
     def _is_marked(self, state: State) -> bool:
         return any(name == self.wanted.name for name, _ in state.marks)
@@ -408,6 +426,12 @@ class Visit(msgspec.Struct, frozen=True):
             return TimedOut(host=self.hand.host, reason=reason)
         reason = state.problem or f"{self.wanted.mount_point} is not in its mount table"
         return MountRefused(host=self.hand.host, reason=reason)
+
+
+def _bears(line: str, name: str) -> bool:
+    """Whether a line is the mark of `name`."""
+    found = persistence.read_mark(line)
+    return found is not None and found[0] == name
 
 
 _NONE = Mounted("", "", ())

@@ -25,7 +25,7 @@ from abaca.db import attachments, export_locations, messages, shares
 from abaca.domain.attachments import mend, retry_delay_s
 from abaca.domain.messages import Action, Detail
 from abaca.drivers import contract
-from abaca.nodes.contract import Guest, InUse, Mount, NodeError
+from abaca.nodes.contract import Guest, InUse, Mount, MountRefused, NodeError
 from abaca.operations import attachment_left, attachment_rules, events, journal
 from abaca.operations.attachment_tools import QUEUE, NoHypervisor, ServerGone, ServerOff, StillOpen, until_stopped
 
@@ -113,10 +113,23 @@ def mount_on_server(op: Op) -> None:
         entry, guest = op.driver.way(row)
         wanted, old = mount_of(row, row["wanted_source"], guest), row["source"]
         if old in (None, row["wanted_source"]):
-            seen = op.driver.nodes.mount(entry, wanted)
+            seen = _mounted(op, entry, wanted)
         else:
             seen = _moved(op, entry, wanted, mount_of(row, old, guest))
     op.learn(seen=seen)
+
+
+def _mounted(op: Op, entry: Any, wanted: Mount) -> Any:
+    """Seen there. What is left of this very share since the server was removed, and registered again, is taken over."""
+    try:
+        return op.driver.nodes.mount(entry, wanted)
+    except MountRefused as refused:
+        owner = refused.details.get("owner", "")
+        with op.db.read() as tx:
+            is_known = not owner or attachments.show(tx, owner) is not None
+        if is_known:
+            raise
+    return op.driver.nodes.mount(entry, msgspec.structs.replace(wanted, former=owner))
 
 
 def _moved(op: Op, entry: Any, wanted: Mount, old: Mount) -> Any:
