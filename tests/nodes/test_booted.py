@@ -102,6 +102,17 @@ def test_a_mounted_share_is_a_unit_and_leaves_no_trace(nodes, machine, entry, mo
     assert booted(machine) == "running"
 
 
+def test_the_unit_that_a_forgotten_attachment_has_left_is_taken_over(nodes, machine, entry, mount):
+    heir = msgspec.structs.replace(mount, name="heir", former=mount.name)
+    seen = nodes.mount(entry, mount)
+    since = told(machine, mount, "ActiveEnterTimestampMonotonic")
+    assert nodes.mount(entry, heir) == seen
+    assert told(machine, mount, "ActiveState", "UnitFileState", "NeedDaemonReload") == ["active", "enabled", "no"]
+    assert told(machine, mount, "ActiveEnterTimestampMonotonic") == since, "it was mounted all the time"
+    nodes.unmount(entry, heir)
+    assert machine.script(TRACES).stdout == ""
+
+
 def test_after_a_boot_everything_is_back_and_then_leaves_no_trace(nodes, machine, entry, mount):
     long = msgspec.structs.replace(mount, name="long", mount_point=LONG)
     first = nodes.mount(entry, mount)
