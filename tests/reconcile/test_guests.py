@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from abaca.db import servers
 from abaca.db.tables import export_locations
 from tests.operations import cases
-from tests.reconcile.test_attachments import DOOR, force, make_due, reconciler, shown, until_swept
+from tests.reconcile.test_attachments import DOOR, force, left, make_due, reconciler, shown, until_swept
 
 
 @pytest.fixture
@@ -86,6 +86,29 @@ def test_what_was_given_up_on_a_hypervisor_that_was_away_goes_when_it_is_back(th
     host, _ = guest(attachment)
     theatre.nodes.take_away(host)
     force(theatre, attachment["id"])
+    theatre.nodes.bring_back(host)
+    assert theatre.nodes.handed() == {attachment["id"]: ["chardev", "device", "virtiofsd"]}
+    until_swept(theatre)
+    assert (theatre.nodes.handed(), theatre.nodes.tables()) == ({}, {})
+
+
+@pytest.mark.parametrize("how", ["moved", "removed"])
+def test_what_was_given_up_on_a_hypervisor_goes_there_whatever_became_of_the_guest(theatre, attachment, how):
+    host, _ = guest(attachment)
+    theatre.nodes.take_away(host)
+    force(theatre, attachment["id"])
+    if how == "moved":
+        place = {"hypervisor_id": cases.a_server(theatre, "10.7.200.1"), "qmp_socket": "/run/moved.qmp"}
+        with theatre.db.write() as tx:
+            servers.update(tx, attachment["server_id"], place, None)
+        again = cases.hand_in(theatre, (attachment["share_id"], attachment["server_id"]))
+        theatre.settle()
+        assert shown(theatre, again)["state"] == "active"
+        cases.detach(theatre, again)
+        theatre.settle()
+    else:
+        theatre.world.ask("admin", "DELETE", f"//abaca/v1/servers/{attachment['server_id']}")
+    assert left(theatre).sweep() == 1
     theatre.nodes.bring_back(host)
     assert theatre.nodes.handed() == {attachment["id"]: ["chardev", "device", "virtiofsd"]}
     until_swept(theatre)

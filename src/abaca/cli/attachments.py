@@ -24,7 +24,7 @@ SHOWN = (
     *("addresses", "source", "last_verified_at", "is_forced", "error_code", "error_text", "attempts", "retry_at"),
     *("created_at", "updated_at"),
 )
-LEFT = ("id", "server_id", "mount_point", "source", "attempts", "retry_at")
+LEFT = ("id", "server_id", "machine_id", "mount_point", "source", "attempts", "retry_at")
 MOST = 100_000
 
 

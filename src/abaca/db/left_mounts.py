@@ -18,7 +18,7 @@ from abaca.db.tables import left_mounts as t
 
 
 def add(tx: Tx, values: Mapping[str, Any]) -> None:
-    """Remember one: id, server_id, mode, tag, mount_point, protocol and source; it is no error if it is known."""
+    """Remember one: all columns but those of its tries; it is no error if it is known."""
     tx.execute(_add(tx.dialect), {**values, "attempts": 0, "retry_at": tx.now, "created_at": tx.now})
 
 

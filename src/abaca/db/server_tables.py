@@ -80,12 +80,15 @@ attachments = sa.Table(
     sa.Index("ix_attachments_state_last_verified_at", "state", "last_verified_at"),
 )
 
-# What a forced detach gave up on a machine that could not be entered, until it can be. `id` was the attachment's.
+# What a forced detach gave up on a machine that could not be entered, until it can be. `id` was the attachment's;
+# `machine_id` is the server that has it: the hypervisor of then, with the guest's `qmp_socket`, or the server itself.
 left_mounts = sa.Table(
     "left_mounts",
     metadata,
     an_id(),
     sa.Column("server_id", KEY, nullable=False, index=True),
+    sa.Column("machine_id", KEY, nullable=False),
+    sa.Column("qmp_socket", text(107)),
     sa.Column("mode", sa.String(16), nullable=False),
     sa.Column("tag", KEY, nullable=False),
     sa.Column("mount_point", KEY, nullable=False),

@@ -81,7 +81,7 @@ def unmount_on_server(op: Op) -> None:
     if not is_forced:
         raise error
     log.warning("attachment=%s goes by force, without its machine: %s", row.id, error.message)
-    op.learn(left=told)
+    op.learn(left=told | attachment_left.where(op.driver, told))
 
 
 def _told(op: Op) -> tuple[Any, dict[str, Any]]:

@@ -50,9 +50,9 @@ class LeftMounts:
     def _job(self, row: Any) -> Job | None:
         """How it is taken away; None where that is not to be tried now."""
         try:
-            if self.tools.is_gone(row.server_id):
-                self._forget(row, "gone with its server")
-            elif self.tools.is_mounting_off(row.server_id, row.mode):
+            if self.tools.is_gone(row.machine_id):
+                self._forget(row, "gone with its machine")
+            elif self.tools.is_off(row.machine_id):
                 self._put_off(row, min(OFF_S, self.tools.longest_pause_s), has_failed=False)
             else:
                 entry, guest = attachment_left.way(self.tools, row)
@@ -62,12 +62,12 @@ class LeftMounts:
         return None
 
     def _forget(self, row: Any, how: str) -> None:
-        log.info("attachment=%s: what was left of it on server %s is %s", row.id, row.server_id, how)
+        log.info("attachment=%s: what was left of it on server %s is %s", row.id, row.machine_id, how)
         with self.db.write() as tx:
             left_mounts.remove(tx, row.id)
 
     def _fail(self, row: Any, error: errors.AbacaError) -> None:
-        log.warning("attachment=%s: what is left on server %s stays: %s", row.id, row.server_id, error.message)
+        log.warning("attachment=%s: what is left on server %s stays: %s", row.id, row.machine_id, error.message)
         self._put_off(row, retry_delay_s(row.attempts + 1, self.tools.longest_pause_s), has_failed=True)
 
     def _put_off(self, row: Any, delay_s: float, *, has_failed: bool) -> None:
