@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All attachments are looked at in time, however many there are."""
+"""A compute service that does not answer for some servers holds up neither the others nor those who use force."""
 
 import pytest
 
 from abaca.compute.contract import Unreachable
 from abaca.compute.inventory import Inventory
 from abaca.db import attachments as rows
-from abaca.operations.attachment_tools import Tools
+from abaca.operations.attachment_tools import QUEUE, Tools
 from abaca.reconcile.attachments import PAGE, Attachments
 from tests.operations import cases
-
-DOOR = "//abaca/v1/attachments"
+from tests.reconcile.test_attachments import DOOR, force, rules, shown, until_swept
 
 
 class HalfAway(Inventory):
@@ -39,3 +38,23 @@ def test_each_is_looked_at_in_time_however_many_there_are_and_cannot_be_asked_fo
     Attachments(theatre.db, Tools(compute, theatre.nodes), verify_interval_s=0).verify()
     with theatre.db.read() as tx:
         assert [row.server_id for row in rows.unverified(tx, since, 1000)] == oldest_first[:away]
+
+
+@pytest.mark.parametrize("was", ["active", "attaching"])
+def test_force_ends_the_access_of_a_server_that_nobody_can_ask_for(theatre, was):
+    prepared = cases.a_share_and_a_server(theatre)
+    compute = HalfAway(theatre.db)
+    theatre.acting.served[QUEUE].driver.servers = compute
+    if was == "attaching":
+        compute.away = prepared[1:]
+    attachment_id = cases.attach(theatre, prepared)
+    theatre.settle()
+    compute.away = prepared[1:]
+    cases.detach(theatre, attachment_id)
+    theatre.settle()
+    waits = shown(theatre, attachment_id)
+    assert (waits["state"], waits["error"]["code"]) == ("error", "ComputeUnreachable")
+    force(theatre, attachment_id)
+    assert (theatre.ask("GET", DOOR)["attachments"], rules(theatre)) == ([], [])
+    until_swept(theatre)
+    assert theatre.nodes.tables() == {}

@@ -4,12 +4,14 @@
 What can go wrong: files are open (the error names the processes), the machine does not answer, or it is off; then the
 attachment is in `error`, still wanted gone, and is tried again with growing delays, or when the server is on. With
 `force`, which may also come while it is tried, open files lose the share, and a machine that cannot be entered is
-given up: its access ends all the same, and what is left there is remembered. A server that nobody knows any more is
-not asked, nor is one that nobody ever could log in to.
+given up: its access ends all the same, and what is left there is remembered. So it is while the compute service does
+not answer, without which nobody knows the way in. A server that nobody knows any more is not asked, nor is one that
+nobody ever could log in to.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from typing import TYPE_CHECKING, Any
 
@@ -68,8 +70,9 @@ def unmount_on_server(op: Op) -> None:
     row, told = _told(op)
     if row is None or told["source"] is None:
         return
-    if row.last_verified_at is None and row.error_code is None and op.driver.is_off(row.server_id):
-        return  # there never was anything to mount it on
+    with contextlib.suppress(errors.Unavailable):  # that is judged below
+        if row.last_verified_at is None and row.error_code is None and op.driver.is_off(row.server_id):
+            return  # there never was anything to mount it on
     error = _unmount(op, told, force=row.is_forced)
     if error is None:
         return
@@ -100,7 +103,7 @@ def _is_forced(op: Op) -> bool:
 
 
 def _unmount(op: Op, told: dict[str, Any], *, force: bool) -> errors.AbacaError | None:
-    """What kept it from being unmounted, None when it is. Raises what the compute plugin raises."""
+    """What kept it from being unmounted, None when it is."""
     try:
         if op.driver.is_mounting_off(told["server_id"], told["mode"]):
             return ServerOff(server=told["server_id"])
@@ -111,7 +114,7 @@ def _unmount(op: Op, told: dict[str, Any], *, force: bool) -> errors.AbacaError 
         log.info("attachment=%s: server %s is gone, and with it what was mounted", told["id"], told["server_id"])
     except NoWayIn as error:
         return error if told["was_active"] else None  # there never was a way to mount it
-    except (NodeError, NoHypervisor) as error:
+    except (NodeError, NoHypervisor, errors.Unavailable) as error:
         return error
     return None
 
