@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import sqlalchemy as sa
 
+from abaca.db import attachments as rows
 from abaca.db.tables import attachments, operations
 from abaca.nodes.contract import Holder
 from tests.conftest import wait_until
@@ -99,3 +100,40 @@ def test_force_that_comes_while_a_detach_fails_is_heard(theatre):
     )
     assert (answer.status, outcomes) == (202, ["failed", "done"])
     assert theatre.ask("GET", DOOR)["attachments"] == []
+
+
+def test_two_shares_for_the_same_place_on_many_servers_do_not_lock_each_other_out(theatre):
+    """Each waits for a place that the other has, if both take theirs in the order in which they were asked."""
+    machines = sorted(cases.a_server(theatre, f"10.9.7.{number}") for number in range(1, 9))
+    wishes = [
+        {"share_id": cases.a_share(theatre), "server_ids": order, "mount_point": "/srv/data"}
+        for order in (machines, machines[::-1])
+    ]
+
+    def ask(wish):
+        return theatre.world.ask("member", "POST", DOOR, {"attachment": wish})
+
+    planted = {"share_id": cases.a_share(theatre), "mount_point": "/srv/data", "mode": "network", "access_level": "rw"}
+    with ThreadPoolExecutor(2) as pool:
+        with undone(theatre.db) as tx:
+            for machine in (machines[0], machines[-1]):
+                there = {"server_id": machine, "project_id": "p", "user_id": None, "addresses": [], "tag": machine}
+                rows.add(tx, {**planted, **there})
+            answers = [pool.submit(ask, wish) for wish in wishes]
+            until_waiting(theatre, 2)
+        found = [answer.result(20) for answer in answers]
+    theatre.settle()
+    assert sorted(answer.status for answer in found) == [202, 409], found
+    assert len(theatre.ask("GET", DOOR)["attachments"]) == len(machines)
+
+
+class Undone(Exception):
+    """Nothing of it shall stay."""
+
+
+@contextlib.contextmanager
+def undone(db):
+    """A transaction that leaves nothing."""
+    with contextlib.suppress(Undone), db.write() as tx:
+        yield tx
+        raise Undone

@@ -57,7 +57,8 @@ def accept(
     _check(share)
     versions = attachment_rules.versions_of(tx, share.host)
     found = Accepted()
-    for server in servers:
+    # In one order: who wants the same place for another share, there too, waits and does not hold what is waited for.
+    for server in sorted(servers, key=lambda server: server.id):
         try:
             told = {"server_id": server.id, "addresses": _addresses_of(hosts.get(server.id, server), versions)}
             user_id = by.user_id if by is not None else None
