@@ -98,10 +98,11 @@ class Nursery:
 def serve(log, preload):
     for name in preload:
         importlib.import_module(name)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how they ended
     print("ready", flush=True)  # noqa: T201 - the protocol
-    children = []
+    children = set()
     for line in sys.stdin:
+        # Whoever is waited for gives its pid away: only those that are still ours may be killed at the end.
+        children -= {pid for pid in children if os.waitpid(pid, os.WNOHANG)[0] == pid}
         order = json.loads(line)
         if order["where"] == "here":
             call(order)
@@ -110,11 +111,10 @@ def serve(log, preload):
         pid = os.fork()
         if pid == 0:
             live(log, order)
-        children.append(pid)
+        children.add(pid)
         print(pid, flush=True)  # noqa: T201 - the protocol
     for pid in children:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+        os.kill(pid, signal.SIGKILL)
 
 
 def call(order):
@@ -124,7 +124,6 @@ def call(order):
 
 def live(log, order):
     """The child's life: it never returns."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(output, 1)
