@@ -7,6 +7,8 @@ MAKEFLAGS += --no-print-directory
 
 BIN := .venv/bin
 LOCK := $(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --universal --python-version 3.11 --no-header $(if $(UPGRADE),--upgrade)
+# A process for each core, as tests/spread.py says. When one dies the run ends: the tests that it had are lost.
+SPREAD := --numprocesses auto --maxprocesses 8 --dist loadscope --max-worker-restart 0
 # make test ARGS="-k extend -x" hands its arguments to pytest.
 ARGS ?=
 # Handed on as a value of the environment, so that the shell never reads it as words.
@@ -22,11 +24,11 @@ run: environment packages ## Start everything on this machine and take the tour 
 
 .PHONY: test
 test: environment openstack packages ## Run all tests, those with real components included
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest $(SPREAD) $(ARGS)
 
 .PHONY: quick
 quick: environment ## Run the tests that need no real components, in about two minutes
-	@$(BIN)/python -m pytest -m "not system" --numprocesses auto --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest -m "not system" $(SPREAD) $(ARGS)
 
 .PHONY: check
 check: environment ## Check format, lint, types, layers and house rules

@@ -8,6 +8,8 @@ from typing import TypeVar
 
 import pytest
 
+from tests import spread
+
 T = TypeVar("T")
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -26,6 +28,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--write-golden", action="store_true", help="write golden files instead of comparing them")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput"):
+        spread.own_mounts()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> spread.Spread:
+    return spread.Spread(config, log)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent / "system" in item.path.parents:
@@ -34,6 +46,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         others = [item for item in items if "golden" not in getattr(item, "fixturenames", ())]
         items[:] = [item for item in items if item not in others]
         config.hook.pytest_deselected(items=others)
+
+
+def told(terminalreporter: pytest.TerminalReporter, name: str) -> list[object]:
+    """What tests said by `record_property(name, ...)`, in whichever process they ran, when all have run."""
+    reports = [
+        one for some in terminalreporter.stats.values() for one in some if getattr(one, "when", "") == "teardown"
+    ]
+    return [value for report in reports for said, value in report.user_properties if said == name]
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 
 import pytest
 
+from tests.conftest import told
 from tests.databases import database, postgres  # noqa: F401 (fixtures)
 from tests.operations.bench import Bench
 
@@ -17,8 +18,9 @@ def bench(database):  # noqa: F811
 def pytest_terminal_summary(terminalreporter):
     from tests.operations import test_faults
 
-    tally = test_faults.TALLY
-    if tally.cases:
-        size = f"{len(test_faults.OPERATIONS)} operations x {len(tally.points)} steps x {len(tally.faults)} faults"
-        found = f"{tally.cases} cases, {tally.stuck} stuck, {tally.leaked} leaked"
-        terminalreporter.write_line(f"faults: {size} = {found}")
+    cases = [test_faults.Concluded(*said) for said in told(terminalreporter, "concluded")]
+    if cases:
+        steps, faults = ({getattr(one, what) for one in cases} for what in ("step", "fault"))
+        size = f"{len(test_faults.OPERATIONS)} operations x {len(steps)} steps x {len(faults)} faults"
+        stuck, leaked = (sum(getattr(one, what) for one in cases) for what in ("stuck", "leaked"))
+        terminalreporter.write_line(f"faults: {size} = {len(cases)} cases, {stuck} stuck, {leaked} leaked")

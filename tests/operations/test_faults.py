@@ -7,6 +7,7 @@ recorded yet) or after it, on the way forward, on the way back, and at the end o
 
 import contextlib
 import threading
+from typing import NamedTuple
 
 import pytest
 
@@ -19,6 +20,15 @@ from tests.operations.cases import CASES
 from tests.operations.nursery import Nursery
 
 MOMENTS = ("before", "inside", "after")
+
+
+class Concluded(NamedTuple):
+    """What became of one case, for the closing line of the run."""
+
+    step: str
+    fault: str
+    stuck: bool
+    leaked: bool
 
 
 def forward(what: Operation):
@@ -82,34 +92,24 @@ def theatre(request, nursery):
         yield stage.Theatre(database, directory, nursery, stack)
 
 
-class Tally:
-    """What the closing line of the run says."""
+@pytest.fixture
+def conclude(theatre, record_property):
+    """`conclude(case, subject, fault, point)`: waits for the end, and compares; the run's closing line counts it."""
 
-    def __init__(self):
-        self.points, self.faults = set(), set()
-        self.cases = self.stuck = self.leaked = 0
+    def conclude(case, subject, fault, point):
+        told = Concluded(point.rpartition(":")[0], fault, stuck=True, leaked=False)
+        try:
+            ended = theatre.until_ended(kind_of(case), subject)
+            theatre.settle()
+            found = theatre.check(ended)
+            stuck, leaked = (any(("stuck" in line) is one for line in found) for one in (True, False))
+            told = told._replace(stuck=stuck, leaked=leaked)
+        finally:
+            record_property("concluded", [*told])
+        assert found == []
+        return ended
 
-
-TALLY = Tally()
-
-
-def conclude(theatre, case, subject, fault, point):
-    """Wait for the end, and compare."""
-    kind = kind_of(case)
-    TALLY.points.add(point.rpartition(":")[0])
-    TALLY.faults.add(fault)
-    TALLY.cases += 1
-    try:
-        ended = theatre.until_ended(kind, subject)
-        theatre.settle()
-    except BaseException:
-        TALLY.stuck += 1
-        raise
-    found = theatre.check(ended)
-    TALLY.stuck += any("stuck" in line for line in found)
-    TALLY.leaked += any("stuck" not in line for line in found)
-    assert found == []
-    return ended
+    return conclude
 
 
 def begin(theatre, case):
@@ -136,11 +136,11 @@ def test_every_operation_has_a_case():
 @in_process
 @every_way
 @pytest.mark.parametrize("error", ["final", pytest.param("passing", marks=pytest.mark.system)])
-def test_an_error_is_raised(theatre, case, way, point, error):
+def test_an_error_is_raised(theatre, conclude, case, way, point, error):
     subject = begin(theatre, case)
     faults = armed(arms(case, way, point, error))
     theatre.enter(arms=faults)
-    ended = conclude(theatre, case, subject, error, point)
+    ended = conclude(case, subject, error, point)
     # the last moment comes after the end that others see
     wait_until(lambda: faults.actions == {}, 5, every_s=0.003)
     if way == "back":
@@ -158,23 +158,23 @@ def kill(theatre, case, way, point, timing):
 
 @with_processes
 @every_way
-def test_its_worker_is_killed_and_comes_back(theatre, case, way, point):
+def test_its_worker_is_killed_and_comes_back(theatre, conclude, case, way, point):
     subject = kill(theatre, case, way, point, stage.TIMING)
     theatre.enter()
-    conclude(theatre, case, subject, "kill and restart", point)
+    conclude(case, subject, "kill and restart", point)
 
 
 @with_processes
 @every_way
-def test_its_worker_is_killed_and_another_takes_over(theatre, case, way, point):
+def test_its_worker_is_killed_and_another_takes_over(theatre, conclude, case, way, point):
     subject = kill(theatre, case, way, point, stage.HASTY)
     theatre.enter("another", timing=stage.HASTY)
-    conclude(theatre, case, subject, "kill and take over", point)
+    conclude(case, subject, "kill and take over", point)
 
 
 @pytest.mark.parametrize("theatre", [on_postgres], indirect=True)
 @every_way
-def test_the_database_crashes_and_comes_back(theatre, case, way, point):
+def test_the_database_crashes_and_comes_back(theatre, conclude, case, way, point):
     subject = begin(theatre, case)
     faults = armed(arms(case, way, point, "passing"))
     is_back = threading.Event()
@@ -186,16 +186,16 @@ def test_the_database_crashes_and_comes_back(theatre, case, way, point):
     faults.actions[point] = crash
     theatre.enter(arms=faults)
     assert is_back.wait(30), "this moment never came"
-    conclude(theatre, case, subject, "database restart", point)
+    conclude(case, subject, "database restart", point)
 
 
 @pytest.mark.parametrize("theatre", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("case", sorted(CASES))
-def test_a_few_are_killed_in_the_quick_tests_too(theatre, case):
+def test_a_few_are_killed_in_the_quick_tests_too(theatre, conclude, case):
     point = failing(OPERATIONS[kind_of(case)])
     subject = kill(theatre, case, "forward", point, stage.TIMING)
     theatre.enter()
-    assert conclude(theatre, case, subject, "kill and restart", point).state == "done"
+    assert conclude(case, subject, "kill and restart", point).state == "done"
 
 
 @in_process

@@ -4,25 +4,25 @@
 import pytest
 
 from lab import fabric, guest, runs
-
-_FIGURES: list[str] = []
+from tests.conftest import told
 
 
 def pytest_terminal_summary(terminalreporter):
-    if _FIGURES:
+    lines = told(terminalreporter, "figure")
+    if lines:
         terminalreporter.section("figures of the whole")
-        for line in _FIGURES:
+        for line in lines:
             terminalreporter.write_line(line)
 
 
 @pytest.fixture
-def figure(request):
+def figure(request, record_property):
     """`figure("longest gap", 6.52, "s")`: told when all tests have run."""
 
-    def told(what, value, unit):
-        _FIGURES.append(f"{value:8.2f} {unit:3} {what} ({request.node.name})")
+    def figure(what, value, unit):
+        record_property("figure", f"{value:8.2f} {unit:3} {what} ({request.node.name})")
 
-    return told
+    return figure
 
 
 @pytest.fixture(scope="module")
