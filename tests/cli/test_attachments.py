@@ -45,6 +45,25 @@ def test_an_operator_attaches_looks_verifies_and_detaches(world, attachment):
     assert attachment("show", attachment_id).status != 0
 
 
+def test_an_operator_calls_servers_by_name_as_they_are_registered(world, attachment):
+    share_id, server_id, other_id = door.share(world), door.server(world), door.server(world)
+    with world.db.write() as tx:
+        servers.update(tx, server_id, {"name": "web.1"}, None)
+        servers.update(tx, other_id, {"name": "web-1"}, None)
+    said = attachment("add", share_id, "web.1", server_id)
+    assert said.status == 0, said.err
+    attachment_id = said.out.split()[0]
+    assert said.out == f"{attachment_id} attaching\n"
+    door.until(world, attachment_id, "active")
+    (row,) = json.loads(attachment("list", "--server", "web.1", "--json").out)
+    assert (row["id"], row["server_id"]) == (attachment_id, server_id)
+    with world.db.write() as tx:
+        servers.update(tx, server_id, {"project_id": worlds.OTHER_PROJECT, "name": "web-1"}, None)
+    said = attachment("add", share_id, "web-1")
+    assert said.status != 0
+    assert f"say which one by its id: {other_id}, {server_id}" in said.err
+
+
 def test_an_operator_detaches_from_a_server_that_is_off_by_force(world, attachment):
     share_id, server_id = door.share(world), door.server(world)
     found = door.attached(world, share_id, server_id)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from abaca.cli.options import Given, configured
 from abaca.domain import attachments as domain
 
 if TYPE_CHECKING:
+    from abaca.compute.contract import Compute, Server
     from abaca.db.engine import Database, Tx
     from abaca.settings import Settings
 
@@ -36,7 +38,7 @@ def attachment() -> None:
 @attachment.command("list")
 @configured
 @click.option("--share", "share_id", help="Only of this share.")
-@click.option("--server", "server_id", help="Only on this server.")
+@click.option("--server", "server_id", help="Only on this server, by name or id.")
 @click.option("--mode", type=click.Choice(domain.MODES), help="Only those attached this way.")
 @click.option("--state", type=click.Choice(sorted(domain.MACHINE.states)), help="Only in this state.")
 @shown.as_json
@@ -46,8 +48,11 @@ def list_attachments(given: Given, *, is_json: bool, **equal: Any) -> None:
     from abaca.db.lists import Page
 
     asked = {name: value for name, value in equal.items() if value is not None}
-    with _open(given) as (db, _), db.read() as tx:
-        found = rows.ATTACHMENTS.rows(tx, SHOWN, asked, Page(MOST))
+    with _open(given) as (db, settings):
+        if "server_id" in asked and (server := _server(app.compute(settings, db), asked["server_id"])) is not None:
+            asked["server_id"] = server.id
+        with db.read() as tx:
+            found = rows.ATTACHMENTS.rows(tx, SHOWN, asked, Page(MOST))
     shown.table(SHOWN if is_json else COLUMNS, [dict(row._mapping) for row in found], is_json=is_json)
 
 
@@ -66,21 +71,21 @@ def show(given: Given, attachment_id: str, *, is_json: bool) -> None:
 @attachment.command("add")
 @configured
 @click.argument("share_id")
-@click.argument("server_ids", nargs=-1, required=True)
+@click.argument("servers", metavar="SERVER...", nargs=-1, required=True)
 @click.option("--mount-point", help="Where it is mounted. Without it /mnt/ and the share's id.")
 @click.option("--mode", type=click.Choice(domain.MODES), help="Without it network; virtiofs is by its hypervisor.")
 @click.option("--tag", help="What a guest mounts it by, if its hypervisor hands it in. Without it the share's id.")
 @click.option("--level", "access_level", type=click.Choice(["rw", "ro"]), help="Without it rw.")
-def add(given: Given, share_id: str, server_ids: tuple[str, ...], **said: Any) -> None:
-    """Attach a share to servers; a worker does it, `abaca attachment list` shows how it went."""
+def add(given: Given, share_id: str, servers: tuple[str, ...], **said: Any) -> None:
+    """Attach a share to servers, by name or id; a worker does it, `abaca attachment list` shows how it went."""
     from abaca.db import shares
     from abaca.operations import attachment_accept as accepting
     from abaca.operations.attachment_tools import hosts_of
 
     with _open(given) as (db, settings):
         compute = app.compute(settings, db)
-        servers = {server_id: compute.show(server_id) for server_id in server_ids}
-        found = [server for server in servers.values() if server is not None]
+        asked = {one: _server(compute, one) for one in servers}
+        found = [*{server.id: server for server in asked.values() if server is not None}.values()]
         hosts, without = hosts_of(compute, found, said["mode"])
         lacking = dict(without)
         known = [server for server in found if server.id not in lacking]
@@ -92,7 +97,7 @@ def add(given: Given, share_id: str, server_ids: tuple[str, ...], **said: Any) -
             done = accepting.accept(tx, share, known, accepting.Wish(**said), None, hosts=hosts)
     for one in done.ids:
         click.echo(f"{one} attaching")
-    missing = [f"Server {server_id} could not be found." for server_id, server in servers.items() if server is None]
+    missing = [f"Server {one} could not be found." for one, server in asked.items() if server is None]
     refused = [*missing, *(error.message for _, error in [*without, *done.refused])]
     if refused:
         raise errors.Conflict("\n".join(refused))
@@ -122,7 +127,8 @@ def verify(given: Given, attachment_id: str) -> None:
         row = _locked(tx, attachment_id)
         if row.wanted == "detached":
             raise errors.Conflict(f"Attachment {attachment_id} is to be detached; there is nothing to verify.")
-        attachment_attach.start(tx, row, None)
+        if row.state not in domain.MACHINE.busy:
+            attachment_attach.start(tx, row, None)
     click.echo(f"{attachment_id} is looked at")
 
 
@@ -149,6 +155,21 @@ def _open(given: Given) -> Iterator[tuple[Database, Settings]]:
         yield db, settings
     finally:
         db.close()
+
+
+def _server(compute: Compute, name_or_id: str) -> Server | None:
+    """The server that an operator means. Raises `Conflict` when several are called so."""
+    from abaca.compute.contract import Wanted
+
+    by_id = compute.show(name_or_id)
+    if by_id is not None:
+        return by_id
+    called = Wanted(name=f"^{re.escape(name_or_id)}$", only=lambda one: one.name == name_or_id, limit=3)
+    named = compute.list(called)
+    if len(named) > 1:
+        ids = ", ".join(one.id for one in named)
+        raise errors.Conflict(f"Several servers are called {name_or_id}; say which one by its id: {ids}")
+    return named[0] if named else None
 
 
 def _found(tx: Tx, attachment_id: str) -> Any:
