@@ -268,6 +268,17 @@ def test_a_detach_ends_an_attach_that_waits(theatre):
     wait_until(lambda: theatre.ask("GET", DOOR)["attachments"] == [], 5)
 
 
+def test_who_attaches_again_too_soon_reads_that_it_is_being_detached(theatre, attachment):
+    theatre.leave()
+    cases.detach(theatre, attachment["id"])
+    wish = {"share_id": attachment["share_id"], "server_id": attachment["server_id"]}
+    answer = theatre.world.ask("member", "POST", DOOR, {"attachment": wish})
+    assert answer.status == 409
+    said = answer.body["conflictingRequest"]["message"]
+    assert f"attachment {attachment['id']}. It is being detached; repeat this when it is gone." in said
+    theatre.enter()
+
+
 def test_detaching_from_a_server_that_is_off_says_so_and_ends_when_it_is_on(theatre, attachment):
     set_status(theatre, attachment["server_id"], "SHUTOFF")
     cases.detach(theatre, attachment["id"])

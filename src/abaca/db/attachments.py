@@ -71,9 +71,10 @@ def _taken(tx: Tx, row: Mapping[str, Any]) -> errors.Conflict:
         ("mount_point", f"Server {server_id} has another share at {row['mount_point']}: attachment {{id}}."),
         ("tag", f"Server {server_id} has another share under the tag {row['tag']}: attachment {{id}}."),
     ):
-        found = tx.scalar(sa.select(t.c.id).where(t.c.server_id == server_id, t.c[column] == row[column]))
+        found = tx.row(sa.select(t.c.id, t.c.wanted).where(t.c.server_id == server_id, t.c[column] == row[column]))
         if found is not None:
-            return errors.Conflict(said.format(id=found))
+            goes = " It is being detached; repeat this when it is gone." if found.wanted == "detached" else ""
+            return errors.Conflict(said.format(id=found.id) + goes)
     return errors.Conflict(f"The attachments of server {server_id} have just changed; look again, and repeat it.")
 
 
