@@ -279,6 +279,14 @@ class TestStrangers:
         assert nodes.look(entry, mount), "it is still there"
         assert harness.kept() == kept
 
+    def test_what_was_seen_is_unmounted_though_somebody_has_taken_its_mark(self, harness, nodes, entry, mount, mounted):
+        harness.forget_after_reboot(POINT)
+        harness.keep_by_hand(POINT, mount.source)
+        kept = harness.kept()
+        nodes.unmount(entry, other(mount, was_seen=True))
+        assert nodes.look(entry, mount) is None
+        assert harness.kept() == kept
+
 
 class TestTakingOver:
     """What an attachment that nobody knows any more has left."""

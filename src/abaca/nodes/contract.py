@@ -122,7 +122,8 @@ class Mount(msgspec.Struct, frozen=True, kw_only=True):
     `name` tells whose it is on the machine (an attachment's id); `source` is the export location, e.g.
     `10.0.0.10:/shares/x` or `[fd77::1]:/shares/x`; `mount_point` is absolute and normalised. With `guest` the machine
     is a hypervisor: it mounts the share where Abaca likes, and `mount_point` is only what the guest may do with it.
-    `former` is a name that nobody has any more: where its mark keeps this very source, it is taken over.
+    `former` is a name that nobody has any more: where its mark keeps this very source, it is taken over. `was_seen`
+    says that we have had it mounted there: it is ours to unmount though our mark was lost.
     """
 
     name: str
@@ -132,6 +133,7 @@ class Mount(msgspec.Struct, frozen=True, kw_only=True):
     is_read_only: bool = False
     guest: Guest | None = None
     former: str = ""
+    was_seen: bool = False
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):

@@ -356,7 +356,8 @@ class Visit(msgspec.Struct, frozen=True):
 
     def _is_ours(self, state: State) -> bool:
         """Mounted from us, and not kept for somebody else alone, who may have mounted the same share by himself."""
-        return self._is_from_us(state) and (self._is_marked(state) or not self._kept_by_others(state))
+        others = self._strangers(state) if self.wanted.was_seen else self._kept_by_others(state)
+        return self._is_from_us(state) and (self._is_marked(state) or not others)
 
     def _is_from_us(self, state: State) -> bool:
         """Mounted from where it is wanted, or was, or from where our own mark says."""

@@ -261,6 +261,7 @@ def mount_of(row: Any, source: str, guest: Guest | None = None) -> Mount:
         mount_point=row["mount_point"],
         is_read_only=row["access_level"] == "ro",
         guest=guest,
+        was_seen=row["was_active"],
     )
 
 
