@@ -195,7 +195,7 @@ class SshHarness(Kind):
 
     def put(self, path, kind):
         make = {
-            "": "rm -f {0}",
+            "": "[ ! -d {0} ] || rmdir {0}; rm -f {0}",
             "directory": "mkdir -p {0}",
             "file": "mkdir -p $(dirname {0}); touch {0}",
             "link /etc": "ln -s /etc {0}",

@@ -201,6 +201,16 @@ class TestBeingHeld:
 
 
 class TestDirectories:
+    def test_what_is_made_again_because_somebody_removed_it_goes_too(self, harness, nodes, entry, mount):
+        harness.put("/mnt/a", "directory")
+        nodes.mount(entry, mount)
+        harness.unmount_by_hand(POINT)
+        for path in (POINT, "/mnt/a"):
+            harness.put(path, "")
+        nodes.mount(entry, mount)
+        nodes.unmount(entry, mount)
+        assert (harness.paths(), harness.kept()) == ([], [])
+
     def test_what_was_there_stays(self, harness, nodes, entry, mount):
         harness.put(POINT, "directory")
         assert not nodes.mount(entry, mount).made_directory

@@ -300,7 +300,7 @@ class Visit(msgspec.Struct, frozen=True):
             "options": ",".join(self._plain(state) or self.mounter.options(self.wanted)),
             "keeper": keeper,
             "text": text,
-            "made": self._made(state) or state.missing,
+            "made": self._to_make(state),
             "fresh": "" if state.mounted or self._is_marked(state) else "yes",
             "ours": "yes" if is_there else "",
             "replace": "yes" if state.mounted and not is_there else "",
@@ -310,7 +310,7 @@ class Visit(msgspec.Struct, frozen=True):
     def _kept_text(self, state: State) -> tuple[str, str]:
         """What makes it come back after a reboot, and whether that is a unit or lines of the fstab."""
         options = self._plain(state) or self.mounter.options(self.wanted)
-        made = self._made(state) or state.missing
+        made = self._to_make(state)
         unit = persistence.unit_name(self.wanted.mount_point)
         if state.has_systemd and len(unit.encode()) <= persistence.UNIT_NAME_BYTES and not self._owns(state.fstab_mark):
             return persistence.unit_text(self.wanted, made, self.mounter.fstype, options), "unit"
@@ -404,6 +404,12 @@ class Visit(msgspec.Struct, frozen=True):
 
     def _made(self, state: State) -> str:
         return next((made for name, made in state.marks if name == self.wanted.name), "")
+
+    def _to_make(self, state: State) -> str:
+        """The topmost directory that is made for it: now, or before; somebody may have removed one above that."""
+        made = self._made(state)
+        is_above = state.missing and made.startswith(f"{state.missing}/")
+        return state.missing if is_above or not made else made
 
     def _seen(self, state: State) -> Seen:
         mounted = state.mounted or _NONE
