@@ -9,7 +9,7 @@ from abaca.db import attachments as rows
 from abaca.operations.attachment_tools import QUEUE, Tools
 from abaca.reconcile.attachments import PAGE, Attachments
 from tests.operations import cases
-from tests.reconcile.test_attachments import DOOR, force, rules, shown, until_swept
+from tests.reconcile.test_attachments import DOOR, force, make_due, rules, shown, until_swept
 
 
 class HalfAway(Inventory):
@@ -58,3 +58,23 @@ def test_force_ends_the_access_of_a_server_that_nobody_can_ask_for(theatre, was)
     assert (theatre.ask("GET", DOOR)["attachments"], rules(theatre)) == ([], [])
     until_swept(theatre)
     assert theatre.nodes.tables() == {}
+
+
+def test_what_cannot_be_asked_for_keeps_no_others_from_their_next_try(theatre):
+    share_id = cases.a_share(theatre)
+    machines = [cases.a_server(theatre, f"10.9.10.{number}") for number in range(1, 6)]
+    for number in range(1, 6):
+        theatre.nodes.take_away(f"10.9.10.{number}")
+    theatre.ask("POST", DOOR, {"attachment": {"share_id": share_id, "server_ids": machines}})
+    theatre.settle()
+    for number in range(1, 6):
+        theatre.nodes.bring_back(f"10.9.10.{number}")
+    make_due(theatre)
+    with theatre.db.read() as tx:
+        longest_first = [row.server_id for row in rows.due(tx, 1000)]
+    compute = HalfAway(theatre.db)
+    compute.away = longest_first[:3]
+    assert Attachments(theatre.db, Tools(compute, theatre.nodes), verify_interval_s=0, batch=2).heal() == 2
+    theatre.settle()
+    states = {one["server_id"]: one["state"] for one in theatre.ask("GET", DOOR)["attachments"]}
+    assert [states[one] for one in longest_first] == ["error"] * 3 + ["active"] * 2

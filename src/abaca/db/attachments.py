@@ -218,11 +218,12 @@ _COUNT_BY_STATE = sa.select(t.c.state, sa.func.count().label("number")).group_by
 # ---------------------------------------------------------------- what the reconciler looks for
 
 
-def due(tx: Tx, most: int) -> Sequence[sa.Row[Any]]:
-    """Those in error whose next try has come."""
-    return tx.rows(
-        sa.select(t).where(t.c.state == "error", t.c.retry_at <= tx.now).order_by(t.c.retry_at, t.c.id).limit(most)
-    )
+def due(tx: Tx, most: int, after: sa.Row[Any] | None = None) -> Sequence[sa.Row[Any]]:
+    """Those in error whose next try has come, the longest due first; those after a row, if it is given."""
+    statement = sa.select(t).where(t.c.state == "error", t.c.retry_at <= tx.now)
+    if after is not None:
+        statement = statement.where(sa.tuple_(t.c.retry_at, t.c.id) > sa.tuple_(after.retry_at, after.id))
+    return tx.rows(statement.order_by(t.c.retry_at, t.c.id).limit(most))
 
 
 def unverified(tx: Tx, since: datetime.datetime, most: int, after: sa.Row[Any] | None = None) -> Sequence[sa.Row[Any]]:

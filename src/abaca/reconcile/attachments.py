@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import datetime
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from abaca import errors
@@ -35,7 +35,9 @@ NOT_SO = "share.attachment.verify.error"
 class Attachments:
     """What one worker sees to, for all attachments there are."""
 
-    def __init__(self, db: Database, tools: Tools, *, verify_interval_s: float) -> None:
+    def __init__(self, db: Database, tools: Tools, *, verify_interval_s: float, batch: int = BATCH) -> None:
+        """`batch` rows are read at once."""
+        self.batch = batch
         self.db = db
         self.tools = tools
         self.verify_interval_s = verify_interval_s
@@ -49,11 +51,22 @@ class Attachments:
             for find, mend in ((attachments.unexplained, self._fail), (attachments.moved, _remount))
             for row in self._found(find)
         )
-        return mended + sum(self._try_again(row) for row in self._found(attachments.due))
+        return mended + sum(self._try_again(row) for row in self._due())
 
     def _found(self, find: Callable[[Tx, int], Sequence[Any]]) -> Sequence[Any]:
         with self.db.read() as tx:
-            return find(tx, BATCH)
+            return find(tx, self.batch)
+
+    def _due(self) -> Iterator[Any]:
+        """All of them: those whose server cannot be asked for stay due, and hold up no others."""
+        last = None
+        while True:
+            with self.db.read() as tx:
+                found = attachments.due(tx, self.batch, last)
+            yield from found
+            if len(found) < self.batch:
+                return
+            last = found[-1]
 
     def _one(self, row: Any, mend: Callable[[Tx, Any], None]) -> bool:
         """Whether it was mended; not so where somebody else was faster."""
@@ -115,10 +128,10 @@ class Attachments:
         woken, after = 0, ""
         while True:
             with self.db.read() as tx:
-                found = attachments.inactive(tx, after, BATCH)
+                found = attachments.inactive(tx, after, self.batch)
             for row in found:
                 woken += self._wake(row)
-            if len(found) < BATCH:
+            if len(found) < self.batch:
                 return woken
             after = found[-1].id
 
