@@ -199,3 +199,11 @@ def test_a_scrape_without_the_database_leaves_the_journal_out(tmp_path):
     assert any(line.startswith("abaca_api_requests_total") for line in lines)
     assert not any(line.startswith("abaca_operations") for line in lines)
     away.close()
+
+
+def test_methods_that_nobody_knows_are_counted_as_one(figures):
+    for number in range(20):
+        world.call(figures.app, f"ODD{number}", "/405", b"", {})
+    lines = figures.lines()
+    assert 'abaca_api_requests_total{method="other",route="/things/{id}",status="405"} 20.0' in lines
+    assert not any("ODD" in line for line in lines)
