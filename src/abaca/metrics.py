@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from abaca import errors
+
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
@@ -22,6 +24,8 @@ REQUEST_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10
 WORK_S = (0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 1800)
 # Anybody may send any word as a method; each of them would be a series of its own for ever.
 METHODS = frozenset(("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"))
+# Who connects and says nothing is let go after so long.
+SILENT_S = 10
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 # The kinds of metrics below, each kept in a file; there is room for some thousand series.
 KINDS, RESERVED_BYTES = ("counter", "histogram"), 1 << 20
@@ -141,10 +145,27 @@ class Metrics:
         return bytes(generate_latest(registry))
 
     def serve(self, address: str, port: int) -> None:
-        """Answer scrapes on a port of this process's own, in a thread."""
+        """Answer scrapes on a port of this process's own, in threads. Raises `ConfigError`."""
+        import socket
+        import socketserver
         from wsgiref import simple_server
 
+        class Server(socketserver.ThreadingMixIn, simple_server.WSGIServer):
+            daemon_threads = True
+            address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
+
+            def server_bind(self) -> None:
+                """The usual one asks for the host's name, for as long as name servers are silent."""
+                socketserver.TCPServer.server_bind(self)
+                self.server_name, self.server_port = address, port
+                self.setup_environ()
+
+            def handle_error(self, *_args: Any) -> None:
+                """Whoever went away in the middle asks again."""
+
         class Quiet(simple_server.WSGIRequestHandler):
+            timeout = SILENT_S
+
             def log_message(self, format: str, *args: Any) -> None:
                 """Scrapes are no news."""
 
@@ -153,7 +174,13 @@ class Metrics:
             start_response("200 OK", [("content-type", CONTENT_TYPE), ("content-length", str(len(body)))])
             return [body]
 
-        server = simple_server.make_server(address, port, answer, handler_class=Quiet)
+        try:
+            server = simple_server.make_server(address, port, answer, Server, Quiet)
+        except OSError as error:
+            raise errors.ConfigError(
+                problem=f"{address} port {port} cannot be listened on for metrics: {error.strerror}",
+                mend="Stop what listens there, or set metrics_listen and metrics_port in [worker]",
+            ) from None
         threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
 
 
