@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Webhooks reach a real receiver, in order, signed, and whatever dies or answers badly in between."""
 
+import contextlib
 import datetime
 import hashlib
 import hmac
 import json
+import socket
 import subprocess
 import sys
 import threading
@@ -232,6 +234,45 @@ def test_a_receiver_with_a_certificate_of_its_own_is_believed_through_ca_file(tm
     for one in (stranger, known):
         one.close()
     receiver.close()
+
+
+def told(answer):
+    """What becomes of an event at a receiver that answers so and hangs up."""
+    with socket.create_server(("127.0.0.1", 0)) as server, contextlib.ExitStack() as stack:
+
+        def serve():
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(answer)
+
+        served = threading.Thread(target=serve)
+        served.start()
+        stack.callback(served.join)
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/hook?token=hush"
+        stack.enter_context(contextlib.closing(one := Webhook("audit", url, b"x" * 16, timeout_s=5, concurrency=1)))
+        one.send(EVENT)
+
+
+@pytest.mark.parametrize(
+    "length", [b"20", b"\xb2", b"9" * 5000, b"-1"], ids=["too long", "no digit", "huge", "negative"]
+)
+def test_what_was_taken_has_arrived_however_its_answer_ends(length):
+    told(b"HTTP/1.1 200 OK\r\nContent-Length: " + length + b"\r\n\r\nshort")
+
+
+@pytest.mark.parametrize("answer", [b"", b"220 mail.example ESMTP\r\n", b"HTTP/1.1 abc OK\r\n\r\n", b"\0" * 70000])
+def test_a_receiver_that_talks_something_else_is_away(answer):
+    with pytest.raises(Away, match="cannot be reached") as raised:
+        told(answer)
+    assert "hush" not in str(raised.value)
+
+
+@pytest.mark.parametrize("url", ["http://a..b/", f"http://{'a' * 64}.invalid/", "http://.invalid/"])
+def test_a_receiver_whose_name_cannot_be_one_is_away(url):
+    one = Webhook("audit", url, b"x" * 16, timeout_s=5, concurrency=1)
+    with contextlib.closing(one), pytest.raises(Away, match="cannot be reached"):
+        one.send(EVENT)
 
 
 EVENT = Event(

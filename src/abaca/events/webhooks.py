@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import http.cookiejar
@@ -20,6 +21,8 @@ from abaca.domain.events import Event
 from abaca.events.contract import Away, Refused
 
 _SHORTEST = 16
+# answers whose length has so many digits are read to their end
+_READ_DIGITS = 5
 # Answers that say nothing of the event: the receiver is busy, or its way is closed.
 _PASSING = frozenset((401, 403, 404, 407, 408, 410, 425, 429))
 
@@ -85,12 +88,9 @@ class Webhook:
             answer = self._session.post(
                 self._url, data=body, headers=headers, timeout=self._each_s, allow_redirects=False, stream=True
             )
-        except requests.RequestException as error:
+        except (requests.RequestException, ValueError) as error:  # of names that cannot be one it is a ValueError
             raise Away(reason=f"{self._where} {_reason(error)}") from None
-        length = answer.headers.get("content-length", "")
-        if length.isdigit() and int(length) <= 65536:
-            _ = answer.content  # read, so that the connection can be used again
-        answer.close()
+        _finish(answer)
         if 200 <= answer.status_code < 300:
             return
         told = f"{self._where} answered {answer.status_code}"
@@ -109,7 +109,16 @@ class Webhook:
         self._session.close()
 
 
-def _reason(error: requests.RequestException) -> str:
+def _finish(answer: requests.Response) -> None:
+    """Read a short answer to its end, so that the connection can be used again; the event has arrived without it."""
+    length = answer.headers.get("content-length", "")
+    with contextlib.suppress(requests.RequestException):
+        if length.isdecimal() and len(length) <= _READ_DIGITS:
+            _ = answer.content
+    answer.close()
+
+
+def _reason(error: Exception) -> str:
     """What went wrong in words of our own: those of the library quote the URL."""
     if isinstance(error, requests.Timeout):
         return "did not answer in time"
