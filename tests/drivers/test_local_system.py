@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The local driver with what it stands on: daemons that die, devices that hold something, clients that look in."""
 
+import contextlib
 import errno
 import os
 import signal
@@ -321,7 +322,6 @@ def test_a_device_that_holds_something_is_not_taken(fresh, prepare, reason):
             fresh.start(pool_device=device)
     finally:
         processes.command(["losetup", "--detach", device])
-        fresh.driver = None
     assert start_of(image) == before
 
 
@@ -338,7 +338,6 @@ def test_an_empty_device_becomes_the_pool_and_is_known_again(fresh):
     fresh.driver.stop()
     fresh.driver.shutdown()
     processes.command(["losetup", "--detach", device])
-    fresh.driver = None
 
 
 def test_other_users_of_the_host_do_not_see_into_shares(local, share):
@@ -372,6 +371,22 @@ def test_a_pool_grows_with_its_setting(fresh):
     assert fresh.driver.pools()[0].total_gib == 1
     fresh.start(pool_size_gib="2")
     assert fresh.driver.pools()[0].total_gib == 2
+
+
+def test_a_disk_that_an_operator_mounted_for_the_pool_stays_mounted(fresh):
+    with contextlib.ExitStack() as stack:
+        for place in (fresh.directory, fresh.directory / "other"):
+            place.mkdir(exist_ok=True)
+            processes.command(["mount", "-t", "tmpfs", "-o", "size=600M", "tmpfs", str(place)])
+            stack.callback(processes.command, ["umount", str(place)])
+        fresh.start()
+        instance = fresh.instance()
+        fresh.driver.create(instance)
+        fresh.driver.shutdown()
+        assert (fresh.directory / "other").is_mount()
+        fresh.start()
+        assert fresh.held() == {instance.id}
+        fresh.driver.shutdown()
 
 
 # Repair

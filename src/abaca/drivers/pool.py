@@ -137,9 +137,10 @@ class Pool:
             )
 
     def unmount_all(self) -> None:
-        """Nothing is mounted any more. Raises `contract.Busy`."""
-        for point in mounts.below(self.directory):
-            mounts.unmount(point, patience_s=10)
+        """Nothing of ours is mounted any more. Raises `contract.Busy`."""
+        for ours in (self.directory / "shares", self.directory / "snapshots", self.root):
+            for point in mounts.below(ours):
+                mounts.unmount(point, patience_s=10)
 
     def shut_down(self) -> None:
         """Nothing is mounted and no loop device is held any more; all data stays."""
