@@ -49,6 +49,10 @@ shares = -1
 gigabytes = -1
 """
 
+_WAITING = sa.text(
+    "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+)
+
 
 class Arms:
     """What happens at a point, the first time it is reached: an error, a death, or whatever else a test gives."""
@@ -250,6 +254,11 @@ class Theatre:
                 if not tx.rows(sa.select(messages.c.id).where(told)):
                     found.append("it failed, and nobody told the user")
         return found
+
+    def waiting(self):
+        """How many transactions wait for another one. For PostgreSQL."""
+        with self.db.read() as tx:
+            return tx.scalar(_WAITING)
 
     def differences(self, tx, share_id=None):
         """Where the back end holds something else than the database says, for one share or for all."""

@@ -193,6 +193,7 @@ def soft_delete(call: Call, id: str) -> None:
 def restore(call: Call, id: str) -> None:
     """Take it out of the recycle bin; when it is not there, that is fine too."""
     with call.db.write() as tx:
+        shares.lock(tx, id)
         row = share_for_change(call, tx, id, _WANTED)
         if not row.is_soft_deleted:
             call.status = 200

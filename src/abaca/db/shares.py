@@ -193,8 +193,12 @@ def delete(tx: Tx, share_id: str) -> None:
 _DELETE = sa.delete(shares).where(shares.c.id == sa.bindparam("share"))
 
 
-def expired(tx: Tx, host: str, most: int) -> Sequence[sa.Row[Any]]:
-    """Soft-deleted shares of the back end `host` (host@backend) whose time has come."""
+def expired(tx: Tx, host: str | None, most: int) -> Sequence[sa.Row[Any]]:
+    """Soft-deleted shares of the back end `host` (host@backend) whose time has come, or, for None, those of none.
+
+    Their rows are locked until this transaction ends: whoever restores one was sooner, or comes too late.
+    """
+    of_host = share_instances.c.host
     statement = (
         sa.select(shares, share_instances.c.id.label("instance_id"), share_instances.c.host)
         .join(share_instances, share_instances.c.share_id == shares.c.id)
@@ -203,8 +207,10 @@ def expired(tx: Tx, host: str, most: int) -> Sequence[sa.Row[Any]]:
             shares.c.scheduled_to_be_deleted_at <= tx.now,
             # one that could not be deleted waits for somebody who has read why
             share_instances.c.status.not_in(("deleting", "error_deleting")),
-            share_instances.c.host.startswith(host + "#", autoescape=True),
+            of_host.is_(None) if host is None else of_host.startswith(host + "#", autoescape=True),
         )
+        .order_by(shares.c.id)
         .limit(most)
+        .with_for_update(of=shares)
     )
     return tx.rows(statement)

@@ -85,7 +85,8 @@ class Expiry:
 
     def recycle_bin(self) -> None:
         """Shares that nobody took out of the recycle bin in time: their deletion begins."""
-        for host in self.hosts:
+        # those that no pool could take are on no back end: whoever comes first has them
+        for host in (*self.hosts, None):
             with self.db.write() as tx:
                 for share in shares.expired(tx, host, BATCH):
                     try:
