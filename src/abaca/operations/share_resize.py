@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from abaca import errors
-from abaca.db import share_instances
+from abaca.db import operations, share_instances
 from abaca.domain import shares as rules
 from abaca.drivers import contract
 from abaca.operations import journal
@@ -17,6 +17,9 @@ from abaca.operations.share_instances import service_host, told
 if TYPE_CHECKING:
     from abaca.db.engine import Tx
     from abaca.operations.journal import Op, Operation, Requester
+
+# Of these a share has one at a time, since each counts from the size that it found.
+KINDS = ("share-extend", "share-shrink")
 
 
 class Args(msgspec.Struct, frozen=True):
@@ -41,14 +44,26 @@ def start(tx: Tx, what: Operation, event: str, share: Any, new_size_gib: int, by
     `Invalid` for a size that is no larger, or no smaller, than that.
     """
     share_instances.move(tx, share.instance_id, event)
+    _refuse_second(tx, share.id)
     row = share_instances.whole(tx, share.instance_id)
     if row is None:
         raise errors.NotFound(resource="Share", id=share.id)
+    if row.host is None:
+        raise errors.Conflict(f"Share {share.id} is on no back end, whatever its status says; delete it.")
     rules.check_new_size(row.size, new_size_gib, grow=event == "extend")
     args = Args(told(row), new_size_gib, row.user_id, row.share_type_id, row.host)
     target = journal.Target(queue=service_host(row.host), key=row.share_id, resource_id=row.share_id)
     journal.enqueue(tx, what, args, target, by)
     return args.difference_gib
+
+
+def _refuse_second(tx: Tx, share_id: str) -> None:
+    """An operator may have said that the share is available, while it is being resized."""
+    for row in operations.find(tx, live=True, key=share_id):
+        if row.kind in KINDS:
+            raise errors.Conflict(
+                f"Share {share_id} is still being resized, whatever its status says; wait for operation {row.id}."
+            )
 
 
 def resizing(op: Op) -> contract.Resizes:
