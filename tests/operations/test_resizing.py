@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resizing beside what others do to the same share, such as an operator's word."""
+"""Resizing beside what others do to the same share: an operator's word, a forced deletion."""
 
 import contextlib
+import threading
 
 import pytest
+import sqlalchemy as sa
 
-from tests.databases import database, postgres  # noqa: F401 (fixtures)
+from abaca.db.tables import share_instances
+from tests.conftest import wait_until
+from tests.databases import database, on_postgres, postgres  # noqa: F401 (fixtures)
 from tests.operations import cases
 from tests.operations import theatre as stage
 
@@ -55,3 +59,25 @@ def test_a_share_that_is_nowhere_is_not_resized_whatever_its_status_says(theatre
     answer = ask(theatre, "member", share_id, **action)
     assert answer.status == 400
     assert "no back end" in answer.body["badRequest"]["message"]
+
+
+@pytest.mark.parametrize("database", [on_postgres], indirect=True)
+@pytest.mark.parametrize("resize", [cases.extend, cases.shrink])
+def test_the_end_of_a_resizing_and_a_forced_deletion_queue_in_one_order(theatre, resize):
+    share_id = made(theatre)
+    resize(theatre, share_id)
+    answers, outcomes = [], []
+    forcing = threading.Thread(target=lambda: answers.append(ask(theatre, "admin", share_id, force_delete=None).status))
+    with theatre.db.write() as tx:
+        tx.rows(sa.select(share_instances.c.id).with_for_update())
+        worker = theatre.enter()
+        worker.on_ended = lambda op, outcome, _seconds: outcomes.append((op.what.kind, outcome))
+        wait_until(lambda: theatre.waiting() == 1)
+        forcing.start()
+        wait_until(lambda: theatre.waiting() == 2)
+    forcing.join(30)
+    theatre.settle()
+    assert answers == [202]
+    assert {outcome for _, outcome in outcomes} == {"done"}
+    with theatre.db.read() as tx:
+        assert [*stage.stuck(tx), *stage.counted_wrong(tx), *theatre.differences(tx)] == []

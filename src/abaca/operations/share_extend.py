@@ -37,8 +37,9 @@ def grow_on_backend(op: Op) -> None:
 def succeed(op: Op, tx: Tx) -> None:
     """The new size is the size."""
     args = op.args
-    share_instances.try_move(tx, args.instance.id, "extended")
+    # in the order in which others lock these: shares before instances
     shares.update(tx, args.instance.share_id, {"size": args.new_size_gib})
+    share_instances.try_move(tx, args.instance.id, "extended")
 
 
 def fail(op: Op, tx: Tx, error: errors.AbacaError) -> None:

@@ -35,8 +35,9 @@ def shrink_on_backend(op: Op) -> None:
 def succeed(op: Op, tx: Tx) -> None:
     """The new size is the size, and what it gave up comes back."""
     args, instance = op.args, op.args.instance
-    share_instances.try_move(tx, instance.id, "shrunk")
+    # in the order in which others lock these: shares before instances
     shares.update(tx, instance.share_id, {"size": args.new_size_gib})
+    share_instances.try_move(tx, instance.id, "shrunk")
     freed = {"gigabytes": args.difference_gib}
     quotas.give_back(tx, instance.project_id, args.user_id, args.share_type_id, freed)
     pools.release(tx, args.host, args.difference_gib)
