@@ -173,7 +173,7 @@ def deny(call: Call, id: str, body: Deny) -> None:
 def index_old(call: Call, id: str) -> Sequence[Row[Any]]:
     """A share's rules, as an action."""
     with call.db.read() as tx:
-        share_for_look(call, tx, id, ())
+        _share_whose_rules_are_seen(call, tx, id)
         resource_locks.hide_some(call, tx, id)
         return access_rules.of_share(tx, id, call.columns)
 
@@ -193,7 +193,7 @@ def index(call: Call, filters: dict[str, Any]) -> Sequence[Row[Any]]:
         raise errors.Invalid(f"'access_type' must be one of: {', '.join(rules.TYPES)}.")
     with call.db.read() as tx:
         try:
-            share_for_look(call, tx, share_id, ())
+            _share_whose_rules_are_seen(call, tx, share_id)
         except errors.NotFound as missing:
             raise errors.Invalid(missing.message) from None
         hidden = resource_locks.hide_some(call, tx, share_id)
@@ -266,6 +266,12 @@ class _Instance:
 
     def __init__(self, row: Row[Any]) -> None:
         self.id, self.share_id, self.host = row.instance_id, row.id, row.host
+
+
+def _share_whose_rules_are_seen(call: Call, tx: Tx, share_id: str) -> None:
+    # others see of a public share that it is there, but not who may reach it, nor with which key
+    share = share_for_look(call, tx, share_id, ())
+    call.visible(share.project_id, "Share", share_id)
 
 
 def _rule(call: Call, tx: Tx, rule_id: str, columns: tuple[str, ...]) -> Row[Any]:
