@@ -84,8 +84,8 @@ def test_renewing_prolongs_only_what_is_held_and_ones_own(db):
     mine, mine_too = claim(db)
     (theirs,) = claim(db, owner="w#2", queue="other")
     with db.write() as tx:
-        assert operations.renew(tx, "w#1", [mine.id, theirs.id], 5000.0) == 1
-        assert operations.renew(tx, "w#1", [], 5000.0) == 0
+        assert operations.renew(tx, "w#1", [mine.id, theirs.id], 5000.0) == {mine.id}
+        assert operations.renew(tx, "w#1", [], 5000.0) == set()
     assert [show(db, row.id).lease_until for row in (mine, mine_too, theirs)] == [5000.0, 1030.0, 1030.0]
 
 

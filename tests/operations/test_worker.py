@@ -217,6 +217,25 @@ def test_a_lease_that_may_be_lost_is_looked_at_before_the_world_is_touched(bench
     assert "do" not in bench.diary.lines
 
 
+def test_a_lease_that_is_lost_is_not_taken_for_renewed(bench):
+    """A process that slept longer than that, and whose keeper of leases is the first to wake up."""
+    bench.add("work", step("do", lambda op: bench.diary.note("do")))
+    worker = bench.worker(timing=SHORT)
+    op_id = [None]
+
+    def sleep_through(point):
+        if point == "work:do:before":
+            bench.update(op_id[0], owner="other#1", token=7, lease_until=bench.db.time() + 1000)
+            pause(2 * SHORT.lease_s)
+
+    worker.faults = sleep_through
+    with bench.db.write() as tx:
+        op_id[0] = bench.enqueue("work", tx=tx)
+    wait_until(lambda: bench.show(op_id[0]).token == 7 and not worker.held)
+    assert bench.diary.lines == []
+    assert bench.show(op_id[0]).state == "running"
+
+
 # ---------------------------------------------------------------- waking
 
 

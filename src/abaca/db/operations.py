@@ -219,9 +219,9 @@ def _losing(tx: Tx, queues: Sequence[str], held: Sequence[str], now_s: float) ->
     return {"queues": queues, "held": held, "due": now_s, "later": now_s + _PAUSE_S, "at": tx.now}
 
 
-def renew(tx: Tx, owner: str, held: Sequence[str], until_s: float) -> int:
-    """Prolong the leases of what `owner` holds, in one statement; how many."""
-    return tx.execute(_RENEW, {"worker": owner, "held": held, "until": until_s}).rowcount
+def renew(tx: Tx, owner: str, held: Sequence[str], until_s: float) -> set[str]:
+    """Prolong the leases of what `owner` holds, in one statement; the ids of what it has not lost."""
+    return {row.id for row in tx.rows(_RENEW, {"worker": owner, "held": held, "until": until_s})}
 
 
 _RENEW = (
@@ -232,6 +232,7 @@ _RENEW = (
         t.c.id.in_(sa.bindparam("held", expanding=True)),
     )
     .values(lease_until=sa.bindparam("until"))
+    .returning(t.c.id)
 )
 
 

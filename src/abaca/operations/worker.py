@@ -417,9 +417,9 @@ class Worker:
         if held:
             until_s = self.db.time() + self.timing.lease_s
             with self.db.once() as tx:
-                rows.renew(tx, self.owner, list(held), until_s)
-            for op in held.values():
-                op.leased_until_s = until_s
+                renewed = rows.renew(tx, self.owner, list(held), until_s)
+            for op_id in renewed:
+                held[op_id].leased_until_s = until_s
 
     def _reclaim(self, started: Sequence[str]) -> None:
         with self._taking, self.db.write() as tx:
