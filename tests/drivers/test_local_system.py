@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The local driver with what it stands on: daemons that die, devices that hold something, clients that look in."""
 
-import contextlib
 import errno
 import os
 import signal
@@ -364,29 +363,6 @@ def test_a_full_pool_takes_no_more_shares(fresh):
     with pytest.raises(contract.Full):
         fresh.driver.create(fresh.instance())
     fresh.driver.delete(instance)
-
-
-def test_a_pool_grows_with_its_setting(fresh):
-    fresh.start(pool_size_gib="1")
-    assert fresh.driver.pools()[0].total_gib == 1
-    fresh.start(pool_size_gib="2")
-    assert fresh.driver.pools()[0].total_gib == 2
-
-
-def test_a_disk_that_an_operator_mounted_for_the_pool_stays_mounted(fresh):
-    with contextlib.ExitStack() as stack:
-        for place in (fresh.directory, fresh.directory / "other"):
-            place.mkdir(exist_ok=True)
-            processes.command(["mount", "-t", "tmpfs", "-o", "size=600M", "tmpfs", str(place)])
-            stack.callback(processes.command, ["umount", str(place)])
-        fresh.start()
-        instance = fresh.instance()
-        fresh.driver.create(instance)
-        fresh.driver.shutdown()
-        assert (fresh.directory / "other").is_mount()
-        fresh.start()
-        assert fresh.held() == {instance.id}
-        fresh.driver.shutdown()
 
 
 # Repair

@@ -110,6 +110,12 @@ class Daemon:
 
     def start(self, timeout_s: float = 120.0) -> int:
         """Replace whatever runs by a new pair; its pid once it answers. Raises `contract.Unreachable`."""
+        try:
+            return self._start(timeout_s)
+        except OSError as error:
+            raise contract.Unreachable(reason=f"NFS-Ganesha cannot be started: {error}") from error
+
+    def _start(self, timeout_s: float) -> int:
         self.stop()
         self.directory.mkdir(parents=True, exist_ok=True)
         self.directory.chmod(0o700)

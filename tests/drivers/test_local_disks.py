@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The local driver with what lies below it and beside it: full disks, mounted ones, and what is in its files' way."""
+
+import contextlib
+import os
+import signal
+
+import pytest
+
+from abaca.drivers import contract
+from lab import processes
+from tests.conftest import wait_until
+from tests.drivers.harness import LocalHarness, rules
+from tests.drivers.test_local_system import answer, pid_of
+
+pytestmark = pytest.mark.system
+
+
+@pytest.fixture
+def fresh():
+    """A back end that is not started."""
+    made = LocalHarness()
+    yield made
+    made.close()
+
+
+def test_a_daemon_comes_back_once_what_lay_in_the_way_of_its_files_is_gone(fresh, caplog):
+    fresh.start()
+    file = fresh.directory / "ganesha" / "start.log"
+    file.unlink()
+    file.mkdir()
+    os.kill(pid_of(fresh, "ganesha"), signal.SIGKILL)
+    wait_until(lambda: "does not come back" in caplog.text, 20)
+    with pytest.raises(contract.Unreachable, match="Is a directory"):
+        fresh.driver.pools()
+    file.rmdir()
+    wait_until(lambda: answer(fresh) is not None, 20)
+
+
+def test_a_disk_that_an_operator_mounted_for_the_pool_stays_mounted(fresh):
+    with contextlib.ExitStack() as stack:
+        for place in (fresh.directory, fresh.directory / "other"):
+            place.mkdir(exist_ok=True)
+            processes.command(["mount", "-t", "tmpfs", "-o", "size=600M", "tmpfs", str(place)])
+            stack.callback(processes.command, ["umount", str(place)])
+        fresh.start()
+        instance = fresh.instance()
+        fresh.driver.create(instance)
+        fresh.driver.shutdown()
+        assert (fresh.directory / "other").is_mount()
+        fresh.start()
+        assert fresh.held() == {instance.id}
+        fresh.driver.shutdown()
+
+
+def test_a_pool_grows_with_its_setting(fresh):
+    fresh.start(pool_size_gib="1")
+    assert fresh.driver.pools()[0].total_gib == 1
+    fresh.start(pool_size_gib="2")
+    assert fresh.driver.pools()[0].total_gib == 2
+
+
+@pytest.fixture
+def cramped(fresh):
+    """A back end with a disk of 2 MiB for its exports, and a way to fill it but for one page."""
+    place = fresh.directory / "ganesha"
+    place.mkdir()
+    processes.command(["mount", "-t", "tmpfs", "-o", "size=2M", "tmpfs", str(place)])
+
+    def fill():
+        assert place.is_mount()
+        with (place / "filler").open("ab", buffering=0) as file, contextlib.suppress(OSError):
+            for _ in range(512):
+                file.write(bytes(4096))
+        os.truncate(place / "filler", (place / "filler").stat().st_size - 4096)
+
+    fresh.start()
+    yield fresh, fill
+    fresh.driver.shutdown()
+    processes.command(["umount", str(place)])
+
+
+def test_a_full_disk_leaves_exports_as_they_were_until_there_is_room(cramped):
+    harness, fill = cramped
+    instance = harness.instance()
+    harness.driver.create(instance)
+    harness.driver.set_access(instance, rules("10.0.0.1 rw"))
+    file = next((harness.directory / "ganesha" / "exports").iterdir())
+    written, many = file.read_text(), rules(*(f"10.0.{number}.1 rw" for number in range(250)))
+    fill()
+    with pytest.raises(contract.Unreachable, match="No space left"):
+        harness.driver.set_access(instance, many)
+    assert file.read_text() == written
+    os.kill(pid_of(harness, "ganesha"), signal.SIGKILL)
+    with pytest.raises(contract.Unreachable):
+        harness.driver.set_access(instance, many)
+    (harness.directory / "ganesha" / "filler").unlink()
+    assert wait_until(lambda: answer(harness), 40) == {str(harness.mounted(instance)): [("10.0.0.1/32", "rw")]}
+    harness.driver.set_access(instance, many)
+    assert len(harness.clients(instance)) == 250
