@@ -10,7 +10,7 @@ import pytest
 from abaca.drivers import contract
 from lab import processes
 from tests.conftest import wait_until
-from tests.drivers.harness import LocalHarness, rules
+from tests.drivers.harness import GIB, LocalHarness, rules
 from tests.drivers.test_local_system import answer, pid_of
 
 pytestmark = pytest.mark.system
@@ -56,6 +56,15 @@ def test_a_disk_that_an_operator_mounted_for_the_pool_stays_mounted(fresh):
 def test_a_pool_grows_with_its_setting(fresh):
     fresh.start(pool_size_gib="1")
     assert fresh.driver.pools()[0].total_gib == 1
+    fresh.start(pool_size_gib="2")
+    assert fresh.driver.pools()[0].total_gib == 2
+
+
+@pytest.mark.parametrize("ended", ["stop", "shutdown"])
+def test_a_pool_whose_worker_died_while_it_grew_goes_on_growing(fresh, ended):
+    fresh.start(pool_size_gib="1")
+    getattr(fresh.driver, ended)()
+    os.truncate(fresh.directory / "pool.img", 2 * GIB)  # so far it had come
     fresh.start(pool_size_gib="2")
     assert fresh.driver.pools()[0].total_gib == 2
 

@@ -73,7 +73,8 @@ class Pool:
         if not self.root.is_mount():
             mounts.mount(self._device, self.root, "btrfs", _FLAGS, "subvolid=5,discard=async")
         btrfs.enable_quota(self.root)
-        if not self._device_option and devices.grow_image(self._image, self._device, self._size_gib):
+        if not self._device_option:
+            devices.grow_image(self._image, self._device, self._size_gib)
             btrfs.grow(self.root)
         for kind in ("shares", "snapshots", "work"):
             _make_private(self.root / kind)

@@ -83,11 +83,9 @@ def detach_loop(image: Path) -> None:
         commands.run("losetup", "--detach", device, failed=contract.Busy)
 
 
-def grow_image(image: Path, device: str, size_gib: int) -> bool:
-    """Let the image be at least so large; whether it grew."""
-    if image.stat().st_size >= size_gib << 30:
-        return False
-    with image.open("r+b") as file:
-        file.truncate(size_gib << 30)
+def grow_image(image: Path, device: str, size_gib: int) -> None:
+    """Let the image be at least so large, and its device show all of it, also of what had grown before a death."""
+    if image.stat().st_size < size_gib << 30:
+        with image.open("r+b") as file:
+            file.truncate(size_gib << 30)
     commands.run("losetup", "--set-capacity", device)
-    return True
