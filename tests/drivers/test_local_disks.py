@@ -4,6 +4,7 @@
 import contextlib
 import os
 import signal
+import stat
 
 import pytest
 
@@ -67,6 +68,16 @@ def test_a_pool_whose_worker_died_while_it_grew_goes_on_growing(fresh, ended):
     os.truncate(fresh.directory / "pool.img", 2 * GIB)  # so far it had come
     fresh.start(pool_size_gib="2")
     assert fresh.driver.pools()[0].total_gib == 2
+
+
+def test_other_users_of_the_host_cannot_read_a_pool_wherever_its_file_is(fresh):
+    image = fresh.directory.parent / "elsewhere.img"
+    before = os.umask(0o022)
+    try:
+        fresh.start(pool_image=str(image))
+    finally:
+        os.umask(before)
+    assert stat.filemode(image.stat().st_mode) == "-rw-------"
 
 
 @pytest.fixture

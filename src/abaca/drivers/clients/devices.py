@@ -41,10 +41,10 @@ def _is_blank(path: Path) -> bool:
 
 
 def make_image(path: Path, size_gib: int, label: str) -> None:
-    """A sparse image with an empty btrfs in it; nothing is at `path` until it is complete."""
+    """A sparse image with an empty btrfs in it, for its owner's eyes; nothing is at `path` until it is complete."""
     new = path.with_name(path.name + ".new")
     new.unlink(missing_ok=True)
-    with new.open("xb") as image:
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as image:
         image.truncate(size_gib << 30)
     format_btrfs(new, label)
     new.rename(path)
