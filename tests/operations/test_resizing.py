@@ -7,6 +7,7 @@ import threading
 import pytest
 import sqlalchemy as sa
 
+from abaca.db import pools, quotas
 from abaca.db.tables import share_instances
 from tests.conftest import wait_until
 from tests.databases import database, on_postgres, postgres  # noqa: F401 (fixtures)
@@ -50,6 +51,19 @@ def test_a_share_that_an_operator_frees_is_not_resized_twice_at_once(theatre):
     theatre.settle()
     assert theatre.check(theatre.operation("share-shrink", share_id)) == []
     assert theatre.ask("GET", f"/shares/{share_id}")["share"]["size"] == 1
+
+
+@pytest.mark.parametrize("action", [{"reset_status": {"status": "error"}}, {"force_delete": None}])
+def test_a_recount_leaves_out_what_grows_whatever_its_status_says(theatre, action):
+    share_id = made(theatre)
+    cases.extend(theatre, share_id)
+    assert ask(theatre, "admin", share_id, **action).status == 202
+    with theatre.db.write() as tx:
+        assert [*quotas.recount(tx), *pools.recount(tx)] == []
+    theatre.enter()
+    theatre.settle()
+    with theatre.db.read() as tx:
+        assert stage.counted_wrong(tx) == []
 
 
 @pytest.mark.parametrize("action", [{"extend": {"new_size": 5}}, {"shrink": {"new_size": 1}}], ids=["extend", "shrink"])

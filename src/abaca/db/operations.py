@@ -73,6 +73,11 @@ def _queued(tx: Tx) -> dict[str, Any]:
     }
 
 
+def extends(share_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+    """Whether the share of that id is to grow: until that has ended, more is counted for it than its size says."""
+    return sa.exists().where(t.c.kind == "share-extend", t.c.key == share_id, t.c.state.in_(LIVE))
+
+
 def join(tx: Tx, key: str) -> sa.Row[Any] | None:
     """An unfinished operation of `key` (id, queue, state, pause), which cannot end before this transaction has."""
     columns = (t.c.id, t.c.queue, t.c.state, t.c.pause)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 import sqlalchemy as sa
 
-from abaca.db import services
+from abaca.db import operations, services
 from abaca.db.engine import Tx, insert_into
 from abaca.db.tables import pools, share_instances, shares
 from abaca.db.tables import services as service_rows
@@ -258,7 +258,10 @@ class Difference(NamedTuple):
 _LOCK_ALL = sa.select(pools.c.host).order_by(pools.c.host).with_for_update()
 _REAL = _SUM.scalar_subquery()
 # What an extension has claimed is not in any size yet.
-_GROWING = sa.exists().where(share_instances.c.host == pools.c.host, share_instances.c.status == "extending")
+_GROWING = sa.exists().where(
+    share_instances.c.host == pools.c.host,
+    sa.or_(share_instances.c.status == "extending", operations.extends(share_instances.c.share_id)),
+)
 _DIFFERENCES = (
     sa.select(pools.c.host, pools.c.provisioned_gib, _REAL)
     .where(pools.c.provisioned_gib != _REAL, ~_GROWING.correlate(pools))

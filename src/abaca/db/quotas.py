@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from abaca import errors
+from abaca.db import operations
 from abaca.db.engine import Tx, insert_into
 from abaca.db.tables import quota_usages, quotas, share_instances, shares
 from abaca.domain import quotas as rules
@@ -199,12 +200,14 @@ _GROWING = (
     sa.select(shares.c.project_id)
     .distinct()
     .join(share_instances, share_instances.c.share_id == shares.c.id)
-    .where(share_instances.c.status == "extending")
+    .where(sa.or_(share_instances.c.status == "extending", operations.extends(shares.c.id)))
 )
 
 
 def differences(tx: Tx) -> list[Difference]:
     """Where a count is not what the rows say; sizes of a project that is extending a share are left out."""
+    # before their sizes: what ends in between is left out, what begins has not been counted
+    growing = set(tx.connection.execute(_GROWING).scalars())
     real: dict[tuple[str, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
     known: dict[str, None] = {}
     for statement in _REALITY:
@@ -215,7 +218,6 @@ def differences(tx: Tx) -> list[Difference]:
                 for name, count in counts.items():
                     real[project, scope][name] += int(count)
         known |= dict.fromkeys(statement.selected_columns.keys()[3:])
-    growing = set(tx.connection.execute(_GROWING).scalars())
     counted = {(row.project_id, row.scope): row._asdict() for row in tx.rows(sa.select(quota_usages))}
     return [
         Difference(*place, name, counted.get(place, {}).get(name, 0), real[place][name])
