@@ -220,9 +220,9 @@ def update(call: Call, id: str, body: UpdateRule) -> Row[Any] | None:
         raise errors.Invalid("'access_level' is required.")
     level = rules.check_level(str(body.access_level))
     with call.db.write() as tx:
+        shares.lock(tx, _rule(call, tx, id, ("share_id",)).share_id)
         rule = _rule(call, tx, id, ("id", "access_level", *_RULE))
         _check_is_users(rule)
-        shares.lock(tx, rule.share_id)
         row = _open_for_rules(call, tx, rule.share_id)
         if rule.access_level != level:
             attachment_rules.refuse_less(tx, rule, level)
