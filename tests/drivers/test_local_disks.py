@@ -12,7 +12,7 @@ from abaca.drivers import contract
 from lab import processes
 from tests.conftest import wait_until
 from tests.drivers.harness import GIB, LocalHarness, rules
-from tests.drivers.test_local_system import answer, pid_of
+from tests.drivers.test_local_system import answer, exports, pid_of
 
 pytestmark = pytest.mark.system
 
@@ -78,6 +78,23 @@ def test_other_users_of_the_host_cannot_read_a_pool_wherever_its_file_is(fresh):
     finally:
         os.umask(before)
     assert stat.filemode(image.stat().st_mode) == "-rw-------"
+
+
+def test_a_file_in_the_place_of_one_share_s_mount_keeps_the_others_served(fresh):
+    fresh.start()
+    hurt, whole = fresh.instance(), fresh.instance()
+    for instance in (hurt, whole):
+        fresh.driver.create(instance)
+    fresh.driver.shutdown()
+    fresh.mounted(hurt).rmdir()
+    fresh.mounted(hurt).write_text("somebody else's")
+    fresh.start()
+    assert set(exports(fresh)) == {str(fresh.mounted(whole))}
+    assert "is in the way" in fresh.driver.ensure([hurt])[hurt.id].reason
+    assert fresh.mounted(hurt).read_text() == "somebody else's"
+    fresh.mounted(hurt).unlink()
+    fresh.driver.ensure([hurt])
+    assert set(exports(fresh)) == {str(fresh.mounted(hurt)), str(fresh.mounted(whole))}
 
 
 @pytest.fixture

@@ -273,11 +273,14 @@ class Pool:
     # Mounts
 
     def mount(self, kind: str, id: str) -> bool:
-        """Let it be mounted at its mount point; whether it was not before. Raises `contract.Gone`."""
+        """Let it be mounted at its mount point; whether it was not. Raises `contract.Gone`, `contract.Refused`."""
         source, target = self.need(kind, id), self.mount_point(kind, id)
         if self.is_mounted(kind, id):
             return False
-        target.mkdir(exist_ok=True)
+        try:
+            target.mkdir(exist_ok=True)
+        except FileExistsError as error:
+            raise contract.Refused(reason=f"{target} is no directory and is in the way of a mount") from error
         if target.is_mount():  # Another subvolume of that name, from before a revert.
             mounts.unmount(target)
         flags = _FLAGS | (mounts.READ_ONLY if kind == "snapshots" else 0)
