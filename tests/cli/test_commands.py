@@ -49,7 +49,11 @@ def test_config_check_shows_defaults_when_asked(abaca, config):
 
 
 def test_config_check_shows_no_secret(abaca, config):
-    file = config("[database]\nconnection = postgresql://a:hush@db/x\n[keystone_authtoken]\npassword = hush\n")
+    file = config(
+        "[database]\nconnection = postgresql://a:hush@db/x\n[keystone_authtoken]\npassword = hush\n"
+        "token = hush\npasscode = hush\ncode = hush\naccess_token = hush\nclient_secret = hush\n"
+        "memcached_servers = a:1,redis://x:hush@b:1\n"
+    )
     for arguments in ((), ("--json",), ("--all",)):
         said = abaca("config", "check", "--config-file", file, *arguments)
         assert said.status == 0

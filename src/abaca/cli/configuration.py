@@ -10,10 +10,13 @@ from typing import Any
 import click
 import msgspec
 
-from abaca import app, settings
+from abaca import app, logs, settings
 from abaca.cli import shown
 from abaca.cli.options import Given, configured
 from abaca.settings import reading, tree
+
+# Options of Keystone's plugins that are secret without being called so.
+_KEYSTONE_SECRETS = frozenset(("access_key", "access_token", "code", "idp_otp_key", "passcode", "token"))
 
 
 @click.group()
@@ -46,7 +49,8 @@ def _values(loaded: settings.Loaded) -> Iterator[dict[str, str]]:
     for webhook in tops.receivers:
         yield from _section(loaded, f"webhook_{webhook.name}", webhook)
     for name, value in tops.keystone_authtoken.items():
-        yield _row(loaded, "keystone_authtoken", name, "***" if "password" in name or "secret" in name else value)
+        is_secret = name in _KEYSTONE_SECRETS or "password" in name or "secret" in name
+        yield _row(loaded, "keystone_authtoken", name, "***" if is_secret else value)
     for backend in tops.backends:
         yield from _section(loaded, backend.name, backend)
         for name, value in backend.options.items():
@@ -65,7 +69,7 @@ def _row(loaded: settings.Loaded, section: str, option: str, value: str) -> dict
     return {
         "section": section,
         "option": option,
-        "value": value,
+        "value": logs.masked(value),
         "source": loaded.sources.get((section, option), "default"),
     }
 
