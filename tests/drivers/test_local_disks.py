@@ -3,6 +3,7 @@
 
 import contextlib
 import os
+import shutil
 import signal
 import stat
 
@@ -95,6 +96,41 @@ def test_a_file_in_the_place_of_one_share_s_mount_keeps_the_others_served(fresh)
     fresh.mounted(hurt).unlink()
     fresh.driver.ensure([hurt])
     assert set(exports(fresh)) == {str(fresh.mounted(hurt)), str(fresh.mounted(whole))}
+
+
+def disk(image, place, *, is_new=False):
+    """Mounts a file with ext4 in it."""
+    if is_new:
+        with image.open("wb") as file:
+            file.truncate(64 << 20)
+        processes.command(["mkfs.ext4", "-q", str(image)])
+    place.mkdir(exist_ok=True)
+    processes.command(["mount", "-o", "loop", str(image), str(place)])
+
+
+@pytest.mark.parametrize("last", ["rules", "deletion"])
+def test_a_power_cut_brings_no_rule_and_no_export_back(fresh, last):
+    place, image, cut = (fresh.directory.parent / name for name in ("cut", "disk.img", "cut.img"))
+    with contextlib.ExitStack() as stack:
+        disk(image, fresh.directory / "ganesha", is_new=True)
+        stack.callback(processes.command, ["umount", str(fresh.directory / "ganesha")])
+        fresh.start()
+        stack.callback(fresh.driver.shutdown)
+        kept, gone = fresh.instance(), fresh.instance()
+        for instance in (kept, gone):
+            fresh.driver.create(instance)
+        fresh.driver.set_access(kept, rules("10.0.0.1 rw", "10.0.0.2 rw"))
+        os.sync()
+        if last == "rules":
+            fresh.driver.delete(gone)
+        fresh.driver.set_access(kept, rules("10.0.0.1 rw"))
+        fresh.driver.delete(gone)
+        shutil.copy(image, cut)  # what had reached the disk at this moment
+        disk(cut, place)
+        stack.callback(processes.command, ["umount", str(place)])
+        (file,) = (place / "exports").iterdir()
+        assert "10.0.0.1" in file.read_text()
+        assert "10.0.0.2" not in file.read_text()
 
 
 @pytest.fixture

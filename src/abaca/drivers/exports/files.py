@@ -94,6 +94,7 @@ class ExportFiles:
         _write(draft, blocks.render(block))
         draft.rename(self.file_of(block))
         self._hold(block)
+        _settle(self.directory)
 
     def _hold(self, block: ExportBlock) -> None:
         held = self._blocks.get(block.name)
@@ -109,6 +110,7 @@ class ExportFiles:
         self._blocks.pop(block.name, None)
         self._names.pop(block.pseudo, None)
         self._taken.discard(block.export_id)
+        _settle(self.directory)
 
     def free_id(self) -> int:
         """An export id that is not in use, the one that has been unused for longest. Raises `contract.Full`."""
@@ -124,6 +126,18 @@ class ExportFiles:
             _write(draft, str(self._reserved % (MOST + 1) or 1))
             draft.rename(self._mark)
         return found
+
+
+def _settle(directory: Path) -> None:
+    """What was renamed and removed in it stays so after a power cut: nobody who lost access gets it back by one."""
+    try:
+        fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+    except OSError as error:
+        raise contract.Unreachable(reason=f"{directory} cannot be written: {error.strerror}") from error
 
 
 def _write(path: Path, text: str) -> None:
