@@ -130,6 +130,14 @@ def update(tx: Tx, instance_id: str, values: Mapping[str, Any]) -> None:
     tx.change(t, instance_id, values)
 
 
+def lock(tx: Tx, instance_id: str) -> None:
+    """Nobody else changes the instance until this transaction ends."""
+    tx.rows(_LOCK, {"instance": instance_id})
+
+
+_LOCK = sa.select(t.c.id).where(t.c.id == sa.bindparam("instance")).with_for_update()
+
+
 def show_syncing(tx: Tx, instance_ids: Sequence[str]) -> None:
     """Say that the rules of these are on their way to the back end."""
     if instance_ids:

@@ -129,6 +129,8 @@ def _fail_untaken(op: Op, tx: Tx) -> None:
 
 
 def _settle(op: Op, tx: Tx) -> None:
+    # before looking: whoever adds a rule has this until the rule can be seen, or says so after us
+    share_instances.lock(tx, op.args.instance_id)
     states = access_rules.summary(tx, op.args.share_id)
     status = "syncing" if states & set(PENDING) else "error" if "error" in states else "active"
     share_instances.update(tx, op.args.instance_id, {"access_rules_status": status})
