@@ -25,12 +25,12 @@ STOP_S = 20
 class Running:
     """An `abaca` program with its own state directory, port and log."""
 
-    def __init__(self, directory, *arguments, port=None, before=(), **environ):
+    def __init__(self, directory, *arguments, port=None, before=(), python=sys.executable, **environ):
         self.port = port or processes.free_port()
         self.log = directory / "abaca.log"
         self.state = directory / "state"
         settings = {"OS_DEFAULT__OSAPI_SHARE_LISTEN_PORT": str(self.port), "OS_DEFAULT__HOST": "here", **environ}
-        command = [*before, sys.executable, "-m", "abaca", *(arguments or ("run",)), "--state-path", str(self.state)]
+        command = [*before, str(python), "-m", "abaca", *(arguments or ("run",)), "--state-path", str(self.state)]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(command, env={**os.environ, **settings}, stdout=log, stderr=log)
 
@@ -164,6 +164,18 @@ def test_a_killed_child_is_started_again(started, program):
     assert "was killed by SIGKILL; it starts again in" in running.said()
     other = "worker" if program == "api" else "api"
     assert running.children()[other] == before[other]
+
+
+def test_a_child_that_cannot_be_started_again_takes_nobody_with_it(started, tmp_path):
+    environment = tmp_path / "environment"  # of Python, as it is while a package is replaced
+    environment.symlink_to(sys.prefix)
+    running = started(python=environment / "bin" / "python").wait_until_it_answers()
+    environment.unlink()
+    os.kill(running.children()["worker"], signal.SIGKILL)
+    wait_until(lambda: "the worker cannot be started: No such file or directory" in running.said(), START_S)
+    assert running.answers()
+    environment.symlink_to(sys.prefix)
+    wait_until(lambda: running.said().count("is served") == 2, START_S)
 
 
 def test_as_the_first_process_of_a_container_it_buries_orphans(started):

@@ -90,6 +90,14 @@ class Program:
         self.started_s = time.monotonic()
         self.pid = spawn(self.command)
 
+    def wait_a_while(self) -> float:
+        """Put its next start off, longer each time unless it ran for a good while; by so many seconds."""
+        steady = time.monotonic() - self.started_s > STEADY_S
+        self.failures = 0 if steady else self.failures + 1
+        delay_s = RESTART_S[min(self.failures, len(RESTART_S) - 1)]
+        self.due_s = time.monotonic() + delay_s
+        return delay_s
+
     def has_ended(self) -> int | None:
         """Its exit status once it has ended, negative for a signal; told once."""
         if self.pid is None:
@@ -168,10 +176,7 @@ class Supervisor:
                 return EX_CONFIG
             if self._stop.is_asked:
                 continue
-            steady = time.monotonic() - program.started_s > STEADY_S
-            program.failures = 0 if steady else program.failures + 1
-            delay_s = RESTART_S[min(program.failures, len(RESTART_S) - 1)]
-            program.due_s = time.monotonic() + delay_s
+            delay_s = program.wait_a_while()
             how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
             log.warning("the %s %s; it starts again in %g s", program.name, how, delay_s)
         if os.getpid() == 1:
@@ -183,7 +188,11 @@ class Supervisor:
         waiting = [program for program in self.programs if program.pid is None]
         for program in waiting:
             if program.due_s <= time.monotonic():
-                program.start()
+                try:
+                    program.start()
+                except OSError as error:  # no memory, or a package that is just being replaced
+                    delay_s = program.wait_a_while()
+                    log.error("the %s cannot be started: %s; again in %g s", program.name, error.strerror, delay_s)
         waits = [program.due_s - time.monotonic() for program in waiting if program.pid is None]
         return max(0.01, min(waits)) if waits else None
 
