@@ -145,6 +145,7 @@ def api(settings: Settings, *, process: str = "api") -> WsgiApplication:
     from abaca.api import doors, front, pipeline, routes
 
     db = ready_database(settings)
+    db.keep_time()
     metrics = open_metrics(settings, f"{process}-{settings.osapi_share_listen_port}") if settings.api.metrics else None
     if metrics is not None:
         metrics.also(front.Queues(db))

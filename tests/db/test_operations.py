@@ -4,12 +4,13 @@
 import datetime
 import random
 import threading
+import time
 
 import pytest
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from abaca.db import operations
+from abaca.db import operations, services
 from tests.db.journal_rows import add, claim, claim_in, place, queue_up
 
 
@@ -302,4 +303,23 @@ def test_time_is_the_databases_however_wrong_this_hosts_clock_is(postgres, tmp_p
     with db.read() as tx:
         theirs_s = float(tx.scalar(sa.text("SELECT extract(epoch FROM clock_timestamp())")))
     assert abs(db.time() - theirs_s) < 2
+    here.close()
+
+
+@pytest.mark.system
+def test_whoever_keeps_time_sees_who_is_up_however_wrong_this_hosts_clock_is(postgres, tmp_path):
+    from tests.databases import Place
+
+    here = Place(postgres.new_database(), tmp_path, postgres)
+    db, wrong = here.open(), here.open(clock=lambda: time.time() + 7200)
+    with db.write() as tx:
+        services.register(tx, services.SHARE_BINARY, "h@b", "nova")
+
+    def is_up():
+        with wrong.read() as tx:
+            return services.find(tx, "h@b", 60).is_up
+
+    assert not is_up()
+    wrong.keep_time()
+    assert is_up()
     here.close()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import select
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
@@ -164,6 +165,7 @@ class Database:
         self.subscriptions: Wanting | None = None
         # a clock, and how many seconds the database's is ahead of it
         self._time: tuple[Clock, float] = (clock, 0.0)
+        self._closed = threading.Event()
         self._statements = statements.Statements()
         self._writer = _engine(self.url, pool_size, autocommit=False)
         self._reader = _engine(self.url, pool_size, autocommit=True)
@@ -196,6 +198,20 @@ class Database:
             theirs_s = float(tx.scalar(sa.text("SELECT extract(epoch FROM clock_timestamp())")))
             self._time = time.monotonic, theirs_s - (before_s + time.monotonic()) / 2
 
+    def keep_time(self, every_s: float = 10.0) -> None:
+        """Agree so now and again and again, in a thread of its own, until this is closed; what fails is tried anew."""
+        if not self.is_sqlite:
+            self._try_to_agree()
+            threading.Thread(target=self._keep_time, args=(every_s,), name="time", daemon=True).start()
+
+    def _keep_time(self, every_s: float) -> None:
+        while not self._closed.wait(every_s):
+            self._try_to_agree()
+
+    def _try_to_agree(self) -> None:
+        with contextlib.suppress(exc.SQLAlchemyError):
+            self.agree_on_time()
+
     @contextlib.contextmanager
     def read(self) -> Iterator[Tx]:
         """A connection for looking. Each statement sees what was committed before it."""
@@ -224,6 +240,7 @@ class Database:
 
     def close(self) -> None:
         """Give all connections back."""
+        self._closed.set()
         self._writer.dispose()
         self._reader.dispose()
         self.wakeup.close()
