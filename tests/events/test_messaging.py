@@ -2,21 +2,28 @@
 """Events reach a real RabbitMQ, where a listener of oslo.messaging's own reads them as it reads Manila's."""
 
 import contextlib
+import os
+import signal
 import subprocess
 import sys
+import time
 import warnings
 
 import pytest
 from oslo_config import cfg
 
-from lab import rabbitmq, runs
+from abaca.events.contract import Away
+from lab import processes, rabbitmq, runs
 from tests.conftest import wait_until
 from tests.databases import fast_directory, on_postgres, place
 from tests.events.house import House
+from tests.events.test_webhooks import EVENT
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import oslo_messaging
+
+    from abaca.events import messaging
 
 MORE = """
 [oslo_messaging_notifications]
@@ -119,6 +126,24 @@ def test_a_bus_that_was_away_gets_what_it_missed(house, listener, broker):
     assert broker.password not in house.log + house.command("config", "check", "--all")
     broker.start()
     wait_until(lambda: listener.types(second) == LIFE[:2], 60)
+
+
+def test_a_bus_that_hangs_is_given_up_while_the_target_is_still_ours(broker):
+    bus = messaging.Messaging(broker.url, ["notifications"], "share.testhost")
+    bus.send(EVENT)
+    pids = [broker.process.pid, *processes.children(broker.process.pid)]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    begin_s = time.monotonic()
+    try:
+        with pytest.raises(Away):
+            bus.send(EVENT)
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+    assert time.monotonic() - begin_s < bus.timeout_s
+    bus.send(EVENT)
+    bus.close()
 
 
 def test_without_the_extra_it_is_refused_in_one_line(house):

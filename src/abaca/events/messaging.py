@@ -7,6 +7,7 @@ are made here and handed to its transport, which says whether the bus has taken 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +19,9 @@ from abaca import errors
 from abaca.domain.events import Event
 from abaca.events.contract import Away
 
+# Seconds of silence after which RabbitMQ's driver gives up, once for the message and once for connecting anew; its own
+# minute is longer than the lease on the target. The URL's query may say another.
+_SILENT_S = 10
 # The format with an envelope, which driver `messagingv2` stands for.
 _VERSION = 2.0
 
@@ -42,6 +46,8 @@ class Messaging:
                 problem=f"transport_url in [oslo_messaging_notifications] is refused ({type(error).__name__})",
                 mend="Write rabbit://user:password@host:5672/ or what the bus's driver wants",
             ) from None
+        with contextlib.suppress(cfg.NoSuchOptError, cfg.NoSuchGroupError):  # another bus
+            conf.set_default("heartbeat_timeout_threshold", _SILENT_S, "oslo_messaging_rabbit")
 
     def send(self, event: Event) -> None:
         """Hand it to the bus, which confirms it."""
