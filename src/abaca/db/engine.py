@@ -258,6 +258,8 @@ def _engine(url: sa.URL, pool_size: int, *, autocommit: bool) -> sa.Engine:
     options: dict[str, Any] = {
         "json_serializer": lambda value: msgspec.json.encode(value).decode(),
         "json_deserializer": msgspec.json.decode,
+        # errors are logged, and among the values may be secrets
+        "hide_parameters": True,
         "pool_size": pool_size,
         "max_overflow": pool_size,
         "pool_timeout": 30,
