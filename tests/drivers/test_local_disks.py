@@ -98,6 +98,22 @@ def test_a_file_in_the_place_of_one_share_s_mount_keeps_the_others_served(fresh)
     assert set(exports(fresh)) == {str(fresh.mounted(hurt)), str(fresh.mounted(whole))}
 
 
+def test_an_export_whose_server_hung_while_it_was_made_is_found_again(fresh):
+    fresh.start()
+    instance = fresh.instance()
+    pid = pid_of(fresh, "ganesha")
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(contract.Unreachable, match="did not answer"):
+            fresh.driver.create(instance)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    wait_until(lambda: str(fresh.mounted(instance)) in exports(fresh), 20)  # it does what it was asked, late
+    fresh.driver.create(instance)
+    fresh.driver.delete(instance)
+    assert exports(fresh) == {}
+
+
 def disk(image, place, *, is_new=False):
     """Mounts a file with ext4 in it."""
     if is_new:

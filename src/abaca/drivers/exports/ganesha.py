@@ -125,13 +125,14 @@ class Ganesha:
             )
             if held and held.path != block.path:
                 self.suspend(name)
-            with contextlib.ExitStack() as undo:
-                if held is None:
-                    undo.callback(self._files.drop, block)
-                if not self._files.is_written(block):
-                    self._files.put(block)
+            if not self._files.is_written(block):
+                self._files.put(block)
+            try:
                 self._publish(block)
-                undo.pop_all()
+            except contract.Refused:  # one that is silent may have it: what is written is how it is found again
+                if held is None:
+                    self.remove(name)
+                raise
             return block
 
     def _publish(self, block: ExportBlock) -> None:
