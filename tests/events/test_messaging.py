@@ -129,7 +129,7 @@ def test_a_bus_that_was_away_gets_what_it_missed(house, listener, broker):
 
 
 def test_a_bus_that_hangs_is_given_up_while_the_target_is_still_ours(broker):
-    bus = messaging.Messaging(broker.url, ["notifications"], "share.testhost")
+    bus = messaging.Messaging(durable(broker), ["notifications"], "share.testhost")
     bus.send(EVENT)
     pids = [broker.process.pid, *processes.children(broker.process.pid)]
     for pid in pids:

@@ -18,7 +18,8 @@ pytestmark = pytest.mark.system
 
 MIB = 1 << 20
 OWNER = """
-import pathlib, select, sys
+import pathlib, select, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may ignore it
 from lab import fabric, guest, processes, runs
 run = runs.Run()
 guest.Guest(fabric.Fabric(run), "orphan").start()
