@@ -36,12 +36,6 @@ PAGES = (1, 2, 3)
 
 
 @pytest.fixture
-def theatre(database, tmp_path):  # noqa: F811
-    with contextlib.ExitStack() as stack:
-        yield stage.Theatre(database, tmp_path, None, stack)
-
-
-@pytest.fixture
 def made(theatre):
     """The ids of seven shares, in the order of their instances."""
     theatre.enter()

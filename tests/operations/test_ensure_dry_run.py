@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What ensuring would change is said, one by one, and nothing is changed; then it is changed, exactly so."""
 
-import contextlib
-
 import pytest
 import sqlalchemy as sa
 
@@ -18,12 +16,6 @@ DOOR = "//abaca/v1/services/ensure-shares"
 TABLES = (access_rules, export_location_history, export_locations, services, share_instances, shares)
 # a service says every few seconds that it is alive
 BEATS = ("heartbeat_at", "updated_at")
-
-
-@pytest.fixture
-def theatre(database, tmp_path):  # noqa: F811
-    with contextlib.ExitStack() as stack:
-        yield stage.Theatre(database, tmp_path, None, stack)
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where a share could be mounted from, and from when to when: for its users, and for longer than it lives."""
 
-import contextlib
-
 import pytest
 import sqlalchemy as sa
 
@@ -14,12 +12,6 @@ from tests.operations import cases
 from tests.operations import theatre as stage
 from tests.operations.bench import Gate
 from tests.operations.test_backend_ensure import KIND, NEWEST, change, column, counts, ensured, start, until_ended
-
-
-@pytest.fixture
-def theatre(database, tmp_path):  # noqa: F811
-    with contextlib.ExitStack() as stack:
-        yield stage.Theatre(database, tmp_path, None, stack)
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two who write metadata of one thing at the same moment: what each has written is there."""
 
-import contextlib
 import threading
 
 import pytest
@@ -11,13 +10,6 @@ from abaca.db import tables
 from tests.conftest import wait_until
 from tests.databases import database, on_postgres, postgres  # noqa: F401 (fixtures)
 from tests.operations import cases
-from tests.operations import theatre as stage
-
-
-@pytest.fixture
-def theatre(database, tmp_path):  # noqa: F811
-    with contextlib.ExitStack() as stack:
-        yield stage.Theatre(database, tmp_path, None, stack)
 
 
 def of_share(_theatre, share_id):

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Resizing beside what others do to the same share: an operator's word, a forced deletion."""
 
-import contextlib
 import threading
 
 import pytest
@@ -15,12 +14,6 @@ from tests.operations import cases
 from tests.operations import theatre as stage
 
 VERSION = {"x-openstack-manila-api-version": stage.NEWEST}
-
-
-@pytest.fixture
-def theatre(database, tmp_path):  # noqa: F811
-    with contextlib.ExitStack() as stack:
-        yield stage.Theatre(database, tmp_path, None, stack)
 
 
 def ask(theatre, who, share_id, **action):

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two who change one access rule at the same moment: neither is told what is not so."""
 
-import contextlib
 import threading
 
 import pytest
@@ -13,12 +12,6 @@ from tests.operations import cases
 from tests.operations import theatre as stage
 
 VERSION = {"x-openstack-manila-api-version": stage.NEWEST}
-
-
-@pytest.fixture
-def theatre(database, tmp_path):  # noqa: F811
-    with contextlib.ExitStack() as stack:
-        yield stage.Theatre(database, tmp_path, None, stack)
 
 
 @pytest.mark.parametrize("database", [on_postgres], indirect=True)

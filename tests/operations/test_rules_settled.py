@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A share says that its rules are in force when all are, also those that came while others were written down."""
 
-import contextlib
 import threading
 
 import pytest
@@ -11,13 +10,6 @@ from abaca.db.tables import share_instances
 from tests.conftest import wait_until
 from tests.databases import database, on_postgres, postgres  # noqa: F401 (fixtures)
 from tests.operations import cases
-from tests.operations import theatre as stage
-
-
-@pytest.fixture
-def theatre(database, tmp_path):  # noqa: F811
-    with contextlib.ExitStack() as stack:
-        yield stage.Theatre(database, tmp_path, None, stack)
 
 
 @pytest.mark.parametrize("database", [on_postgres], indirect=True)
