@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pytest
 
-from tests import spread
+from tests import closing, spread
 
 T = TypeVar("T")
 ROOT = Path(__file__).resolve().parent.parent
@@ -48,12 +48,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=others)
 
 
-def told(terminalreporter: pytest.TerminalReporter, name: str) -> list[object]:
-    """What tests said by `record_property(name, ...)`, in whichever process they ran, when all have run."""
-    reports = [
-        one for some in terminalreporter.stats.values() for one in some if getattr(one, "when", "") == "teardown"
-    ]
-    return [value for report in reports for said, value in report.user_properties if said == name]
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    # here, since only this file is read by the process that sees the reports of all others
+    closing.lines(terminalreporter)
 
 
 @pytest.fixture(scope="session")

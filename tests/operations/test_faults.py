@@ -7,12 +7,12 @@ recorded yet) or after it, on the way forward, on the way back, and at the end o
 
 import contextlib
 import threading
-from typing import NamedTuple
 
 import pytest
 
 from abaca.operations.journal import Operation
 from abaca.operations.registry import OPERATIONS
+from tests.closing import Concluded
 from tests.conftest import wait_until
 from tests.databases import fast_directory, on_postgres, place
 from tests.operations import theatre as stage
@@ -20,15 +20,6 @@ from tests.operations.cases import CASES
 from tests.operations.nursery import Nursery
 
 MOMENTS = ("before", "inside", "after")
-
-
-class Concluded(NamedTuple):
-    """What became of one case, for the closing line of the run."""
-
-    step: str
-    fault: str
-    stuck: bool
-    leaked: bool
 
 
 def forward(what: Operation):

@@ -4,15 +4,6 @@
 import pytest
 
 from lab import fabric, guest, runs
-from tests.conftest import told
-
-
-def pytest_terminal_summary(terminalreporter):
-    lines = told(terminalreporter, "figure")
-    if lines:
-        terminalreporter.section("figures of the whole")
-        for line in lines:
-            terminalreporter.write_line(line)
 
 
 @pytest.fixture

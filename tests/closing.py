@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run says when all tests have run, in whichever process: tests tell it by `record_property`."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import pytest
+
+
+class Concluded(NamedTuple):
+    """What became of an operation that was hurt at a step (`kind:name`); told as `concluded`."""
+
+    step: str
+    fault: str
+    stuck: bool
+    leaked: bool
+
+
+def lines(reporter: pytest.TerminalReporter) -> None:
+    """Print the figures that were told, and how all operations that were hurt ended."""
+    for line in _told(reporter, "figure"):
+        reporter.write_line(line)
+    cases = [Concluded(*said) for said in _told(reporter, "concluded")]
+    if cases:
+        steps, faults = {one.step for one in cases}, {one.fault for one in cases}
+        operations = {step.partition(":")[0] for step in steps}
+        size = f"{len(operations)} operations x {len(steps)} steps x {len(faults)} faults"
+        stuck, leaked = sum(one.stuck for one in cases), sum(one.leaked for one in cases)
+        reporter.write_line(f"faults: {size} = {len(cases)} cases, {stuck} stuck, {leaked} leaked")
+
+
+def _told(reporter: pytest.TerminalReporter, name: str) -> list[Any]:
+    reports = [one for some in reporter.stats.values() for one in some if getattr(one, "when", "") == "teardown"]
+    return [value for report in reports for said, value in report.user_properties if said == name]
