@@ -25,28 +25,27 @@ from tests.operations.test_backend_ensure import (  # noqa: F401 (fixtures)
     nursery,
     shown,
     start,
-    theatre,
     until_ended,
 )
 from tests.reconcile.test_stuck_states import StuckStates
 
 
-def steer(theatre, op_id, verb):  # noqa: F811
+def steer(theatre, op_id, verb):
     return theatre.world.ask("admin", "POST", f"//abaca/v1/operations/{op_id}/{verb}")
 
 
-def steered(theatre, op_id, verb):  # noqa: F811
+def steered(theatre, op_id, verb):
     answer = steer(theatre, op_id, verb)
     assert answer.status == 202, answer
     return answer.body["operation"]["state"]
 
 
-def until(theatre, op_id, state):  # noqa: F811
+def until(theatre, op_id, state):
     wait_until(lambda: shown(theatre, op_id).state == state, 15, every_s=0.003)
     return shown(theatre, op_id)
 
 
-def pause_in_page(theatre, number):  # noqa: F811
+def pause_in_page(theatre, number):
     """An ensuring that is asked to pause while it has that page in its hands, and then does."""
     gate = Gate()
     theatre.enter(arms=stage.Arms({f"{KIND}:page-{number}:marked": gate.wait}))
