@@ -6,7 +6,7 @@ import hashlib
 import pytest
 import sqlalchemy as sa
 
-from abaca.db import tables
+from abaca.db import services, tables
 from tests.api import seeds
 from tests.api.test_surface import ALL, asked, is_newest, start
 from tests.api.world import call
@@ -16,7 +16,7 @@ from tests.databases import on_postgres, on_sqlite, place
 
 @pytest.fixture(scope="module", params=[on_sqlite, on_postgres])
 def planted(request, tmp_path_factory):
-    """A world with something of everything, whose worker has gone home: nothing changes by itself."""
+    """A world with something of everything, whose worker went home long ago: nothing changes by itself."""
     directory = tmp_path_factory.mktemp("bad-input")
     more = ""
     if request.param == "postgresql":
@@ -25,6 +25,8 @@ def planted(request, tmp_path_factory):
         things = {**seeds.plant(busy), **of_everybody(busy)}
     with a_world(directory, worker=False, more=more) as made:
         made.things = things
+        with made.db.write() as tx:
+            tx.execute(sa.update(tables.services).values(heartbeat_at=services.NEVER))
         yield made
 
 

@@ -29,7 +29,8 @@ def pool(name, total=100.0, free=100.0, *, zone="nova", state="", claimed=0, pro
     return Pool(
         host=host,
         service_host=host.partition("#")[0],
-        is_up=state != "down",
+        is_up=state not in ("down", "back soon"),
+        is_back_soon=state == "back soon",
         is_disabled=state == "disabled",
         availability_zone=zone,
         total_gib=total,
@@ -77,6 +78,16 @@ CHOSEN = {
     ),
     "the only host that is asked for": (ask(only_host="here@b#p"), [A, pool("b#p", free=20)], "b#p"),
     "the only host even when it is disabled": (ask(only_host="here@b#p"), [A, pool("b#p", state="disabled")], "b#p"),
+    "a pool whose worker restarts when no other will do": (
+        ask(),
+        [pool("a#p", free=1), pool("b#p", state="back soon")],
+        "b#p",
+    ),
+    "one that is up before one whose worker restarts": (
+        ask(),
+        [pool("a#p", state="back soon"), pool("b#p", free=20)],
+        "b#p",
+    ),
     "the host of the share to be near": (ask(same_hosts=["here@b#p"]), [A, pool("b#p", free=20)], "b#p"),
     "another host than the share to be far from": (ask(different_hosts=["here@a#p"]), [A, pool("b#p", free=20)], "b#p"),
     "a thin pool beyond its free room": (
@@ -310,7 +321,7 @@ some_pools = st.lists(
         sizes,
         sizes,
         zone=st.sampled_from(["nova", "east"]),
-        state=st.sampled_from(["", "", "", "down", "disabled"]),
+        state=st.sampled_from(["", "", "", "down", "disabled", "back soon"]),
         claimed=st.integers(0, 50),
         provisioned=st.integers(0, 300),
         thin_provisioning=yes_or_no,
@@ -345,7 +356,7 @@ def test_no_pool_is_chosen_that_a_filter_refuses(request_, pools):
     placement = choose.place(request_, pools)
     around = choose.surroundings(request_, pools)
     for candidate in placement.candidates:
-        assert candidate.pool.is_up
+        assert candidate.pool.is_up or candidate.pool.is_back_soon
         for name in choose.DEFAULT_RULES.filters_for(request_):
             assert filters.FILTERS[name].refuses(request_, candidate.pool, around) is None
     assert {one.pool.host for one in placement.candidates} | {one.host for one in placement.refusals} == {

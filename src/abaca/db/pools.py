@@ -51,6 +51,7 @@ _READ = (
         sa.cast(pools.c.capabilities, sa.Text).label("capabilities"),
         pools.c.updated_at,
         services.is_up().label("is_up"),
+        services.is_back_soon().label("is_back_soon"),
         service_rows.c.disabled,
         service_rows.c.availability_zone,
     )
@@ -79,6 +80,7 @@ def _pool(row: sa.Row[Any]) -> Pool:
         host=row.host,
         service_host=row.service_host,
         is_up=bool(row.is_up),
+        is_back_soon=bool(row.is_back_soon),
         is_disabled=row.disabled,
         availability_zone=row.availability_zone,
         total_gib=row.total_gib,

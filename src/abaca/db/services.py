@@ -27,8 +27,13 @@ def is_up() -> sa.ColumnElement[bool]:
     return sa.and_(t.c.stopped.is_(sa.false()), t.c.heartbeat_at >= sa.bindparam("down_before"))
 
 
+def is_back_soon() -> sa.ColumnElement[bool]:
+    """Whether its worker was told to stop so lately that it may be restarting; give the statement `down_before`."""
+    return sa.and_(t.c.stopped.is_(sa.true()), t.c.heartbeat_at >= sa.bindparam("down_before"))
+
+
 def down_before(tx: Tx, service_down_time_s: int) -> dict[str, Any]:
-    """The parameter of `is_up`."""
+    """The parameter of `is_up` and `is_back_soon`."""
     return {"down_before": tx.now - datetime.timedelta(seconds=service_down_time_s)}
 
 

@@ -20,12 +20,14 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
     """A pool as the scheduler sees it.
 
     `total_gib` and `free_gib` are None where the back end cannot tell, inf where endless. `claimed_gib` was given away
-    since `free_gib` was measured; `provisioned_gib` is the sum of the shares' sizes.
+    since `free_gib` was measured; `provisioned_gib` is the sum of the shares' sizes. A pool that `is_back_soon` is not
+    up: its worker was told to stop a moment ago, as it is when it is restarted.
     """
 
     host: str
     service_host: str
     is_up: bool = True
+    is_back_soon: bool = False
     is_disabled: bool = False
     availability_zone: str = "nova"
     total_gib: float | None = None

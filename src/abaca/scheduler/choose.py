@@ -126,10 +126,10 @@ def fits(request: ShareRequest, pool: Pool, rules: Rules = DEFAULT_RULES) -> Ref
 
 
 def _at_work(request: ShareRequest, pools: Sequence[Pool]) -> tuple[list[Pool], list[Refusal]]:
-    """Those whose service is up and enabled; a pool that an administrator names may be disabled."""
+    """Those whose service is up, or back soon, and enabled; a pool that an administrator names may be disabled."""
     left, refusals = [], []
     for pool in pools:
-        if not pool.is_up:
+        if not pool.is_up and not pool.is_back_soon:
             refusals.append(Refusal(pool.host, "service", f"{pool.service_host} is down"))
         elif pool.is_disabled and pool.host != request.only_host:
             refusals.append(Refusal(pool.host, "service", f"{pool.service_host} is disabled"))
@@ -166,4 +166,5 @@ def _ranked(request: ShareRequest, left: Sequence[Pool], rules: Rules) -> tuple[
         Candidate(pool, weight, pool.claim(request.size_gib, request.kind, request.specs))
         for pool, weight in zip(left, weights, strict=True)
     ]
-    return tuple(sorted(candidates, key=lambda candidate: (-candidate.weight, candidate.pool.host)))
+    # a share that goes to a worker that is restarting waits for it: only where no other pool will do
+    return tuple(sorted(candidates, key=lambda one: (not one.pool.is_up, -one.weight, one.pool.host)))
