@@ -59,6 +59,9 @@ class Service:
 
         `before` are programs that start it in their way: `["env", "PATH=/nowhere"]`.
         """
+        if not processes.is_free(_HOST, self.port):  # whoever has it might say that it is healthy
+            mend = "Stop what listens there, or take another: `python -m lab.tour --port 8787`"
+            raise processes.LabError(f"{_HOST} port {self.port} is taken. {mend}")
         begun = time.monotonic()
         self._process = self.spawn("run", before=before)
         processes.wait_until(self.is_healthy, timeout_s, "abaca", self._process)

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tour holds on this machine, with and without root, serves real clients, and leaves nothing behind."""
 
+import http.server
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +41,25 @@ def test_without_root_the_tour_says_what_it_leaves_out() -> None:
     assert "Without mounting" in lines[0]
     assert any("attached to that server" in step and "on paper" in step for step in held(lines))
     assert lines[-1] == f"tour: {len(held(lines))} steps, 0 failed"
+
+
+class Stranger(http.server.BaseHTTPRequestHandler):
+    """Says that it is well, as another Abaca would."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+
+
+def test_a_tour_whose_port_is_taken_says_so() -> None:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Stranger) as stranger:
+        threading.Thread(target=stranger.serve_forever, daemon=True).start()
+        argv = [*AS_USER, *TOUR, "--once", "--port", str(stranger.server_port)]
+        done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+        stranger.shutdown()
+    assert done.returncode == 1
+    assert f"127.0.0.1 port {stranger.server_port} is taken" in done.stdout
+    assert "tour: 2 steps, 1 failed" in done.stdout
 
 
 @dataclass
