@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests of the whole share: a run of the lab for each module, and figures that are told at the end."""
 
+import contextlib
+
 import pytest
 
 from lab import fabric, guest, runs
+from tests.system.running import STOP_S, Running
 
 
 @pytest.fixture
@@ -34,3 +37,17 @@ def machine(network):
     """A machine with a kernel of its own that mounts shares."""
     with guest.Guest(network, "client") as machine:
         yield machine
+
+
+@pytest.fixture
+def started(tmp_path):
+    """`started()`: an `abaca` program with a state directory, a port and a log of its own."""
+    with contextlib.ExitStack() as stack:
+
+        def started(*arguments, directory=tmp_path, **options):
+            running = Running(directory, *arguments, **options)
+            stack.callback(running.process.wait, STOP_S)
+            stack.callback(running.process.kill)
+            return running
+
+        yield started

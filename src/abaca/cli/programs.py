@@ -43,6 +43,8 @@ def run(given: Given) -> None:
     Nothing else is needed. TERM or ^C stops it within seconds; work under way goes on at the next start. HUP has the
     worker take the changed options of drivers.
     """
+    _end_when_told()
+    supervisor.hold_hup()
     loaded = given.load().settings
     state = StateDirectory(loaded.state_path)
     state.prepare()
@@ -63,6 +65,7 @@ def run(given: Given) -> None:
 @click.option("--process", default="api", hidden=True)
 def api(given: Given, supervisor_pid: int | None, process: str) -> int:
     """Run the API; `osapi_share_workers` processes of it."""
+    _end_when_told()
     loaded = given.load().settings
     app.set_up_logs(loaded)
     if supervisor_pid is not None:
@@ -90,6 +93,7 @@ def worker(given: Given, supervisor_pid: int | None) -> int:
     the next start goes on where this one was. HUP has it read its configuration again and take the changed options of
     drivers; when anything is wrong with them all stays as it was, and the log says why.
     """
+    _end_when_told()
     changes = Changes()
     loaded = given.load().settings
     app.set_up_logs(loaded)
@@ -126,6 +130,7 @@ class Changes:
         self._asked: queue.SimpleQueue[None] = queue.SimpleQueue()
         if supervisor.is_told_of_changes():
             signal.signal(signal.SIGHUP, lambda *_: self._asked.put(None))
+        supervisor.take_hup()
 
     def follow(self, take: Callable[[], None]) -> None:
         """Call `take` for each; what it refuses is logged."""
@@ -140,6 +145,11 @@ class Changes:
                 log.error("the changed configuration is refused and all stays as it was: %s", error.message)
             except Exception:
                 log.exception("the changed configuration was not taken")
+
+
+def _end_when_told() -> None:
+    """End at TERM while nothing has begun; the kernel keeps it from a container's first process that says nothing."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 
 
 def _serve(loaded: Settings, process: str) -> None:

@@ -31,6 +31,7 @@ log = logging.getLogger("abaca.cli.supervisor")
 RESTART_S = (0.2, 1.0, 2.0, 5.0, 10.0, 30.0)
 STEADY_S = 60.0
 AGAIN_S = 1.0
+_HELD = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _PLAN = "ABACA_SUPERVISOR_PLAN"
 _LOCKS = "ABACA_SUPERVISOR_LOCKS"
 
@@ -48,25 +49,35 @@ class Plan(NamedTuple):
 def become(plan: Plan, locks: Sequence[int]) -> NoReturn:
     """Start the programs, and turn this process into their supervisor, which goes on holding `locks`.
 
-    They start here and not there, because everything that they wait for is ready.
+    They start here and not there, because everything that they wait for is ready. Signals that come meanwhile wait
+    for `run`.
     """
     sys.stdout.flush()
     sys.stderr.flush()
+    signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)
     started = plan._replace(pids={name: spawn(command) for name, command in plan.programs.items()})
     for lock in locks:
         os.set_inheritable(lock, True)
-    if is_told_of_changes():
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is somebody to take it
     environ = {**os.environ, _PLAN: json.dumps(started), _LOCKS: json.dumps(list(locks))}
     os.execve(sys.executable, [sys.executable, "-m", "abaca.cli.supervisor"], environ)  # noqa: S606 - no shell is meant
 
 
 def spawn(command: Sequence[str]) -> int:
-    """Start a command without input; its pid."""
+    """Start a command without input; its pid. HUP is kept from it until it says that it can take it (`take_hup`)."""
     # malloc keeps an arena a thread otherwise; a few hold idle processes small
     environ = {"MALLOC_ARENA_MAX": "2", **os.environ}
     no_input = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)
-    return os.posix_spawn(command[0], list(command), environ, file_actions=[no_input])
+    return os.posix_spawn(command[0], list(command), environ, file_actions=[no_input], setsigmask=[signal.SIGHUP])
+
+
+def hold_hup() -> None:
+    """Keep HUP waiting: until `take_hup`, here or in the supervisor that this process turns into."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])
+
+
+def take_hup() -> None:
+    """There is a handler for it now."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGHUP])
 
 
 def is_told_of_changes() -> bool:
@@ -231,6 +242,7 @@ def _signals_wake(on_stop: Callable[[], None], on_change: Callable[[], None]) ->
     if is_told_of_changes():
         before[signal.SIGHUP] = signal.signal(signal.SIGHUP, lambda *_: on_change())
     fd_before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _HELD)
     try:
         yield reader
     finally:
