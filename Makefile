@@ -31,15 +31,16 @@ quick: environment ## Run the tests that need no real components, in about two m
 	@$(BIN)/python -m pytest -m "not system" $(SPREAD) $(ARGS)
 
 .PHONY: check
-check: environment ## Check format, lint, types, layers and house rules
+check: environment ## Check format, lint, types, layers, house rules and that all tests can be read
 	@failed=(); \
 	$(BIN)/ruff format --check --quiet --output-format concise . || failed+=("format (make fix mends it)"); \
 	$(BIN)/ruff check --quiet --output-format concise . || failed+=("lint"); \
 	$(BIN)/mypy --no-error-summary || failed+=("types"); \
 	layers=$$($(BIN)/lint-imports --no-logo 2>&1) || { echo "$$layers"; failed+=("layers"); }; \
 	$(BIN)/python -m pytest tests/test_house.py || failed+=("house rules"); \
+	found=$$($(BIN)/python -m pytest --collect-only -qq 2>&1) || { echo "$$found" | grep -v ': [0-9]*$$'; failed+=("imports of tests"); }; \
 	if [ $${#failed[@]} -gt 0 ]; then printf 'This does not hold: %s\n' "$${failed[@]}"; exit 1; fi; \
-	echo "Format, lint, types, layers and house rules hold."
+	echo "Format, lint, types, layers and house rules hold; all tests can be read."
 
 .PHONY: fix
 fix: environment ## Format the code and mend what lint can mend
