@@ -4,6 +4,7 @@
 import msgspec
 import pytest
 
+from abaca.domain import connecting
 from abaca.nodes import contract, mounts, persistence
 from abaca.nodes.contract import Mount
 from abaca.nodes.nfs import Nfs
@@ -100,6 +101,24 @@ def test_a_mounted_share_is_a_unit_and_leaves_no_trace(nodes, machine, entry, mo
     nodes.unmount(entry, mount)
     assert machine.script(TRACES).stdout == ""
     assert booted(machine) == "running"
+
+
+def test_the_unit_of_the_connect_document_brings_a_share_back_after_a_boot(machine, server, share):
+    instance, exports = share
+    way = connecting.Way(instance.id, exports[0], "/mnt/by-hand", "rw", 1, server.port)
+    name = connecting.unit_name(way.mount_point)
+    (machine.disk / "etc/systemd/system" / name).write_text(connecting.unit(way))
+    machine.check(["systemctl", "enable", "--now", name])
+    machine.check(["sh", "-c", "echo text > /mnt/by-hand/file && sync -f /mnt/by-hand/file"])
+    machine.switch_off()
+    machine.start()
+    assert booted(machine) == "running"
+    assert machine.check(["cat", "/mnt/by-hand/file"]) == "text\n"
+    machine.check(["systemctl", "disable", "--now", name])
+    machine.check(["rmdir", "/mnt/by-hand"])
+    machine.check(["rm", f"/etc/systemd/system/{name}"])
+    machine.check(["systemctl", "daemon-reload"])
+    assert machine.script(TRACES).stdout == ""
 
 
 def test_the_unit_that_a_forgotten_attachment_has_left_is_taken_over(nodes, machine, entry, mount):

@@ -3,12 +3,14 @@
 
 import contextlib
 import os
+import shlex
 import signal
 import socket
 import time
 from pathlib import Path
 
 import pytest
+import yaml
 
 from lab import caller, guest
 from tests.conftest import wait_until
@@ -151,6 +153,29 @@ def test_what_was_unmounted_by_hand_is_mounted_again(world, machines, servers):
     until(world, found["id"], "active")
     assert mounts(machines[1]) == ["/srv/again"]
     detach(world, found["id"])
+    world.delete(share_id)
+
+
+def test_what_is_copied_from_the_connect_document_mounts_the_share(world, machines, servers):
+    share_id, machine, place = world.share(), machines[0], "/srv/typed"
+    for address in (machine.ipv4, machine.ipv6):
+        world.allow(share_id, address)
+    asked = f"//abaca/v1/shares/{share_id}/connect?server={servers['one']}&mount_point={place}"
+    for level in ("rw", "ro"):
+        said = world.user.get(f"{asked}&access_level={level}")
+        volume = yaml.safe_load(said["kubernetes"])["spec"]
+        source = f"{volume['nfs']['server']}:{volume['nfs']['path']}"
+        for typed in (
+            "; ".join(said["commands"][1:]),
+            f"echo {shlex.quote(said['fstab'])} > /etc/fstab; mount {place}; : > /etc/fstab",
+            f"mount -t nfs -o {level},{','.join(volume['mountOptions'])} {source} {place}",  # as a node of Kubernetes
+        ):
+            machine.check(["sh", "-ec", typed])
+            assert mounts(machine) == [place]
+            may_write = machine.script(f"echo text > {place}/file && sync -f {place}/file").code == 0
+            assert may_write == (level == "rw")
+            machine.check(["umount", place])
+    machine.check(["rmdir", place])
     world.delete(share_id)
 
 

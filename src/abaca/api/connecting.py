@@ -54,7 +54,7 @@ def show(call: Call, id: str, filters: dict[str, str]) -> dict[str, Any]:
         missing = [] if server is None else _missing(tx, id, addresses)
     if source is None:
         raise errors.Conflict(f"Share {id} is {share.status}: there is nothing to mount it from.")
-    way = connecting.Way(id, source, mount_point, level, share.size)
+    way = connecting.Way(id, source, mount_point, level, share.size, call.settings.nodes.nfs_port)
     return {
         "export_location": source,
         "export_locations": paths,

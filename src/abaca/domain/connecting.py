@@ -28,6 +28,7 @@ _FAMILIES = {
 }
 SYSTEMS = tuple(_FAMILIES)
 FSTYPE = "nfs4"
+_PORT = 2049
 _PLAIN = re.compile(r"[A-Za-z0-9:_.]")
 
 
@@ -39,18 +40,23 @@ def check_system(name: str) -> str:
 
 
 class Way(NamedTuple):
-    """A share by itself: where from (`10.0.0.10:/shares/x`, `[fd77::1]:/shares/x`), where to, `rw` or `ro`."""
+    """A share by itself: where from (`10.0.0.10:/shares/x`, `[fd77::1]:/shares/x`), where to, `rw` or `ro`.
+
+    `port` is where its NFS server listens.
+    """
 
     share_id: str
     source: str
     mount_point: str
     level: str
     size_gib: int
+    port: int = _PORT
 
     @property
     def options(self) -> tuple[str, ...]:
         """Of the mount."""
-        return (self.level, "vers=4.2", "hard", "timeo=600", "retrans=2")
+        port = () if self.port == _PORT else (f"port={self.port}",)
+        return (self.level, "vers=4.2", "hard", "timeo=600", "retrans=2", *port)
 
 
 def commands(way: Way, system: str) -> list[str]:
