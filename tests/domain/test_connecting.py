@@ -32,6 +32,15 @@ def test_a_unit_is_named_as_systemd_wants_it():
     assert "What=[fd77::1]:/shares/a b%%c\nWhere=/srv/my-data.d\n" in connecting.unit(WAY)
 
 
+def test_a_unit_whose_name_no_file_can_have_is_left_out(tmp_path):
+    found = connecting.systemd(WAY._replace(mount_point="/mnt/" + "a-b" * 40))
+    (tmp_path / found["name"]).write_text(found["text"])
+    longer = WAY._replace(mount_point="/mnt/" + "a-b" * 42)
+    with pytest.raises(OSError, match="name too long"):
+        (tmp_path / connecting.unit_name(longer.mount_point)).touch()
+    assert connecting.systemd(longer) is None
+
+
 @pytest.mark.skipif(shutil.which("systemd-escape") is None, reason="needs systemd-escape")
 @pytest.mark.parametrize("path", ["/srv/my-data.d", "/.hidden/x@y", "/a+b/c_d", "/mnt/7f3c-0"])
 def test_systemd_says_the_same(path):

@@ -63,7 +63,7 @@ def show(call: Call, id: str, filters: dict[str, str]) -> dict[str, Any]:
         "os": system,
         "commands": connecting.commands(way, system),
         "fstab": connecting.fstab(way),
-        "systemd": {"name": connecting.unit_name(mount_point), "text": connecting.unit(way)},
+        "systemd": connecting.systemd(way),
         "kubernetes": connecting.persistent_volume(way),
         "not_let_in": missing,
     }

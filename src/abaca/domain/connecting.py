@@ -29,6 +29,7 @@ _FAMILIES = {
 SYSTEMS = tuple(_FAMILIES)
 FSTYPE = "nfs4"
 _PORT = 2049
+_LONGEST_NAME = 255
 _PLAIN = re.compile(r"[A-Za-z0-9:_.]")
 
 
@@ -91,6 +92,12 @@ def unit_name(mount_point: str) -> str:
         else:
             found.append("".join(f"\\x{byte:02x}" for byte in one.encode()))
     return "".join(found) + ".mount"
+
+
+def systemd(way: Way) -> dict[str, str] | None:
+    """The unit's file, `name` and `text`; None where no file can be called as systemd demands."""
+    name = unit_name(way.mount_point)
+    return {"name": name, "text": unit(way)} if len(name) <= _LONGEST_NAME else None
 
 
 def unit(way: Way) -> str:
