@@ -135,6 +135,45 @@ def test_what_is_left_by_a_worker_that_stops_is_anybody_s(db):
     assert shelf.numbers("a") == [1]
 
 
+def test_a_worker_that_has_left_takes_nothing_more(db):
+    """Its thread may come late to a last look."""
+    shelf = Shelf()
+    tell(db, "a", 1)
+    first = Dispatcher(db, shelf, "one", Timing(lease_s=600))
+    first.leave()
+    first.deliver()
+    assert shelf.numbers("a") == []
+    Dispatcher(db, shelf, "two").deliver()
+    assert shelf.numbers("a") == [1]
+
+
+def test_a_worker_leaves_when_what_is_under_way_has_arrived(db):
+    """And what has arrived is not sent again by whoever goes on."""
+    shelf, arrived, go_on = Shelf(), threading.Event(), threading.Event()
+
+    def hold(_event):
+        arrived.set()
+        assert go_on.wait(10)
+
+    shelf.timeout_s = 10
+    shelf.before = hold
+    for number in range(3):
+        tell(db, "a", number)
+    first = Dispatcher(db, shelf, "one", Timing(lease_s=600))
+    delivering, leaving = threading.Thread(target=first.deliver), threading.Thread(target=first.leave)
+    delivering.start()
+    assert arrived.wait(10)
+    leaving.start()
+    wait_until(lambda: first.is_leaving)
+    second = Dispatcher(db, shelf, "two", Timing(lease_s=600))
+    assert second.deliver() > 0  # not its turn yet
+    go_on.set()
+    delivering.join(10)
+    leaving.join(10)
+    second.deliver()
+    assert [one.payload["number"] for one in shelf.got] == [0, 1, 2]
+
+
 @pytest.mark.parametrize("database", [on_postgres], indirect=True)  # SQLite has one writer: nothing commits late
 def test_what_commits_late_is_not_passed_by(db):
     shelf = Shelf()

@@ -58,12 +58,18 @@ class Dispatcher:
         self.timing = timing or Timing()
         # told how many have arrived, and how many tries were in vain
         self.on_sent: Callable[[str, int, int], None] = lambda _target, _delivered, _failed: None
+        self.is_leaving = False
+        self._serving = threading.Lock()
         self._held_until_s = 0.0
         self._is_registered = False
         self._is_away = False
 
     def deliver(self) -> float:
         """Take a batch to the target; the seconds until there may be more to do without anybody announcing it."""
+        with self._serving:
+            return FOREVER_S if self.is_leaving else self._deliver()
+
+    def _deliver(self) -> float:
         now_s = self.db.time()
         others_s = self._hold(now_s)
         if others_s is not None:
@@ -82,11 +88,13 @@ class Dispatcher:
         return self._settle(_Batch(self.target, due, self._has_time), standing.attempts)
 
     def leave(self) -> None:
-        """Let another worker go on."""
-        if self._held_until_s > 0:
-            with self.db.write() as tx:
-                rows.release(tx, self.target.name, self.owner)
-        self._held_until_s = 0.0
+        """Let another worker go on once what is under way has arrived; nothing more is taken."""
+        self.is_leaving = True
+        with self._serving:
+            if self._held_until_s > 0:
+                with self.db.write() as tx:
+                    rows.release(tx, self.target.name, self.owner)
+            self._held_until_s = 0.0
         self.target.close()
 
     def _hold(self, now_s: float) -> float | None:
@@ -114,7 +122,8 @@ class Dispatcher:
 
     def _has_time(self) -> bool:
         """Whether a `send` that begins now ends while the target is ours."""
-        return self._held_until_s - self.db.time() > min(self.target.timeout_s, self.timing.lease_s / 2)
+        left_s = self._held_until_s - self.db.time()
+        return not self.is_leaving and left_s > min(self.target.timeout_s, self.timing.lease_s / 2)
 
     def _settle(self, batch: _Batch, attempts: int) -> float:
         """Send it and write down what became of it."""
