@@ -254,15 +254,7 @@ def _give_events(made: Worker, settings: Settings, targets: Iterable[Target], me
         if metrics is not None:
             one.on_sent = metrics.events
         made.chores.append(Chore(f"events for {one.target.name}", 30, one.deliver, QUEUE))
-    if dispatchers:
-        leave = made.on_stopped
-
-        def leave_all() -> None:
-            for one in dispatchers:
-                one.leave()
-            leave()
-
-        made.on_stopped = leave_all
+        made.on_stopped.append(one.leave)
 
 
 def serve_nodes(settings: Settings, db: Database) -> Served:
@@ -319,7 +311,7 @@ def _give_chores(made: Worker, settings: Settings, db: Database) -> None:
     """What the worker does beside operations, and how often."""
     from abaca.operations.backend_ensure import Manner
     from abaca.operations.worker import Chore
-    from abaca.reconcile.backends import Backends
+    from abaca.reconcile.backends import LEFT, Backends
     from abaca.reconcile.expiry import Expiry
     from abaca.reconcile.stuck_states import StuckStates
 
@@ -340,10 +332,10 @@ def _give_chores(made: Worker, settings: Settings, db: Database) -> None:
         return Chore(f"report of {one.backend.name}", 3 * settings.report_interval, lambda: backends.report(one))
 
     made.on_started = backends.announce
-    made.on_stopped = backends.leave
+    made.on_stopped.append(backends.leave)
     made.on_problem = backends.tell
     made.chores = [
-        Chore("heartbeat", settings.report_interval, backends.beat),
+        Chore("heartbeat", settings.report_interval, backends.beat, LEFT),
         *(report(one) for one in of_backends.values()),
         Chore("stuck states", 60, stuck.heal),
         Chore("message expiry", 3600, expiry.messages),

@@ -164,6 +164,10 @@ class Bench:
                 thread.join(30)
                 assert not thread.is_alive(), "the worker does not stop"
 
+    def has_ended(self, worker):
+        """Whether a worker that was told to stop has."""
+        return not any(one is worker and thread.is_alive() for one, thread in self._running)
+
     def enqueue(self, kind, key="thing", *, word="", queue=QUEUE, coalesce_key=None, tx=None):
         """Queue an operation, in a transaction of its own unless one is given; its id."""
         what = self.known.get(kind) or operation(kind, step("never", lambda op: None))

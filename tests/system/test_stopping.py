@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs are told to stop at any moment, and end in peace, soon, and with nobody left waiting."""
 
+import contextlib
+import http.client
+import json
 import os
 import signal
 import socket
@@ -41,3 +44,39 @@ def test_as_the_first_process_of_a_container_a_program_that_waits_for_its_databa
         (first,) = processes.children(outer.pid)
         os.kill(first, signal.SIGTERM)
         assert outer.ended() == 0
+
+
+def test_a_worker_in_whose_driver_calls_hang_ends_all_the_same(started):
+    """They run in threads of a pool, which Python would wait for."""
+    environ = {"OS_DUMMY__DRIVER": "dummy_each", "OS_DUMMY__DELAYS": "ensure_share:600", "OS_WORKER__STOP_S": "0.2"}
+    api = started("api", **environ)
+    worker = started("worker", **environ)
+    wait_until(lambda: api.answers() and "back end dummy is served" in worker.said(), START_S)
+    asked(api, "/types", {"share_type": {"name": "any", "extra_specs": {"driver_handles_share_servers": "False"}}})
+    asked(api, "/shares", {"share": {"share_proto": "NFS", "size": 1, "share_type": "any"}})
+    wait_until(lambda: [one["status"] for one in asked(api, "/shares/detail")["shares"]] == ["available"])
+    asked(api, "/services/ensure-shares", {"host": "here@dummy"})
+    wait_until(lambda: [one["status"] for one in asked(api, "/shares/detail")["shares"]] == ["ensuring"])
+    worker.process.send_signal(signal.SIGTERM)
+    assert worker.process.wait(10) == 0
+
+
+def test_of_two_workers_of_a_back_end_one_stops_and_nobody_sees_it(started):
+    api = started("api")
+    one, _two = started("worker", OS_WORKER__NAME="one"), started("worker", OS_WORKER__NAME="two")
+    wait_until(lambda: api.answers() and api.said().count("back end dummy is served") == 2, START_S)
+    one.process.send_signal(signal.SIGTERM)
+    assert one.ended() == 0
+    wait_until(lambda: [service["state"] for service in asked(api, "/services")["services"]] == ["up"], 2)
+
+
+def asked(api, path, body=None):
+    """What the newest version answers to a request."""
+    headers = {"X-OpenStack-Manila-API-Version": "2.99", "Content-Type": "application/json"}
+    connection = http.client.HTTPConnection("127.0.0.1", api.port, timeout=10)
+    with contextlib.closing(connection):
+        connection.request("POST" if body else "GET", f"/v2{path}", json.dumps(body) if body else None, headers)
+        answer = connection.getresponse()
+        said = answer.read()
+    assert answer.status < 300, said
+    return json.loads(said) if said else None

@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# A worker ends its steps in `[worker] stop_s`; then it may still take a moment to hand back the rest.
+# A worker ends its steps in `[worker] stop_s`; then it may still take a moment to let go of the rest, and to end.
 MARGIN_S = 5.0
+END_S = 1.0
 supervised = click.option("--supervisor", "supervisor_pid", type=int, hidden=True)
 
 
@@ -119,7 +120,10 @@ def worker(given: Given, supervisor_pid: int | None) -> int:
     processes.give_back_memory()
     changes.follow(lambda: app.reload(made, loaded, given.load().settings))
     made.run()
-    state.release()
+    # Python would wait for calls that hang in a pool's threads; the lock stays until they are gone
+    end = threading.Timer(END_S, os._exit, args=(0,))
+    end.daemon = True
+    end.start()
     return 0
 
 

@@ -37,6 +37,10 @@ from abaca.operations.wakeup import Listener, NoListener
 log = logging.getLogger(__name__)
 
 
+# What letting go of everything may take at the end.
+END_S = 3.0
+
+
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
     """The worker's times, in seconds."""
 
@@ -129,7 +133,8 @@ class Worker:
         self.listener: Listener = listener or NoListener()
         self.faults: Faults = no_faults
         self.on_started: Callable[[Served], None] = lambda _served: None
-        self.on_stopped: Callable[[], None] = lambda: None
+        # who is told of the end, all at once
+        self.on_stopped: list[Callable[[], None]] = []
         # told why a back end could not be started; it is tried again
         self.on_problem: Callable[[Served, str], None] = lambda _served, _problem: None
         # entered around every run
@@ -256,18 +261,12 @@ class Worker:
         if self._held:
             log.warning("%d operations are still in a step; they go on at the next start", len(self._held))
         self._is_over.set()
-        self.listener.stop()
-        try:
-            self.on_stopped()
-        except exc.SQLAlchemyError as error:
-            log.warning("the database was not told of the end: %s", str(error).split("\n")[0])
-        except Exception:
-            log.exception("the database was not told of the end")
-        for one in self.served.values():
-            if one.is_started:
-                one.driver.stop()
+        until_s = time.monotonic() + END_S
+        started = [one.driver.stop for one in self.served.values() if one.is_started]
+        for thread in [_letting_go(one) for one in (self.listener.stop, *self.on_stopped, *started)]:
+            thread.join(max(0.0, until_s - time.monotonic()))
         # who is in the middle of a statement gets a moment to end it; nobody is waited for in earnest
-        until_s = time.monotonic() + 1.0
+        until_s = min(until_s, time.monotonic() + 1.0)
         for thread in self._threads:
             thread.join(max(0.0, until_s - time.monotonic()))
 
@@ -456,6 +455,22 @@ class Worker:
             if self._stopping.is_set():
                 return
             bell.clear()
+
+
+def _letting_go(let_go: Callable[[], None]) -> threading.Thread:
+    """A thread that does it: what hangs or breaks keeps nothing else from being let go of."""
+
+    def try_to() -> None:
+        try:
+            let_go()
+        except exc.SQLAlchemyError as error:
+            log.warning("the database was not told of the end: %s", str(error).split("\n")[0])
+        except Exception:
+            log.exception("the end stumbled over a bug")
+
+    thread = threading.Thread(target=try_to, name="end", daemon=True)
+    thread.start()
+    return thread
 
 
 def _close(*descriptors: int) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+# Announced when a worker has left: another that serves the same back end says at once that it is alive.
+LEFT = "services"
+
 
 class Backends:
     """The back ends that one worker serves."""
@@ -29,6 +33,9 @@ class Backends:
         self.db = db
         self.served = tuple(served)
         self.manner = manner or backend_ensure.Manner()
+        # nobody is called up by us any more; held while somebody is
+        self._has_left = False
+        self._calling = threading.Lock()
 
     def announce(self, one: Served) -> None:
         """A back end has started: its service is up, its zone exists, its pools can be chosen.
@@ -36,7 +43,9 @@ class Backends:
         Its shares are ensured, while it serves, when it says something else of itself than when they last were.
         """
         said = backend_ensure.digest(one.driver)
-        with self.db.write() as tx:
+        with self._calling, self.db.write() as tx:
+            if self._has_left:
+                return
             availability_zones.ensure(tx, one.backend.availability_zone)
             service_id = services.register(tx, services.SHARE_BINARY, one.queue, one.backend.availability_zone)
             self._compare(tx, one, service_id, said)
@@ -68,8 +77,9 @@ class Backends:
         """Those that have started are alive."""
         hosts = [one.queue for one in self.served if one.is_started]
         if hosts:
-            with self.db.write() as tx:
-                services.heartbeat(tx, hosts)
+            with self._calling, self.db.write() as tx:
+                if not self._has_left:
+                    services.heartbeat(tx, hosts)
 
     def tell(self, one: Served, problem: str) -> None:
         """Why a back end is not served at the moment, for operators to see."""
@@ -100,5 +110,7 @@ class Backends:
 
     def leave(self) -> None:
         """The worker ends as it was told to."""
-        with self.db.write() as tx:
+        self._has_left = True  # whoever waits for the database to call it up does not
+        with self._calling, self.db.write() as tx:
             services.stop(tx, [one.queue for one in self.served])
+            tx.wake(LEFT)

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A worker that is told to stop lets go of everything, whatever hangs or breaks on the way, and soon."""
+
+import msgspec
+import pytest
+
+from abaca.db import availability_zones, services
+from abaca.reconcile.backends import Backends
+from tests.conftest import wait_until
+from tests.operations.bench import QUEUE, TIMING, Gate, Shelf, shelf
+
+HASTY = msgspec.structs.replace(TIMING, grace_s=0.2)
+# of 10 s that a supervisor grants on top of the grace, at most
+SOON_S = 4.5
+
+
+@pytest.fixture
+def gate(bench):
+    made = Gate()
+    yield made
+    made.opened.set()
+
+
+def driven_by(kind, queue):
+    one = shelf(queue)
+    one.driver = kind(one.backend, None)
+    return one
+
+
+class Broken(Shelf):
+    def stop(self):
+        raise KeyError("a bug")
+
+
+class Noting(Shelf):
+    is_stopped = False
+
+    def stop(self):
+        self.is_stopped = True
+
+
+def test_a_driver_that_cannot_stop_keeps_no_other_from_it(bench):
+    noting = driven_by(Noting, "h@noting")
+    worker = bench.worker(served=[driven_by(Broken, "h@broken"), noting])
+    bench.stop(worker)
+    assert noting.driver.is_stopped
+
+
+def test_a_driver_whose_stop_hangs_keeps_no_worker_from_ending(bench, gate):
+
+    class Hung(Shelf):
+        def stop(self):
+            gate.wait()
+
+    noting = driven_by(Noting, "h@noting")
+    worker = bench.worker(served=[driven_by(Hung, "h@hung"), noting], timing=HASTY)
+    worker.stop()
+    wait_until(lambda: bench.has_ended(worker), SOON_S)
+    assert noting.driver.is_stopped
+
+
+@pytest.fixture
+def backends(bench):
+    made = Backends(bench.db, [shelf()])
+    with bench.db.write() as tx:
+        availability_zones.ensure(tx, "nova")
+    made.announce(made.served[0])
+    made.served[0].is_started = True
+    return made
+
+
+def state(bench):
+    with bench.db.read() as tx:
+        row = tx.row(services.t.select().where(services.t.c.host == QUEUE))
+    return "stopped" if row.stopped else "up"
+
+
+def test_a_late_heartbeat_does_not_call_a_worker_up_that_has_left(bench, backends):
+    backends.beat()
+    backends.leave()
+    assert state(bench) == "stopped"
+    backends.beat()
+    assert state(bench) == "stopped"
+
+
+def test_a_back_end_that_starts_while_its_worker_leaves_is_not_called_up(bench, backends):
+    backends.leave()
+    backends.announce(backends.served[0])
+    assert state(bench) == "stopped"
+
+
+def test_who_cannot_be_told_of_the_end_keeps_nobody_else_from_being_told(bench, gate):
+    told = []
+    worker = bench.worker(timing=HASTY)
+    worker.on_stopped = [lambda: told.append(1 / 0), gate.wait, lambda: told.append("the last")]
+    worker.stop()
+    wait_until(lambda: bench.has_ended(worker), SOON_S)
+    assert told == ["the last"]
