@@ -154,8 +154,9 @@ def test_a_rule_that_a_user_made_is_used_and_left_alone(world):
     assert rules(world, share_id) == {"10.8.202.1": ("rw", "active")}
 
 
-def test_a_users_rule_that_gives_too_little_is_named_in_the_error(world):
-    share_id, server_id = share(world), server(world, "10.8.203.1")
+@pytest.mark.parametrize("others", [(), ("10.8.203.2",)], ids=["its only address", "one of its addresses"])
+def test_a_users_rule_that_gives_too_little_is_named_in_the_error(world, others):
+    share_id, server_id = share(world), server(world, "10.8.203.1", *others)
     allow = {"allow_access": {"access_type": "ip", "access_to": "10.8.203.1", "access_level": "ro"}}
     rule = world.ask("member", "POST", f"/shares/{share_id}/action", allow, **NEWEST).body["access"]
     world.settle()

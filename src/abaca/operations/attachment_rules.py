@@ -195,9 +195,10 @@ def in_force(tx: Tx, share_id: str, addresses: Sequence[str]) -> set[str]:
 
 
 def check(tx: Tx, share_id: str, addresses: Sequence[str], level: str) -> None:
-    """Return when the share lets in at least one of these addresses at `level`, and nothing is on its way.
+    """Return when the share lets in at least one of these addresses, none below `level`, and nothing is on its way.
 
-    Raises `RulePending` while it may yet come, `contract.Refused` when it will not.
+    From which of its addresses a server comes is its own matter. Raises `RulePending` while it may yet come,
+    `contract.Refused` when it will not.
     """
     known = _known(tx, share_id, addresses)
     refused = []
@@ -211,7 +212,9 @@ def check(tx: Tx, share_id: str, addresses: Sequence[str], level: str) -> None:
         elif level == "rw" and rule.access_level == "ro":
             if rule.made_for == MARK:
                 raise RulePending(reason=f"that for {address} becomes one to write")
-            refused.append(f"rule {rule.id}, which a user made, lets {address} only read; change or deny that rule")
+            raise contract.Refused(
+                reason=f"rule {rule.id}, which a user made, lets {address} only read; change or deny that rule"
+            )
         else:
             is_in = True
     if not is_in:
