@@ -105,6 +105,14 @@ def test_bad_input_is_refused_in_novas_form(world, body, status):  # noqa: F811
     assert answer.body[name]["code"] == status
 
 
+@pytest.mark.parametrize(("path", "body"), [("action", {"share_attach": {"share_id": "x"}}), ("shares", {"share": {}})])
+def test_who_forgets_to_say_that_it_is_json_reads_what_is_missing(world, path, body):  # noqa: F811
+    form = {"content-type": "application/x-www-form-urlencoded"}  # what curl says of its own
+    answer = world.ask("member", "POST", f"//compute/v2.1/servers/{server(world)}/{path}", body, **V297, **form)
+    assert answer.status == 400
+    assert "Content-Type: application/json" in answer.body["badRequest"]["message"]
+
+
 def test_conflicts_have_novas_code(world):  # noqa: F811
     first, second, server_id = share(world), share(world), server(world)
     wish = {"share": {"share_id": first, "tag": "t"}}

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from abaca.api.pipeline import Call
 
 JSON = "application/json"
+_NO_BODY = f"The request needs a JSON body, and the header that says so: Content-Type: {JSON}."
 CONTROL = bodies.CONTROL
 # In an address they are none.
 CONTROL_OR_BREAK = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
@@ -48,6 +49,8 @@ def json_body(call: Call) -> Any:
 def action(call: Call) -> tuple[str, Any]:
     """The name of the one action in the body, and what is said to it. Raises Invalid."""
     sent = json_body(call)
+    if sent is None:
+        raise errors.Invalid(_NO_BODY)
     if not isinstance(sent, dict) or len(sent) != 1:
         raise errors.Invalid('The body must hold one action and nothing else: {"NAME": {...}}.')
     return next(iter(sent.items()))
@@ -59,7 +62,7 @@ def entity(call: Call, body: type[bodies.Body]) -> Any:
     if not body.KEYS:
         return sent
     if sent is None:
-        raise errors.Invalid("The request needs a JSON body.")
+        raise errors.Invalid(_NO_BODY)
     for key in body.KEYS:
         if isinstance(sent, dict) and isinstance(sent.get(key), dict):
             beside = sorted(sent.keys() - {key})
