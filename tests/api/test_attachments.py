@@ -339,6 +339,15 @@ def test_shares_and_servers_of_others_are_not_there(world):
     assert world.ask("other", "GET", DOOR).body["attachments"] == []
 
 
+def test_what_stands_beside_the_attachment_is_not_passed_over(world):
+    share_id, server_id = share(world), server(world)
+    wish = {"attachment": {"share_id": share_id, "server_id": server_id}, "access_level": "ro"}
+    answer = world.ask("member", "POST", DOOR, wish)
+    assert answer.status == 400
+    assert "access_level" in answer.body["badRequest"]["message"]
+    assert world.ask("member", "GET", f"{DOOR}?share_id={share_id}").body["attachments"] == []
+
+
 def test_a_protocol_that_no_machine_mounts_is_a_conflict(world):
     assert attach(world, share(world, proto="CIFS"), server(world)).status == 409
 

@@ -70,7 +70,7 @@ class AttachmentView(View):
     updated_at: datetime.datetime | None
 
 
-class Attach(Body, key="attachment", unknown="refuse"):
+class Attach(Body, key="attachment", unknown="refuse", alone=True):
     """Which share, on which server or servers, and how; without `mount_point` it is /mnt/ and the share's id."""
 
     share_id: Text

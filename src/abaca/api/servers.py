@@ -54,7 +54,7 @@ class ServerView(View):
     updated_at: datetime.datetime | None
 
 
-class Update(Body, key="server", unknown="refuse"):
+class Update(Body, key="server", unknown="refuse", alone=True):
     """What is to change; `addresses` are given anew as a whole."""
 
     name: Name | UnsetType = UNSET
@@ -73,7 +73,7 @@ class Update(Body, key="server", unknown="refuse"):
     qmp_socket: Text | UnsetType | None = UNSET
 
 
-class Create(Update, key="server", unknown="refuse"):
+class Create(Update, key="server", unknown="refuse", alone=True):
     """A machine; the project is the caller's own unless another is said."""
 
     name: Name
