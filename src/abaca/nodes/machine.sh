@@ -7,14 +7,18 @@
 export LC_ALL=C PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 umask 022
 cd /
+newline='
+'
 
 say() { printf '%s %s\n' "$1" "$2"; }
 one_line() { tr '\n\t' '  ' | head -c "${1:-600}"; }
 limited() { timeout -s KILL "$@"; }
+# Locks what is open as $2 within $1 seconds; most often it is free, and flock alone will do.
+locked() { flock -n "$2" || limited "$1" flock "$2"; }
 
 # The topmost mount at $place (the mount point as mountinfo writes it) and those below it.
 read_table() {
-    mounted='' below=''
+    mounted='' below='' is_read=yes
     while read -r _ _ _ _ point rest; do
         case $point in
             "$place") mounted=$rest ;;
@@ -24,7 +28,7 @@ read_table() {
 }
 
 say_table() {
-    read_table
+    [ -n "$is_read" ] || read_table
     [ -z "$mounted" ] || say mounted "$mounted"
 }
 
@@ -39,8 +43,10 @@ say_system() {
         break
     done
     [ ! -d /run/systemd/system ] || say systemd yes
-    found=$(command -v "$program") && say program "$found"
-    [ ! -x "/sbin/$program" ] || say program "/sbin/$program"
+    if command -v "$program" > /dev/null; then
+        say program yes
+        return
+    fi
     # A name without a path: the shell is busybox, and mounts by itself.
     found=$(command -v mount)
     case $found in
@@ -58,7 +64,15 @@ say_directory() {
         here=${here%/*}
         [ -n "$here" ] || here=/
     done
-    say real "$(readlink -f "$here")"
+    real=$here part=$here
+    while [ -n "$part" ]; do
+        if [ -L "$part" ]; then
+            real=$(readlink -f "$here")
+            break
+        fi
+        part=${part%/*}
+    done
+    say real "$real"
     say exists "$here"
     if [ -n "$missing" ]; then
         say missing "$missing"
@@ -106,19 +120,18 @@ look() {
 
 # Runs the rest while nobody else of us edits /etc/fstab or the units.
 alone() {
-    (
-        if command -v flock > /dev/null; then limited 30 flock 9 || exit 1; fi
-        "$@"
-    ) 9> /run/abaca-mounts.lock
+    {
+        ! command -v flock > /dev/null || locked 30 9 && "$@"
+    } 9> /run/abaca-mounts.lock
 }
 
 # Waits for what an earlier worker began for the same attachment and may have given up: a mount that ends late would
 # come after our unmount. What runs under it holds the lock too.
 wait_for_turn() {
     turn=/run/abaca-turn-$name
-    if command -v flock > /dev/null && (: > "$turn") 2> /dev/null; then
+    if command -v flock > /dev/null && { :; } 2> /dev/null > "$turn"; then
         exec 8> "$turn"
-        if ! limited "$mount_s" flock 8; then
+        if ! locked "$mount_s" 8; then
             say hung yes
             say problem 'what was begun here earlier has not ended yet'
             return 1
@@ -128,11 +141,12 @@ wait_for_turn() {
     say turn "$name" || exit 1
 }
 
-# /etc/fstab without our two lines: the mark with our name, or our former's, and the line after it if it is for our
-# mount point.
-fstab_without() {
-    skip=''
-    while IFS= read -r line || { [ -n "$line" ] && last=yes; }; do
+# Standard input as $all, and as $left without our two lines: the mark with our name, or our former's, and the line
+# after it if it is for our mount point. A last line without its end stays so, byte by byte.
+read_fstab() {
+    all='' left='' skip=''
+    while { end=$newline && IFS= read -r line; } || { end='' && [ -n "$line" ]; }; do
+        all=$all$line$end
         case $line in "# abaca $name" | "# abaca $name "* | "# abaca ${former:-$name} "*) skip=yes; continue ;; esac
         if [ -n "$skip" ]; then
             skip=''
@@ -142,21 +156,22 @@ fstab_without() {
             set +f
             [ "${2:-}" != "$place" ] || continue
         fi
-        # A last line without its end stays so, byte by byte.
-        if [ "${last:-}" = yes ]; then printf '%s' "$line"; else printf '%s\n' "$line"; fi
-    done < "$1"
+        left=$left$line$end
+    done
 }
 
 write_fstab() {
-    file=$(readlink -f /etc/fstab) && [ -n "$file" ] || file=/etc/fstab
+    file=/etc/fstab
+    [ ! -L "$file" ] || file=$(readlink -f /etc/fstab) && [ -n "$file" ] || file=/etc/fstab
     [ -e "$file" ] || : > "$file"
-    new=$file.abaca # nobody else writes it meanwhile, and what a crash left of it is written over
-    cp -p "$file" "$new" && fstab_without "$file" > "$new" || { rm -f "$new"; return 1; }
+    read_fstab < "$file"
     if [ -n "$text" ]; then
-        [ -z "$(tail -c 1 "$new")" ] || echo >> "$new"
-        printf '%s\n' "$text" >> "$new"
+        case $left in '' | *"$newline") ;; *) left=$left$newline ;; esac
+        left=$left$text$newline
     fi
-    if cmp -s "$file" "$new"; then rm -f "$new"; return 0; fi
+    [ "$left" != "$all" ] || return 0
+    new=$file.abaca # nobody else writes it meanwhile, and what a crash left of it is written over
+    cp -p "$file" "$new" && printf '%s' "$left" > "$new" || { rm -f "$new"; return 1; }
     sync "$new" 2> /dev/null
     mv -f "$new" "$file" || return 1
     # Of a line that it has read systemd makes a unit, which lives on without the line.
@@ -284,12 +299,12 @@ unmount_it() {
     if [ -n "$ours" ]; then release || return 1; fi
     remove_directory
     forget
-    rm -f "${turn:-}"
+    rm -f "$turn"
 }
 
 main() {
     action='' name='' mount_point='' place='' source='' fstype='' program='' options='' unit='' keeper='' text='' made=''
-    own_unit='' own_fstab='' ours='' force='' fresh='' replace='' waits='' former='' mount_s=30
+    own_unit='' own_fstab='' ours='' force='' fresh='' replace='' waits='' former='' is_read='' turn='' mount_s=30
     for word; do
         value=${word#*=}
         case $word in
