@@ -52,7 +52,7 @@ def test_what_was_given_up_before_it_began_leaves_nothing_when_it_is_unmounted(n
     assert machine.script(f"{TRACES}; ls -d /run/abaca-turn-*").stdout == "/etc/fstab\n"
 
 
-WAITING = "grep -lze '^action=mount$' -e '^flock$' /proc/[0-9]*/cmdline 2>/dev/null | cut -d/ -f3"
+WAITING = "grep -lze '^name=' -e '^flock$' /proc/[0-9]*/cmdline 2>/dev/null | cut -d/ -f3"
 
 
 def waiting(machine):

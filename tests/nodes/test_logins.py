@@ -14,7 +14,7 @@ from abaca.nodes.contract import Job
 from abaca.nodes.shell import Limits
 from lab.ssh_node import SshNode
 from tests.conftest import wait_until
-from tests.nodes.machines import Memory, entry_of
+from tests.nodes.machines import Absent, Memory, entry_of
 
 pytestmark = [pytest.mark.system, pytest.mark.usefixtures("clean")]
 
@@ -87,6 +87,25 @@ def test_a_machine_without_the_program_says_what_to_run(nodes, machine, entry, m
     absent = msgspec.structs.replace(mount, protocol="ABSENT")
     with pytest.raises(contract.Unsupported, match=r"no mount.absent, and Abaca does not know .* Gentoo Linux"):
         nodes.mount(entry, absent)
+
+
+INSTALLER = """#!/bin/sh
+sleep 3
+printf '#!/bin/sh\n' > /usr/local/sbin/mount.absent
+chmod 755 /usr/local/sbin/mount.absent
+"""
+
+
+def test_installing_may_take_longer_than_a_command(network, mount):
+    hasty = mounts.Nodes([Absent()], limits=Limits(command_s=2))
+    with SshNode(network, "bare", programs={"apt-get": INSTALLER}) as bare:
+        assert hasty.mount(entry_of(bare), msgspec.structs.replace(mount, protocol="ABSENT")).is_persistent
+    hasty.close()
+
+
+def test_no_shell_of_ours_is_left_on_a_machine(nodes, machine, entry, mount):
+    nodes.mount(entry, mount)
+    wait_until(lambda: machine.script("grep -lz '^name=' /proc/[0-9]*/cmdline 2> /dev/null").stdout == "", 10)
 
 
 def test_a_machine_that_stands_still_holds_nobody_up(network, machines, nodes, mount):

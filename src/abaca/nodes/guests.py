@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
-import importlib.resources
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
@@ -74,10 +72,11 @@ class Remote:
         self._name = name
         self._guest = guest
         self._limits = limits
+        self._script = machine.Script(shell, "guests.sh", limits)
 
     async def act(self, action: str) -> State:
         values = {"action": action, "name": self._name, "directory": DIRECTORY, "qmp_socket": self._guest.qmp_socket}
-        lines = await machine.say(self._shell, _script(), values, self._limits)
+        lines = await self._script.act(values)
         said = {key: value for key, _, value in (line.partition(" ") for line in lines)}
         return State(
             program=said.get("program", ""),
@@ -113,8 +112,3 @@ class Remote:
                 reason = f"{self._guest.qmp_socket} takes no connection; may the registered user open it?"
                 raise TimedOut(host=self.host, reason=reason)
             await asyncio.sleep(_AGAIN_S)
-
-
-@functools.cache
-def _script() -> str:
-    return importlib.resources.files("abaca.nodes").joinpath("guests.sh").read_text()

@@ -1,11 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The virtiofsd of one share for one guest, on the hypervisor; everything of it is called after the attachment. Arrives as
-# machine.sh does, and decides as little: it does one action, and says what is there as lines "key value".
-export LC_ALL=C PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-umask 022
-cd /
+# machine.sh does, and decides as little: it does an action, and says what is there (conversation.sh is how).
 
-say() { printf '%s %s\n' "$1" "$2"; }
 one_line() { tr '\n\t' '  ' | head -c 300; }
 pause() { sleep 0.1 2> /dev/null || sleep 1; }
 
@@ -34,16 +30,16 @@ is_mounted() {
 
 # One at a time, so that what a killed worker left running does not undo what its successor does.
 alone() {
-    (
+    {
         # The flock of busybox knows no limit of its own.
         if command -v flock > /dev/null && ! timeout -s KILL 30 flock 9; then
             say problem 'another change goes on'
-            exit 1
+            return 1
         fi
         # Where nobody listens any more this ends us: a successor may have undone by now what we were to do.
-        say turn "$name" || exit 1
+        echo abaca-turn || exit 1
         "$@"
-    ) 9> /run/abaca-guests.lock
+    } 9> /run/abaca-guests.lock
 }
 
 clear_it() {
@@ -97,7 +93,6 @@ main() {
     done
     socket=$directory/$name.sock log=$directory/$name.log share=$directory/$name.share
     find_program
-    echo abaca-answer
     # The directory stays: attachments that come and go at once do not take it from each other.
     [ -d "$directory" ] || mkdir -m 711 "$directory" 2> /dev/null
     case $action in
@@ -116,8 +111,4 @@ main() {
         [ ! -S "$directory/$one" ] || sockets="$sockets ${one%.sock}"
     done
     say sockets "$sockets"
-    echo abaca-end
 }
-
-main "$@" < /dev/null
-exit 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One action of machine.sh on a machine, and what the machine then says of itself as a value."""
+"""Actions of machine.sh on a machine, and what the machine then says of itself as a value."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ import msgspec
 
 from abaca.nodes import contract, distributions, persistence
 from abaca.nodes.contract import Holder
-from abaca.nodes.shell import KILLED, Answer, Limits, Shell
+from abaca.nodes.shell import KILLED, Answer, Command, Limits, Shell
 
 LOCK_PAUSE_S = 1.0
+YOUNG = 0.25
+"""The part of a command's time after which a shell is not given another action: that has to have time left."""
 _BEGIN, _END = "abaca-answer", "abaca-end"
 
 
@@ -32,10 +34,11 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     """A machine as one action found or left it; what it says of the mount point is about `mount_point` alone."""
 
     boot_id: str
-    distribution: contract.Distribution
     has_systemd: bool
     has_program: bool
-    is_plain: bool  # busybox mounts, without the protocol's program
+    # Said where the program is missing: what the machine is, and whether busybox mounts there by itself.
+    distribution: contract.Distribution
+    is_plain: bool
     mounted: Mounted | None
     # Of the directory, when nothing is mounted there: the real path of what exists of it, the first that is missing.
     real: str
@@ -80,9 +83,10 @@ class Remote:
         self.host = shell.host
         self._shell = shell
         self._limits = limits
+        self._script = Script(shell, "machine.sh", limits)
 
     async def act(self, action: str, values: Mapping[str, str]) -> State:
-        return read(await say(self._shell, _script(), {"action": action, **values}, self._limits))
+        return read(await self._script.act({"action": action, **values}))
 
     async def install(self, command: Sequence[str]) -> Answer:
         """Again and again as long as somebody else is installing: not every package manager waits by itself."""
@@ -94,26 +98,46 @@ class Remote:
             await asyncio.sleep(LOCK_PAUSE_S)
 
 
+class Script:
+    """A script of ours in a shell on a machine. The shell stays, and does one action after the other."""
+
+    def __init__(self, shell: Shell, name: str, limits: Limits) -> None:
+        self._shell = shell
+        self._name = name
+        self._limits = limits
+        self._command: Command | None = None
+
+    async def act(self, values: Mapping[str, str]) -> list[str]:
+        """The lines between the two marks that it says when it is given the values.
+
+        Raises `TimedOut`, `Unreachable`, `NotAllowed`, and `NodeError` when what answers is no shell of ours.
+        """
+        words = [f"{key}={line}" for key, value in values.items() for line in value.split("\n")]
+        command = self._command
+        if command is not None and command.age_s() < self._limits.command_s * YOUNG:
+            command.tell("\n".join([*words, "", ""]))
+        else:
+            command = await self._shell.start(["sh", "-s", "--", *words], limit_s=self._limits.command_s)
+            command.tell(_text(self._name))
+        said = await command.said_until(_END)
+        self._command = command
+        lines = said.splitlines()
+        if _BEGIN in lines and lines[-1] == _END:
+            return lines[lines.index(_BEGIN) + 1 : -1]
+        self._command = None
+        answer = await command.end()
+        if answer.code == KILLED:
+            reason = f"a command was killed after {self._limits.command_s:g} s"
+            raise contract.TimedOut(host=self._shell.host, reason=reason)
+        text = " ".join((answer.err or said).split())[-300:]
+        raise contract.NodeError(host=self._shell.host, reason=f"its shell ended with {answer.code}: {text}")
+
+
 @functools.cache
-def _script() -> str:
-    return importlib.resources.files("abaca.nodes").joinpath("machine.sh").read_text()
-
-
-async def say(shell: Shell, script: str, values: Mapping[str, str], limits: Limits) -> list[str]:
-    """The lines between the two marks that a script of ours says when it is given the values.
-
-    Raises `TimedOut`, `Unreachable`, and `NodeError` when what answers is no shell of ours.
-    """
-    words = [f"{key}={value}" for key, value in values.items()]
-    answer = await shell.run(["sh", "-s", "--", *words], given=script, limit_s=limits.command_s)
-    lines = answer.out.splitlines()
-    if _BEGIN in lines and lines[-1] == _END:
-        return lines[lines.index(_BEGIN) + 1 : -1]
-    if answer.code == KILLED:
-        reason = f"a command was killed after {limits.command_s:g} s"
-        raise contract.TimedOut(host=shell.host, reason=reason)
-    said = " ".join((answer.err or answer.out).split())[-300:]
-    raise contract.NodeError(host=shell.host, reason=f"its shell ended with {answer.code}: {said}")
+def _text(name: str) -> str:
+    """The script with what all have in common, which comes last and begins."""
+    files = importlib.resources.files("abaca.nodes")
+    return "".join(files.joinpath(one).read_text() for one in (name, "conversation.sh"))
 
 
 def read(lines: Iterable[str]) -> State:

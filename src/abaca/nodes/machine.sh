@@ -1,16 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # What Abaca does on a machine, in the plain shell that every machine has (busybox ash, dash, bash). The text is always
 # the same and arrives on standard input; values arrive as words "key=value", and are never read as code.
-# It decides nothing: it does one action and says what is there, as lines "key value" between two marks. Whoever mounts
-# believes the mount table that is said at the end, not exit codes. A mounted directory is never touched, not even to
-# look at it: behind it may be a server that hangs.
-export LC_ALL=C PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-umask 022
-cd /
-newline='
-'
+# It decides nothing: it does an action and says what is there (conversation.sh is how). Whoever mounts believes the mount
+# table that is said at the end, not exit codes. A mounted directory is never touched, not even to look at it: behind it
+# may be a server that hangs.
 
-say() { printf '%s %s\n' "$1" "$2"; }
 one_line() { tr '\n\t' '  ' | head -c "${1:-600}"; }
 limited() { timeout -s KILL "$@"; }
 # Locks what is open as $2 within $1 seconds; most often it is free, and flock alone will do.
@@ -32,9 +26,14 @@ say_table() {
     [ -z "$mounted" ] || say mounted "$mounted"
 }
 
-# The system: what decides which packages, which way of mounting, which way of staying mounted.
+# The system: what decides which way of staying mounted, and without the program which packages and which way of mounting.
 say_system() {
     read -r boot_id < /proc/sys/kernel/random/boot_id && say boot_id "$boot_id"
+    [ ! -d /run/systemd/system ] || say systemd yes
+    if command -v "$program" > /dev/null; then
+        say program yes
+        return
+    fi
     for file in /etc/os-release /usr/lib/os-release; do
         [ -r "$file" ] || continue
         while IFS= read -r line || [ -n "$line" ]; do
@@ -42,11 +41,6 @@ say_system() {
         done < "$file"
         break
     done
-    [ ! -d /run/systemd/system ] || say systemd yes
-    if command -v "$program" > /dev/null; then
-        say program yes
-        return
-    fi
     # A name without a path: the shell is busybox, and mounts by itself.
     found=$(command -v mount)
     case $found in
@@ -138,7 +132,7 @@ wait_for_turn() {
         fi
     fi
     # Where nobody listens any more this ends us: a successor may have undone by now what we were to do.
-    say turn "$name" || exit 1
+    echo abaca-turn || exit 1
 }
 
 # Standard input as $all, and as $left without our two lines: the mark with our name, or our former's, and the line
@@ -167,7 +161,7 @@ write_fstab() {
     read_fstab < "$file"
     if [ -n "$text" ]; then
         case $left in '' | *"$newline") ;; *) left=$left$newline ;; esac
-        left=$left$text$newline
+        left=$left$text
     fi
     [ "$left" != "$all" ] || return 0
     new=$file.abaca # nobody else writes it meanwhile, and what a crash left of it is written over
@@ -181,7 +175,7 @@ write_fstab() {
 
 write_unit() {
     file=/etc/systemd/system/$unit
-    printf '%s\n' "$text" > "$file.abaca" && mv -f "$file.abaca" "$file" || return 1
+    printf '%s' "$text" > "$file.abaca" && mv -f "$file.abaca" "$file" || return 1
     limited 30 systemctl --no-reload enable "$unit"
     reload
     [ -L "/etc/systemd/system/remote-fs.target.wants/$unit" ]
@@ -224,7 +218,7 @@ remove_directory() {
 
 # Every process whose directory, root, program, open file or mapping lies at or below the mount point.
 say_holders() {
-    {
+    holders=$({
         printf '%s\0' /proc/[0-9]*/cwd /proc/[0-9]*/root /proc/[0-9]*/exe /proc/[0-9]*/fd/* |
             xargs -0 ls -ld 2> /dev/null | grep -F -e " -> $mount_point" |
             while IFS= read -r line; do
@@ -245,8 +239,9 @@ say_holders() {
     } | sort -nu | head -n 20 | while read -r pid; do
         what=$(tr '\0' ' ' < "/proc/$pid/cmdline" 2> /dev/null | one_line 200)
         [ -n "$what" ] || read -r what < "/proc/$pid/comm" || what='a process that has just ended'
-        say holder "$pid $what"
-    done
+        printf 'holder %s %s\n' "$pid" "$what"
+    done)
+    [ -z "$holders" ] || answer=$answer$holders$newline
     for point in $below; do say below "$point"; done
 }
 
@@ -310,21 +305,17 @@ main() {
         case $word in
             action=*) action=$value ;; name=*) name=$value ;; mount_point=*) mount_point=$value ;; place=*) place=$value ;;
             source=*) source=$value ;; fstype=*) fstype=$value ;; program=*) program=$value ;; options=*) options=$value ;;
-            unit=*) unit=$value ;; keeper=*) keeper=$value ;; text=*) text=$value ;; made=*) made=$value ;;
+            unit=*) unit=$value ;; keeper=*) keeper=$value ;; text=*) text=$text$value$newline ;; made=*) made=$value ;;
             own_unit=*) own_unit=$value ;; own_fstab=*) own_fstab=$value ;; ours=*) ours=$value ;; force=*) force=$value ;;
             fresh=*) fresh=$value ;; replace=*) replace=$value ;; waits=*) waits=$value ;; mount_s=*) mount_s=$value ;;
             former=*) former=$value ;;
         esac
     done
-    echo abaca-answer
     case $action in
         look) [ -z "$waits" ] || { wait_for_turn && rm -f "$turn"; } ;;
         mount) wait_for_turn && mount_it ;;
         unmount) wait_for_turn && unmount_it ;;
     esac
+    exec 8>&- # what comes next may be long in coming
     look
-    echo abaca-end
 }
-
-main "$@" < /dev/null
-exit 0

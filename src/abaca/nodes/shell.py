@@ -25,6 +25,7 @@ OUTPUT_BYTES = 256 * 1024
 GRACE_S = 5.0
 """How much longer than the machine this side waits for a command."""
 KILLED = 128 + 9
+_PART_BYTES = 16384
 _HOST_KEY_KINDS = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "rsa-sha2-512", "rsa-sha2-256")
 
 
@@ -66,30 +67,28 @@ class Shell:
         self.host = entry.host
         self._sudo = [] if entry.user == "root" else ["sudo", "-n", "--"]
         self._user = entry.user
-        self._connection = connection
+        self.connection = connection
 
-    async def run(self, words: Sequence[str], *, given: str = "", limit_s: float, kill_after_s: float = 0) -> Answer:
-        """The answer of a command, with `given` as its input, after `limit_s` at most; `kill_after_s` lets it tidy up.
-
-        Raises `TimedOut`, `Unreachable` when the connection breaks, `NotAllowed` when sudo refuses.
-        """
-        import asyncssh
-
-        signal = ["-s", "TERM", "-k", f"{kill_after_s:g}"] if kill_after_s else ["-s", "KILL"]
-        line = quoted([*self._sudo, "timeout", *signal, f"{limit_s:g}", *words])
-        try:
-            async with asyncio.timeout(limit_s + kill_after_s + GRACE_S):
-                answer = await self._exchange(line, given)
-        except TimeoutError:
-            self._connection.abort()
-            reason = f"a command did not end within {limit_s:g} s"
-            raise contract.TimedOut(host=self.host, reason=reason) from None
-        except (asyncssh.Error, OSError) as error:
-            raise contract.Unreachable(host=self.host, reason=_text(error)) from error
+    def check(self, answer: Answer) -> None:
+        """Raises `NotAllowed` for an answer that is sudo's refusal."""
         if self._sudo and answer.code and "sudo:" in answer.err:
             reason = f"{self._user} may not use sudo without a password: {answer.err.strip()[-200:]}"
             raise contract.NotAllowed(host=self.host, reason=reason)
-        return answer
+
+    async def run(self, words: Sequence[str], *, limit_s: float, kill_after_s: float = 0) -> Answer:
+        """The answer of a command that is told nothing, after `limit_s` at most; `kill_after_s` lets it tidy up.
+
+        Raises `TimedOut`, `Unreachable` when the connection breaks, `NotAllowed` when sudo refuses.
+        """
+        return await (await self.start(words, limit_s=limit_s, kill_after_s=kill_after_s)).end()
+
+    async def start(self, words: Sequence[str], *, limit_s: float, kill_after_s: float = 0) -> Command:
+        """A command that has begun, and that is over within those seconds. Raises as `run` does."""
+        signal = ["-s", "TERM", "-k", f"{kill_after_s:g}"] if kill_after_s else ["-s", "KILL"]
+        line = quoted([*self._sudo, "timeout", *signal, f"{limit_s:g}", *words])
+        command = Command(self, limit_s, limit_s + kill_after_s + GRACE_S)
+        await command.begin(line)
+        return command
 
     async def opened(self, path: str) -> tuple[Any, Any]:
         """Reader and writer of bytes on a Unix socket of the machine, as the user who logged in; the caller closes it.
@@ -99,7 +98,7 @@ class Shell:
         import asyncssh
 
         try:
-            reader, writer = await self._connection.open_unix_connection(path)
+            reader, writer = await self.connection.open_unix_connection(path)
         except asyncssh.ChannelOpenError as error:
             if error.code in (asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED, asyncssh.OPEN_UNKNOWN_CHANNEL_TYPE):
                 reason = (
@@ -111,27 +110,75 @@ class Shell:
             raise contract.Unreachable(host=self.host, reason=_text(error)) from error
         return reader, writer
 
-    async def _exchange(self, line: str, given: str) -> Answer:
-        process = await self._connection.create_process(line, encoding=None)
-        try:
-            process.stdin.write(given.encode())
-            process.stdin.write_eof()
-        except (BrokenPipeError, ConnectionError):
-            pass  # it ended without reading; its exit says why
-        out, err = await asyncio.gather(self._bounded(process.stdout), self._bounded(process.stderr))
-        await process.wait_closed()
-        code = process.exit_status if process.exit_status is not None else KILLED
-        return Answer(code, out.decode(errors="replace"), err.decode(errors="replace"))
 
-    async def _bounded(self, stream: Any) -> bytes:
-        parts, size = [], 0
-        while part := await stream.read(16384):
-            size += len(part)
-            if size > OUTPUT_BYTES:
-                self._connection.abort()
-                raise contract.NodeError(host=self.host, reason="it says too much")
-            parts.append(part)
-        return b"".join(parts)
+class Command:
+    """What runs on a machine. Each call raises what `Shell.run` does, and all together take `limit_s` at most."""
+
+    def __init__(self, shell: Shell, limit_s: float, patience_s: float) -> None:
+        self._shell = shell
+        self._limit_s = limit_s
+        self._begun_s = asyncio.get_running_loop().time()
+        self._deadline_s = self._begun_s + patience_s
+        self._process: Any = None
+
+    async def begin(self, line: str) -> None:
+        async with self._in_time():
+            self._process = await self._shell.connection.create_process(line, encoding=None, window=OUTPUT_BYTES)
+
+    def age_s(self) -> float:
+        """Since when it runs."""
+        return asyncio.get_running_loop().time() - self._begun_s
+
+    def tell(self, text: str) -> None:
+        """Give it some input."""
+        with contextlib.suppress(BrokenPipeError, ConnectionError):  # it ended without reading; its exit says why
+            self._process.stdin.write(text.encode())
+
+    async def said_until(self, line: str) -> str:
+        """What it has said since, as soon as that ends with the line; all of it if it ends without."""
+        said, mark = b"", f"{line}\n".encode()
+        async with self._in_time():
+            while not said.endswith(mark) and (part := await self._process.stdout.read(_PART_BYTES)):
+                said = self._bounded(said + part)
+        return said.decode(errors="replace")
+
+    async def end(self) -> Answer:
+        """What it left, after what has been read."""
+        async with self._in_time():
+            with contextlib.suppress(BrokenPipeError, ConnectionError):
+                self._process.stdin.write_eof()
+            out, err = await asyncio.gather(self._rest(self._process.stdout), self._rest(self._process.stderr))
+            await self._process.wait_closed()
+        code = self._process.exit_status if self._process.exit_status is not None else KILLED
+        answer = Answer(code, out, err)
+        self._shell.check(answer)
+        return answer
+
+    async def _rest(self, stream: Any) -> str:
+        read = b""
+        while part := await stream.read(_PART_BYTES):
+            read = self._bounded(read + part)
+        return read.decode(errors="replace")
+
+    def _bounded(self, read: bytes) -> bytes:
+        if len(read) > OUTPUT_BYTES:
+            self._shell.connection.abort()
+            raise contract.NodeError(host=self._shell.host, reason="it says too much")
+        return read
+
+    @contextlib.asynccontextmanager
+    async def _in_time(self) -> AsyncIterator[None]:
+        import asyncssh
+
+        try:
+            async with asyncio.timeout_at(self._deadline_s):
+                yield
+        except TimeoutError:
+            self._shell.connection.abort()
+            reason = f"a command did not end within {self._limit_s:g} s"
+            raise contract.TimedOut(host=self._shell.host, reason=reason) from None
+        except (asyncssh.Error, OSError) as error:
+            raise contract.Unreachable(host=self._shell.host, reason=_text(error)) from error
 
 
 @contextlib.asynccontextmanager
