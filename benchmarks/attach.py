@@ -35,12 +35,12 @@ def run(stand: Stand) -> Iterator[Figure]:
     yield from _on_paper(stand)
 
 
-def _figures(name: str, took: dict[int, Took]) -> Iterator[Figure]:
+def _figures(name: str, took: dict[int, Took], times: int | None = TIMES) -> Iterator[Figure]:
     one_s = took[1].wall_s
     for number, found in took.items():
         yield Figure(f"{name} {number}: wall", found.wall_s, "s")
         if number > 1:
-            most = TIMES * -(-number // AT_ONCE)
+            most = times * -(-number // AT_ONCE) if times else None
             yield Figure(f"{name} {number}: wall, times that of 1", found.wall_s / one_s, "x", most)
         for who, cpu_s in found.cpu_s.items():
             yield Figure(f"{name} {number}: CPU of {who} a machine", cpu_s / number * 1000, "ms")
@@ -49,12 +49,17 @@ def _figures(name: str, took: dict[int, Took]) -> Iterator[Figure]:
 def _by_ssh(stand: Stand) -> Iterator[Figure]:
     with attach_machines.Namespaces(stand, max(SIZES)) as machines:
         yield from _figures("SSH, mounts at once: mount on", _mounted(machines))
+        yield from _figures("SSH, no mount: log in to", _entered(machines), None)
         machines.slow_down(MOUNT_S)
         yield from _figures(f"SSH, mounts of {MOUNT_S:g} s: mount on", _mounted(machines))
 
 
 def _mounted(machines: attach_machines.Namespaces) -> dict[int, Took]:
     return {number: clients.middle([machines.mounted(number) for _ in range(ROUNDS[number])]) for number in SIZES}
+
+
+def _entered(machines: attach_machines.Namespaces) -> dict[int, Took]:
+    return {number: clients.middle([machines.entered(number) for _ in range(ROUNDS[number])]) for number in SIZES}
 
 
 def _by_a_hypervisor(stand: Stand) -> Iterator[Figure]:

@@ -3,17 +3,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
 import contextlib
 import time
 import uuid
-from collections.abc import Iterator, Sequence
-from typing import Self
+from collections.abc import Callable, Iterator, Sequence
+from typing import Self, TypeVar
 
 import msgspec
 
+from abaca.nodes import shell
 from abaca.nodes.contract import Entry, Guest, Job, Mount, Mounter
 from abaca.nodes.mounts import Nodes
+from abaca.nodes.shell import Limits
 from benchmarks import clients, usage
 from benchmarks.attach_calls import Took, attached
 from benchmarks.stand import Stand
@@ -21,6 +24,9 @@ from lab import caller, fabric, guest, processes, qemu, service, ssh_node
 
 SETTLE_S = 0.3
 """After which sshd has seen the ends of its sessions; only then does their CPU count."""
+AT_ONCE = 24
+"""How many machines of a round a worker is in at once."""
+T = TypeVar("T")
 _STARTING = 8
 _PROJECT = "00000000000000000000000000000000"
 _MOUNT = """#!/bin/sh
@@ -91,6 +97,20 @@ class Namespaces:
         self._took([msgspec.structs.replace(job, action="unmount") for job in jobs])
         return took
 
+    def entered(self, number: int) -> Took:
+        """Log in to so many, as many at once as a worker does, and run `true`: no mounting can do without."""
+        entries = [_job(machine).entry for machine in self._machines[:number]]
+        limits, free = Limits(), asyncio.Semaphore(AT_ONCE)
+
+        async def enter(entry: Entry) -> None:
+            async with free, shell.connected(entry, limits) as machine:
+                await machine.run(["true"], limit_s=limits.command_s)
+
+        async def together() -> None:
+            await asyncio.gather(*map(enter, entries))
+
+        return self._timed(number, lambda: asyncio.run(together()))[1]
+
     def guest(self, ports: int) -> qemu.QemuGuest:
         """One that runs on the first machine and can be handed so many shares; it ends with the machines."""
         made = qemu.QemuGuest(self._machines[0], "guest", ports=ports).start()
@@ -106,16 +126,20 @@ class Namespaces:
         return self._took(jobs), self._took([replace(job, action="unmount") for job in jobs])
 
     def _took(self, jobs: Sequence[Job]) -> Took:
-        inside = {machine.name: int(machine.root.parts[2]) for machine in self._machines[: len(jobs)]}
-        spent, own_s, begun_s = usage.Spent(inside), time.process_time(), time.perf_counter()
-        outcomes = self._nodes.many(jobs)
-        wall_s = time.perf_counter() - begun_s
-        time.sleep(SETTLE_S)
-        cpu_s = {"the worker's side": time.process_time() - own_s, "the machine's side": sum(spent.so_far().values())}
+        outcomes, took = self._timed(len(jobs), lambda: self._nodes.many(jobs))
         for outcome in outcomes:
             if outcome.error is not None:
                 raise outcome.error
-        return Took(wall_s, cpu_s)
+        return took
+
+    def _timed(self, number: int, work: Callable[[], T]) -> tuple[T, Took]:
+        inside = {machine.name: int(machine.root.parts[2]) for machine in self._machines[:number]}
+        spent, own_s, begun_s = usage.Spent(inside), time.process_time(), time.perf_counter()
+        done = work()
+        wall_s = time.perf_counter() - begun_s
+        time.sleep(SETTLE_S)
+        cpu_s = {"the worker's side": time.process_time() - own_s, "the machine's side": sum(spent.so_far().values())}
+        return done, Took(wall_s, cpu_s)
 
 
 def _job(machine: ssh_node.SshNode) -> Job:
