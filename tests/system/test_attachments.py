@@ -403,6 +403,24 @@ def test_a_forgotten_machine_loses_its_rules_though_it_is_away(world, machines, 
     world.delete(share_id)
 
 
+@pytest.mark.parametrize("how", ["in time", "at once"])
+def test_a_server_without_an_address_for_its_export_is_mounted_from_another(world, machines, servers, how):
+    share_id, machine, server = world.share(), machines[2], f"//abaca/v1/servers/{servers['three']}"
+    (found,) = attach(world, share_id, [servers["three"]], mount_point="/srv/renumbered")
+    assert found["export_location"].startswith(world.network.host_ipv4)
+    world.user.call("PUT", server, {"server": {"addresses": [machine.ipv6]}})
+    if how == "at once":
+        world.user.call("POST", f"{DOOR}/{found['id']}/verify")
+    moved = wait_until(lambda: on(world, found["id"], "["), 60, 0.1)
+    assert moved["addresses"] == [machine.ipv6]
+    machine.check(["sh", "-c", "echo there > /srv/renumbered/file && sync -f /srv/renumbered/file"])
+    assert mounts(machine) == ["/srv/renumbered"]
+    assert f"[{world.network.host_ipv6}]:" in lines_of_boot(machine)[1]
+    world.user.call("PUT", server, {"server": {"addresses": [machine.ipv4, machine.ipv6]}})
+    detach(world, found["id"])
+    world.delete(share_id)
+
+
 def test_a_moved_export_address_is_followed_when_the_last_file_is_closed(world, network, machines, servers):
     share_id, machine = world.share(), machines[1]
     (found,) = attach(world, share_id, [servers["two"]], mount_point="/srv/moving")

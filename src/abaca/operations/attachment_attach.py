@@ -266,16 +266,19 @@ def mount_of(row: Any, source: str, guest: Guest | None = None) -> Mount:
 
 
 def choose_source(tx: Tx, share_id: str, addresses: list[str], current: str | None) -> str | None:
-    """Where to mount from: what is in use, else the first location that such a server can reach, the preferred first.
+    """Where to mount from, of the locations that such a server can reach: what is in use, else the first of them.
 
-    None when the share has none.
+    The preferred is the first. Where it reaches none all count; None when the share has none.
     """
     paths = [row.path for row in export_locations.of_share(tx, share_id, ("path",), with_admin_only=False)]
-    if not paths or current in paths:
-        return current if paths else None
     families = {ipaddress.ip_address(address).version for address in addresses}
-    reachable = [path for path in paths if (6 if path.startswith("[") else 4) in families]
-    return str((reachable or paths)[0])
+    reachable = [path for path in paths if (6 if path.startswith("[") else 4) in families] or paths
+    return current if current in reachable else next(iter(reachable), None)
+
+
+def has_moved(tx: Tx, row: Any) -> bool:
+    """Whether an attachment's row is to be mounted from elsewhere by now: its server may have other addresses."""
+    return choose_source(tx, row.share_id, row.addresses, row.source) not in (None, row.source)
 
 
 def _told_as(args: Args) -> str:

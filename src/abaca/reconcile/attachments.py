@@ -198,6 +198,8 @@ class Attachments:
             log.warning("attachment=%s is not mounted on server %s as it shall be; again", row.id, row.server_id)
             events.tell_attachment(tx, NOT_SO, row.id, NotMounted(server=row.server_id, mount_point=row.mount_point))
             attachment_attach.start(tx, row, None)
+        elif attachment_attach.has_moved(tx, row):
+            _remount(tx, row)
         else:
             attachments.update(tx, row.id, {"last_verified_at": tx.now})
 
