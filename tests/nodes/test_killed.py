@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whatever is killed at whatever moment, the next call finishes it, and unmounting leaves no trace."""
 
+import asyncio
 import contextlib
 import threading
 
 import msgspec
 import pytest
 
-from abaca.nodes import contract, mounts
+from abaca.nodes import contract, mounts, shell
+from abaca.nodes.machine import Remote
 from abaca.nodes.shell import Limits
 from tests.conftest import wait_until
 from tests.nodes.machines import Memory, wanted
@@ -60,12 +62,42 @@ def waiting(machine):
     return machine.script(WAITING).stdout.split()
 
 
-def test_what_a_killed_worker_left_waiting_does_nothing_when_its_turn_comes(nodes, machine, entry):
-    """A loaded machine may be so late with it that the next worker has unmounted meanwhile."""
-    mount = wanted(mount_point="/mnt/a/b")
+def hold_turn(machine, mount):
+    """Somebody is at work for the same attachment, until `let_go`."""
     machine.script(
         f"(flock 8; exec sleep 1000) 8> /run/abaca-turn-{mount.name} > /dev/null 2>&1 & echo $! > /run/locker"
     )
+
+
+def let_go(machine):
+    machine.script("kill $(cat /run/locker)")
+
+
+def test_an_answer_that_nobody_waited_for_is_not_taken_for_the_next(nodes, machine, entry, mount):
+    other, limits = wanted(), Limits()
+    nodes.mount(entry, mount)
+    nodes.mount(entry, other)
+    hold_turn(machine, mount)
+
+    async def leave_one_and_look():
+        async with shell.connected(entry, limits) as connection:
+            hand = Remote(connection, limits)
+            one, two = (mounts.Visit(hand, share, Memory(), limits, None) for share in (mount, other))
+            await one.look()
+            left = asyncio.create_task(one.unmount())
+            await asyncio.to_thread(wait_until, lambda: len(waiting(machine)) == 4, 20)
+            left.cancel()
+            async with asyncio.timeout(10):
+                return await two.look()
+
+    assert asyncio.run(leave_one_and_look()).source == other.source
+    let_go(machine)
+
+
+def test_what_a_killed_worker_left_waiting_does_nothing_when_its_turn_comes(nodes, machine, entry):
+    """A loaded machine may be so late with it that the next worker has unmounted meanwhile."""
+    mount = wanted(mount_point="/mnt/a/b")
+    hold_turn(machine, mount)
     killed = mounts.Nodes([Memory()], limits=Limits(command_s=40))
 
     def work():
@@ -78,7 +110,7 @@ def test_what_a_killed_worker_left_waiting_does_nothing_when_its_turn_comes(node
     machine.script(f"kill -STOP {' '.join(left)}")
     killed.close()
     worker.join(20)
-    machine.script("kill $(cat /run/locker)")
+    let_go(machine)
     nodes.unmount(entry, mount)
     machine.script(f"kill -CONT {' '.join(left)}")
     wait_until(lambda: waiting(machine) == [], 20)

@@ -113,18 +113,18 @@ class Script:
         Raises `TimedOut`, `Unreachable`, `NotAllowed`, and `NodeError` when what answers is no shell of ours.
         """
         words = [f"{key}={line}" for key, value in values.items() for line in value.split("\n")]
-        command = self._command
+        # Until its answer is here: one that nobody waits for any more must not be taken for the next.
+        command, self._command = self._command, None
         if command is not None and command.age_s() < self._limits.command_s * YOUNG:
             command.tell("\n".join([*words, "", ""]))
         else:
             command = await self._shell.start(["sh", "-s", "--", *words], limit_s=self._limits.command_s)
             command.tell(_text(self._name))
         said = await command.said_until(_END)
-        self._command = command
         lines = said.splitlines()
         if _BEGIN in lines and lines[-1] == _END:
+            self._command = command
             return lines[lines.index(_BEGIN) + 1 : -1]
-        self._command = None
         answer = await command.end()
         if answer.code == KILLED:
             reason = f"a command was killed after {self._limits.command_s:g} s"
