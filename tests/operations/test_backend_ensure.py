@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from abaca import errors
 from abaca.cli.main import main
 from abaca.db import operations as rows
-from abaca.db import share_instances
+from abaca.db import services, share_instances
 from abaca.db.tables import access_rules, export_locations, shares
 from abaca.db.tables import services as service_rows
 from abaca.db.tables import share_instances as instances
@@ -320,8 +320,9 @@ def test_each_page_is_counted(theatre, made):
     ]
 
 
-def test_a_service_that_is_not_up_is_refused(theatre, made):
-    change(theatre, service_rows, stopped=True)
+@pytest.mark.parametrize("stopped", [True, False])
+def test_a_service_that_has_long_been_away_is_refused(theatre, made, stopped):
+    change(theatre, service_rows, stopped=stopped, heartbeat_at=services.NEVER)
     with pytest.raises(errors.Conflict, match="not up"):
         start(theatre)
     answer = theatre.world.ask("admin", "POST", "/services/ensure-shares", {"host": HOST}, **NEWEST)

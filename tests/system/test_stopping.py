@@ -61,6 +61,16 @@ def test_a_worker_in_whose_driver_calls_hang_ends_all_the_same(started):
     assert worker.process.wait(10) == 0
 
 
+def test_shares_can_be_ensured_while_their_worker_restarts(started):
+    api, worker = started("api"), started("worker")
+    wait_until(lambda: api.answers() and "back end dummy is served" in worker.said(), START_S)
+    worker.process.send_signal(signal.SIGTERM)
+    assert worker.ended() == 0
+    asked(api, "/services/ensure-shares", {"host": "here@dummy"})
+    started("worker")
+    wait_until(lambda: not asked(api, "/services")["services"][0]["ensuring"], START_S)
+
+
 def test_of_two_workers_of_a_back_end_one_stops_and_nobody_sees_it(started):
     api = started("api")
     one, _two = started("worker", OS_WORKER__NAME="one"), started("worker", OS_WORKER__NAME="two")

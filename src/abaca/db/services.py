@@ -135,13 +135,13 @@ def switch(tx: Tx, binary: str, host: str, *, disabled: bool, reason: str | None
     return tx.execute(statement.values(values)).rowcount > 0
 
 
-_FIND = sa.select(t.c.id, t.c.host, t.c.ensuring, is_up().label("is_up")).where(
+_FIND = sa.select(t.c.id, t.c.host, t.c.ensuring, sa.or_(is_up(), is_back_soon()).label("takes_work")).where(
     t.c.binary == SHARE_BINARY, t.c.host == sa.bindparam("of_host")
 )
 
 
 def find(tx: Tx, host: str, service_down_time_s: int) -> sa.Row[Any] | None:
-    """The share service of exactly that host@backend (id, host, ensuring, is_up), or None."""
+    """The share service of exactly that host@backend (id, host, ensuring, takes_work), or None."""
     return tx.row(_FIND, {"of_host": host, **down_before(tx, service_down_time_s)})
 
 

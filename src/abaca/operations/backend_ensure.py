@@ -89,17 +89,17 @@ def digest(driver: contract.Driver) -> str:
 def ask(tx: Tx, host: str, service_down_time_s: int, manner: Manner, by: Requester | None) -> Asked:
     """Start it for `host` (host@backend), or join the one under way.
 
-    Raises `NotFound` for a host that no service has, `Conflict` when the service is not up.
+    Raises `NotFound` for a host that no service has, `Conflict` when the service is not up and does not just restart.
     """
-    return start(tx, service_that_is_up(tx, host, service_down_time_s).id, host, manner, by)
+    return start(tx, service_that_takes_work(tx, host, service_down_time_s).id, host, manner, by)
 
 
-def service_that_is_up(tx: Tx, host: str, service_down_time_s: int) -> Any:
+def service_that_takes_work(tx: Tx, host: str, service_down_time_s: int) -> Any:
     """The service's row. Raises `NotFound`, `Conflict`."""
     service = services.find(tx, host, service_down_time_s)
     if service is None:
         raise errors.NotFound(f"There is no service {services.SHARE_BINARY} on host {host}.")
-    if not service.is_up:
+    if not service.takes_work:
         raise errors.Conflict(f"The service on host {host} is not up: nobody would ensure its shares.")
     return service
 

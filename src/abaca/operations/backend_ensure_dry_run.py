@@ -26,7 +26,7 @@ from abaca.operations.backend_ensure import (
     Tally,
     is_synced_again,
     page_of,
-    service_that_is_up,
+    service_that_takes_work,
 )
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 def ask(tx: Tx, host: str, service_down_time_s: int, manner: Manner, by: Requester | None) -> Asked:
     """Start it for `host` (host@backend), or join the one under way. Raises `NotFound`, `Conflict`."""
-    service = service_that_is_up(tx, host, service_down_time_s)
+    service = service_that_takes_work(tx, host, service_down_time_s)
     key = f"service:{service.id}:dry-run"
     joined = operations.join(tx, key)
     if joined is not None:
