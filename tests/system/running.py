@@ -18,14 +18,14 @@ STOP_S = 20
 class Running:
     """An `abaca` program with its own state directory, port and log."""
 
-    def __init__(self, directory, *arguments, port=None, before=(), python=sys.executable, **environ):
+    def __init__(self, directory, *arguments, port=None, before=(), python=sys.executable, stdin=None, **environ):
         self.port = port or processes.free_port()
         self.log = directory / "abaca.log"
         self.state = directory / "state"
         settings = {"OS_DEFAULT__OSAPI_SHARE_LISTEN_PORT": str(self.port), "OS_DEFAULT__HOST": "here", **environ}
         command = [*before, str(python), "-m", "abaca", *(arguments or ("run",)), "--state-path", str(self.state)]
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(command, env={**os.environ, **settings}, stdout=log, stderr=log)
+            self.process = subprocess.Popen(command, env={**os.environ, **settings}, stdin=stdin, stdout=log, stderr=log)
 
     @property
     def pid(self):

@@ -7,6 +7,9 @@ import json
 import os
 import signal
 import socket
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -80,10 +83,47 @@ def test_of_two_workers_of_a_back_end_one_stops_and_nobody_sees_it(started):
     wait_until(lambda: [service["state"] for service in asked(api, "/services")["services"]] == ["up"], 2)
 
 
+def test_requests_under_way_are_answered(started):
+    """More than there are threads for them."""
+    running = started().wait_until_it_answers()
+    asked(running, "/types", {"share_type": {"name": "any", "extra_specs": {"driver_handles_share_servers": "False"}}})
+    lock = sqlite3.connect(running.state / "abaca.sqlite", isolation_level=None)
+    with contextlib.closing(lock), ThreadPoolExecutor(20) as pool:
+        lock.execute("BEGIN IMMEDIATE")
+        body = {"share": {"share_proto": "NFS", "size": 1, "share_type": "any"}}
+        posts = [pool.submit(asked, running, "/shares", body) for _ in range(20)]
+        wait_until(lambda: connections_to(running.port) >= 20)
+        running.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: processes.is_free("127.0.0.1", running.port))
+        lock.execute("ROLLBACK")
+        assert len({post.result()["share"]["id"] for post in posts}) == 20
+    assert running.ended() == 0
+
+
+@pytest.mark.parametrize("processes_of_it", [1, 2])
+def test_an_api_whose_terminal_is_gone_ends(started, processes_of_it):
+    ours, theirs = os.openpty()
+    try:
+        running = started("api", stdin=theirs, OS_DEFAULT__OSAPI_SHARE_WORKERS=str(processes_of_it))
+        wait_until(running.answers, START_S)
+        running.process.send_signal(signal.SIGHUP)
+        running.ended()
+        wait_until(lambda: processes.is_free("127.0.0.1", running.port))
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+def connections_to(port):
+    """How many clients on this host are connected to a port."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return sum(row[2].endswith(f":{port:04X}") and row[3] == "01" for row in rows)
+
+
 def asked(api, path, body=None):
     """What the newest version answers to a request."""
     headers = {"X-OpenStack-Manila-API-Version": "2.99", "Content-Type": "application/json"}
-    connection = http.client.HTTPConnection("127.0.0.1", api.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", api.port, timeout=30)
     with contextlib.closing(connection):
         connection.request("POST" if body else "GET", f"/v2{path}", json.dumps(body) if body else None, headers)
         answer = connection.getresponse()

@@ -19,6 +19,8 @@ from granian.constants import Interfaces
 from granian.log import LogLevels
 from granian.server.mt import MTServer
 
+from abaca.cli import supervisor
+
 log = logging.getLogger(__name__)
 
 # Its own handlers would write to standard output: everything goes to ours instead.
@@ -46,6 +48,11 @@ class Server(MTServer):
         timer.daemon = True
         timer.start()
         super().signal_handler_interrupt(*args, **options)  # type: ignore[no-untyped-call]
+
+    def signal_handler_reload(self, *args: Any, **options: Any) -> None:
+        """End with the terminal. Otherwise HUP means changes, of which an API takes none before its next start."""
+        if not supervisor.is_told_of_changes():
+            self.signal_handler_interrupt(*args, **options)
 
 
 def server(address: str, port: int, *, threads: int, backlog: int, stop_s: float) -> Server:
