@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """A worker that is told to stop lets go of everything, whatever hangs or breaks on the way, and soon."""
 
+import threading
+
 import msgspec
 import pytest
 
 from abaca.db import availability_zones, services
+from abaca.operations import journal
 from abaca.reconcile.backends import Backends
 from tests.conftest import wait_until
-from tests.operations.bench import QUEUE, TIMING, Gate, Shelf, shelf
+from tests.operations.bench import QUEUE, TIMING, Gate, Shelf, shelf, step
 
 HASTY = msgspec.structs.replace(TIMING, grace_s=0.2)
 # of 10 s that a supervisor grants on top of the grace, at most
@@ -96,3 +99,25 @@ def test_who_cannot_be_told_of_the_end_keeps_nobody_else_from_being_told(bench, 
     worker.stop()
     wait_until(lambda: bench.has_ended(worker), SOON_S)
     assert told == ["the last"]
+
+
+def test_what_is_cut_off_at_the_end_is_handed_back_before_it(bench):
+    """So that nobody has to wait for its lease; as a mount on a slow machine is, when the connection is closed."""
+    begun, cut = threading.Event(), threading.Event()
+
+    class Line(Shelf):
+        def stop(self):
+            cut.set()
+
+    def mount(op):
+        begun.set()
+        assert cut.wait(10)
+        threading.Event().wait(0.3)  # to notice takes its time
+        raise journal.Interrupted
+
+    bench.add("work", step("mount", mount))
+    worker = bench.worker(served=[driven_by(Line, QUEUE)], timing=HASTY)
+    op_id = bench.enqueue("work")
+    assert begun.wait(10)
+    bench.stop(worker)
+    assert bench.show(op_id).state == "queued"

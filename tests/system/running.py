@@ -25,7 +25,9 @@ class Running:
         settings = {"OS_DEFAULT__OSAPI_SHARE_LISTEN_PORT": str(self.port), "OS_DEFAULT__HOST": "here", **environ}
         command = [*before, str(python), "-m", "abaca", *(arguments or ("run",)), "--state-path", str(self.state)]
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(command, env={**os.environ, **settings}, stdin=stdin, stdout=log, stderr=log)
+            self.process = subprocess.Popen(
+                command, env={**os.environ, **settings}, stdin=stdin, stdout=log, stderr=log
+            )
 
     @property
     def pid(self):

@@ -265,8 +265,10 @@ class Worker:
         started = [one.driver.stop for one in self.served.values() if one.is_started]
         for thread in [_letting_go(one) for one in (self.listener.stop, *self.on_stopped, *started)]:
             thread.join(max(0.0, until_s - time.monotonic()))
-        # who is in the middle of a statement gets a moment to end it; nobody is waited for in earnest
+        # what was cut off by that, and who is in the middle of a statement, gets a moment to write how it stands
         until_s = min(until_s, time.monotonic() + 1.0)
+        with self._wake:
+            self._wake.wait_for(lambda: not self._held, timeout=until_s - time.monotonic())
         for thread in self._threads:
             thread.join(max(0.0, until_s - time.monotonic()))
 
