@@ -105,6 +105,17 @@ def test_bad_input_is_refused_in_novas_form(world, body, status):  # noqa: F811
     assert answer.body[name]["code"] == status
 
 
+def test_the_kind_of_json_that_the_version_document_names_is_read(world):  # noqa: F811
+    document = world.ask("none", "GET", "//compute/v2.1/").body["version"]
+    share_id, server_id = share(world), server(world)
+    for media in (document["media-types"][0]["type"], "Application/JSON"):
+        path = f"//compute/v2.1/servers/{server_id}/shares"
+        answer = world.ask("member", "POST", path, {"share": {"share_id": share_id}}, **V297, **{"content-type": media})
+        assert answer.status == 201, answer
+        assert ask(world, "DELETE", f"{server_id}/shares/{share_id}").status == 200
+        wait_until(is_gone(world, server_id, share_id), 15)
+
+
 @pytest.mark.parametrize(("path", "body"), [("action", {"share_attach": {"share_id": "x"}}), ("shares", {"share": {}})])
 def test_who_forgets_to_say_that_it_is_json_reads_what_is_missing(world, path, body):  # noqa: F811
     form = {"content-type": "application/x-www-form-urlencoded"}  # what curl says of its own

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from abaca.api.pipeline import Call
 
 JSON = "application/json"
+# Also by the names that the version documents give it.
+_IS_JSON = re.compile(r"application/(vnd\.openstack\.(compute|share)\+)?json\b", re.IGNORECASE)
 _NO_BODY = f"The request needs a JSON body, and the header that says so: Content-Type: {JSON}."
 CONTROL = bodies.CONTROL
 # In an address they are none.
@@ -30,7 +32,7 @@ def json_body(call: Call) -> Any:
     length = request.content_length
     if length is None and request.env.get("HTTP_TRANSFER_ENCODING"):
         length = most + 1
-    if not length or not (request.content_type or "").startswith(JSON):
+    if not length or not _IS_JSON.match(request.content_type or ""):
         return None
     raw = request.env["wsgi.input"].read(min(length, most + 1))
     if max(len(raw), request.content_length or 0) > most:
