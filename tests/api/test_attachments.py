@@ -339,6 +339,20 @@ def test_shares_and_servers_of_others_are_not_there(world):
     assert world.ask("other", "GET", DOOR).body["attachments"] == []
 
 
+def test_a_server_with_attachments_does_not_go_to_another_project(world):
+    share_id, server_id = share(world), server(world)
+    found = attached(world, share_id, server_id)
+    path, elsewhere = f"//abaca/v1/servers/{server_id}", {"server": {"project_id": OTHER_PROJECT}}
+    answer = world.ask("admin", "PUT", path, elsewhere)
+    assert answer.status == 409
+    assert found["id"] in answer.body["conflictingRequest"]["message"]
+    same = {"server": {"project_id": PROJECT, "description": "stays"}}
+    assert world.ask("admin", "PUT", path, same).status == 200
+    world.ask("member", "DELETE", f"{DOOR}/{found['id']}")
+    until_gone(world, found["id"])
+    assert world.ask("admin", "PUT", path, elsewhere).status == 200
+
+
 def test_what_stands_beside_the_attachment_is_not_passed_over(world):
     share_id, server_id = share(world), server(world)
     wish = {"attachment": {"share_id": share_id, "server_id": server_id}, "access_level": "ro"}

@@ -57,11 +57,12 @@ def test_an_operator_calls_servers_by_name_as_they_are_registered(world, attachm
     door.until(world, attachment_id, "active")
     (row,) = json.loads(attachment("list", "--server", "web.1", "--json").out)
     assert (row["id"], row["server_id"]) == (attachment_id, server_id)
+    elsewhere = door.server(world, project_id=worlds.OTHER_PROJECT)
     with world.db.write() as tx:
-        servers.update(tx, server_id, {"project_id": worlds.OTHER_PROJECT, "name": "web-1"}, None)
+        servers.update(tx, elsewhere, {"name": "web-1"}, None)
     said = attachment("add", share_id, "web-1")
     assert said.status != 0
-    assert f"say which one by its id: {other_id}, {server_id}" in said.err
+    assert f"say which one by its id: {elsewhere}, {other_id}" in said.err
 
 
 def test_an_operator_detaches_from_a_server_that_is_off_by_force(world, attachment):

@@ -83,8 +83,11 @@ def create(tx: Tx, values: Mapping[str, Any], at: Sequence[tuple[str, str]]) -> 
 def update(tx: Tx, server_id: str, values: Mapping[str, Any], at: Sequence[tuple[str, str]] | None) -> bool:
     """Change columns, and its addresses unless None; False when there is no such server.
 
-    Raises Conflict, also while its hypervisor serves it shares from where it shall no longer be; Invalid as `create`.
+    Raises Conflict, also while its hypervisor serves it shares from where it shall no longer be, and while it shall go
+    to another project with shares on it; Invalid as `create`.
     """
+    if "project_id" in values:
+        _refuse_attached(tx, server_id, values["project_id"])
     if not _PLACE.isdisjoint(values):
         known = tx.row(sa.select(servers.c.hypervisor_id, servers.c.qmp_socket).where(servers.c.id == server_id))
         now = {} if known is None else dict(known._mapping)
@@ -135,6 +138,15 @@ def _refuse_served(tx: Tx, server_id: str, what: str) -> None:
     found = tx.scalar(served.limit(1))
     if found is not None:
         raise errors.Conflict(f"The hypervisor of server {server_id} serves attachment {found}; detach before {what}.")
+
+
+def _refuse_attached(tx: Tx, server_id: str, project_id: str) -> None:
+    """What is mounted there belongs to the users of its project."""
+    on_server = sa.select(attachments.c.id).join(servers, servers.c.id == attachments.c.server_id)
+    others = on_server.where(servers.c.id == server_id, servers.c.project_id != project_id)
+    found = tx.scalar(others.limit(1))
+    if found is not None:
+        raise errors.Conflict(f"Server {server_id} has attachment {found}; detach before it goes to another project.")
 
 
 def _place(tx: Tx, server_id: str, at: Sequence[tuple[str, str]]) -> None:
