@@ -386,6 +386,12 @@ def test_how_to_mount_by_oneself_is_ready_to_be_copied(world):
     world.ask("member", "POST", f"/shares/{share_id}/action", allow, **NEWEST)
     world.settle()
     assert world.ask("member", "GET", f"{path}?server={server_id}").body["connect"]["not_let_in"] == []
+    narrow = {**allow["allow_access"], "access_to": "10.8.210.1", "access_level": "ro"}
+    world.ask("member", "POST", f"/shares/{share_id}/action", {"allow_access": narrow}, **NEWEST)
+    world.settle()
+    for level, not_let_in in (("ro", []), ("rw", ["10.8.210.1"])):
+        said = world.ask("member", "GET", f"{path}?server={server_id}&access_level={level}").body["connect"]
+        assert said["not_let_in"] == not_let_in
     for query, status in (
         ("os=plan9", 400),
         ("mount_point=/etc", 400),

@@ -51,7 +51,7 @@ def show(call: Call, id: str, filters: dict[str, str]) -> dict[str, Any]:
             raise errors.Conflict(f"Share {id} is {share.share_proto}; this tells how to mount NFS.")
         paths = [row.path for row in export_locations.of_share(tx, id, ("path",), with_admin_only=False)]
         source = choose_source(tx, id, addresses, None)
-        missing = [] if server is None else _missing(tx, id, addresses)
+        missing = [] if server is None else _missing(tx, id, addresses, level)
     if source is None:
         raise errors.Conflict(f"Share {id} is {share.status}: there is nothing to mount it from.")
     way = connecting.Way(id, source, mount_point, level, share.size, call.settings.nodes.nfs_port)
@@ -69,8 +69,10 @@ def show(call: Call, id: str, filters: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def _missing(tx: Tx, share_id: str, addresses: list[str]) -> list[str]:
-    """Those of a server's addresses for which the share has no rule in force that names them, or their network."""
-    rows = access_rules.of_share(tx, share_id, ("access_to", "state"), equal={"access_type": "ip", "state": "active"})
-    let_in = [row.access_to for row in rows]
-    return [one for one in addresses if not any(levels.holds(network, one) for network in let_in)]
+def _missing(tx: Tx, share_id: str, addresses: list[str], level: str) -> list[str]:
+    """Those of a server's addresses that the rules in force, for them or for a network, do not let in at `level`."""
+    equal = {"access_type": "ip", "state": "active"}
+    rows = access_rules.of_share(tx, share_id, ("access_to", "access_level"), equal=equal)
+    rules = [(row.access_to, row.access_level) for row in rows]
+    enough = (level, "rw")
+    return [one for one in addresses if levels.level_of(one, rules) not in enough]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Iterable
 
 from abaca import errors
 from abaca.domain.machine import Machine
@@ -86,6 +87,12 @@ def address_of(access_to: str) -> str:
     """One address in one way: a network that holds only one is that address."""
     address, _, prefix = access_to.partition("/")
     return address if prefix == ("128" if ":" in address else "32") else access_to
+
+
+def level_of(address: str, rules: Iterable[tuple[str, str]]) -> str | None:
+    """What an address may do by rules (a network, its level), of which the one for the smallest network counts."""
+    found = [(ipaddress.ip_network(to, strict=False).prefixlen, level) for to, level in rules if holds(to, address)]
+    return max(found)[1] if found else None
 
 
 def holds(network: str, address: str) -> bool:
