@@ -450,6 +450,28 @@ def test_a_worker_that_is_stopped_in_the_middle_leaves_the_rest_to_the_next(thea
     theatre.settle()
 
 
+def test_a_worker_that_is_stopped_while_it_takes_back_leaves_that_to_the_next(theatre):
+    prepared = cases.a_share_and_a_server(theatre)
+    at_ease = theatre.stage.settings
+    failing = {"rehearsal_failures": ("mount:MountRefused",), "rehearsal_delays": {"unmount": 1.0}}
+    theatre.stage.settings = at_ease.changed(nodes=msgspec.structs.replace(at_ease.nodes, **failing))
+    theatre.enter(timing=msgspec.structs.replace(stage.TIMING, grace_s=0.0))
+    attachment_id = cases.attach(theatre, prepared)
+
+    def takes_back():
+        row = theatre.operation("attachment-attach", attachment_id)
+        return (row.state, row.direction) == ("running", "undo")
+
+    wait_until(takes_back, 10, 0.002)
+    theatre.leave()
+    left = wait_until(lambda: released(theatre, "attachment-attach", attachment_id), 10)
+    assert (left.state, left.direction, left.step, left.attempt) == ("queued", "undo", 3, 0)
+    assert left.error_code == "MountRefused"
+    theatre.stage.settings = at_ease
+    theatre.enter()
+    theatre.settle()
+
+
 def released(theatre, kind, attachment_id):
     """The operation when nobody holds it."""
     row = theatre.operation(kind, attachment_id)

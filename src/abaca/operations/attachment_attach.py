@@ -150,7 +150,8 @@ def unmount_on_server(op: Op) -> None:
         return
     with contextlib.suppress(NodeError, NoWayIn, NoHypervisor, errors.NotFound):
         entry, guest = op.driver.way(row)
-        op.driver.nodes.unmount(entry, mount_of(row, row["wanted_source"], guest))
+        with until_stopped():
+            op.driver.nodes.unmount(entry, mount_of(row, row["wanted_source"], guest))
 
 
 def succeed(op: Op, tx: Tx) -> None:

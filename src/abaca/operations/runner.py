@@ -149,6 +149,8 @@ class Runner:
                 self._backward(step)
             except LeaseLost:
                 raise
+            except Interrupted:
+                return self._hand_back()
             except Exception as error:  # noqa: BLE001 - as above: the end must come
                 is_passing = isinstance(error, PASSING)
                 if op.attempt < (len(self.retry.delays_s) if is_passing else self.retry.undo_tries):
