@@ -426,58 +426,6 @@ def until_swept(theatre):
         assert tx.rows(sa.select(left_mounts)) == []
 
 
-@pytest.mark.parametrize(("method", "ask"), [("mount", cases.attach), ("unmount", cases.detach)])
-def test_a_worker_that_is_stopped_in_the_middle_leaves_the_rest_to_the_next(theatre, method, ask):
-    prepared = (cases.a_share_and_a_server if method == "mount" else cases.an_attachment)(theatre)
-    at_ease = theatre.stage.settings
-    slow = msgspec.structs.replace(at_ease.nodes, rehearsal_delays={method: 1.0})
-    theatre.stage.settings = at_ease.changed(nodes=slow)
-    theatre.enter(timing=msgspec.structs.replace(stage.TIMING, grace_s=0.0))
-    attachment_id = ask(theatre, prepared)
-    kind, step = {"mount": ("attach", 3), "unmount": ("detach", 0)}[method]
-
-    def is_under_way():
-        row = theatre.operation(f"attachment-{kind}", attachment_id)
-        return (row.state, row.step) == ("running", step)
-
-    wait_until(is_under_way, 10, 0.002)
-    theatre.leave()
-    left = wait_until(lambda: released(theatre, f"attachment-{kind}", attachment_id), 10)
-    assert (left.state, left.direction, left.step, left.error_code) == ("queued", "do", step, None)
-    assert shown(theatre, attachment_id)["error"] is None
-    theatre.stage.settings = at_ease
-    theatre.enter()
-    theatre.settle()
-
-
-def test_a_worker_that_is_stopped_while_it_takes_back_leaves_that_to_the_next(theatre):
-    prepared = cases.a_share_and_a_server(theatre)
-    at_ease = theatre.stage.settings
-    failing = {"rehearsal_failures": ("mount:MountRefused",), "rehearsal_delays": {"unmount": 1.0}}
-    theatre.stage.settings = at_ease.changed(nodes=msgspec.structs.replace(at_ease.nodes, **failing))
-    theatre.enter(timing=msgspec.structs.replace(stage.TIMING, grace_s=0.0))
-    attachment_id = cases.attach(theatre, prepared)
-
-    def takes_back():
-        row = theatre.operation("attachment-attach", attachment_id)
-        return (row.state, row.direction) == ("running", "undo")
-
-    wait_until(takes_back, 10, 0.002)
-    theatre.leave()
-    left = wait_until(lambda: released(theatre, "attachment-attach", attachment_id), 10)
-    assert (left.state, left.direction, left.step, left.attempt) == ("queued", "undo", 3, 0)
-    assert left.error_code == "MountRefused"
-    theatre.stage.settings = at_ease
-    theatre.enter()
-    theatre.settle()
-
-
-def released(theatre, kind, attachment_id):
-    """The operation when nobody holds it."""
-    row = theatre.operation(kind, attachment_id)
-    return row if row.owner is None else None
-
-
 def set_status(theatre, server_id, status):
     with theatre.db.write() as tx:
         servers.update(tx, server_id, {"status": status}, None)

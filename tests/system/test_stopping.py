@@ -61,7 +61,7 @@ def test_a_worker_in_whose_driver_calls_hang_ends_all_the_same(started):
     asked(api, "/services/ensure-shares", {"host": "here@dummy"})
     wait_until(lambda: [one["status"] for one in asked(api, "/shares/detail")["shares"]] == ["ensuring"])
     worker.process.send_signal(signal.SIGTERM)
-    assert worker.process.wait(10) == 0
+    assert worker.ended() == 0
 
 
 def test_shares_can_be_ensured_while_their_worker_restarts(started):
@@ -75,12 +75,13 @@ def test_shares_can_be_ensured_while_their_worker_restarts(started):
 
 
 def test_of_two_workers_of_a_back_end_one_stops_and_nobody_sees_it(started):
-    api = started("api")
-    one, _two = started("worker", OS_WORKER__NAME="one"), started("worker", OS_WORKER__NAME="two")
+    rarely = {"OS_DEFAULT__REPORT_INTERVAL": "100", "OS_DEFAULT__SERVICE_DOWN_TIME": "300"}
+    api = started("api", **rarely)
+    one, _two = (started("worker", OS_WORKER__NAME=name, **rarely) for name in ("one", "two"))
     wait_until(lambda: api.answers() and api.said().count("back end dummy is served") == 2, START_S)
     one.process.send_signal(signal.SIGTERM)
     assert one.ended() == 0
-    wait_until(lambda: [service["state"] for service in asked(api, "/services")["services"]] == ["up"], 2)
+    wait_until(lambda: [service["state"] for service in asked(api, "/services")["services"]] == ["up"])
 
 
 def test_requests_under_way_are_answered(started):
