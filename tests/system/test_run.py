@@ -164,6 +164,16 @@ def test_what_cannot_work_is_refused_in_one_line(started, environ, says):
     assert running.said().count("\n") == 1
 
 
+def test_an_address_that_is_not_there_yet_may_come(started):
+    """Whoever restarts services tries again, as it does not for a configuration that only a person can mend."""
+    users = {"OS_DEFAULT__AUTH_STRATEGY": "http_basic", "OS_DEFAULT__HTTP_BASIC_AUTH_USER_FILE": os.devnull}
+    running = started(OS_DEFAULT__OSAPI_SHARE_LISTEN="192.0.2.1", **users)
+    assert running.ended() == exits.EX_FAILED
+    assert "192.0.2.1 port" in running.said()
+    assert "Cannot assign requested address" in running.said()
+    assert running.said().count("\n") == 1
+
+
 def test_a_database_that_is_away_is_waited_for_without_telling_its_password(started, tmp_path, postgres):  # noqa: F811
     url = postgres.new_database().replace("postgresql+psycopg", "postgresql")
     name = url.rpartition("/")[2]

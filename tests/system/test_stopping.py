@@ -28,6 +28,14 @@ def test_term_right_after_the_start_lets_everybody_end_in_peace(started):
     assert running.ended() == 0
 
 
+def test_term_right_after_the_start_is_heard_in_a_container_too(started):
+    outer = started(before=AS_THE_FIRST)
+    first = wait_until(lambda: processes.children(outer.pid), START_S)[0]
+    wait_until(lambda: processes.children(first), START_S)
+    os.kill(first, signal.SIGTERM)
+    assert outer.ended() == 0
+
+
 def test_hup_right_after_the_start_is_not_lost(started):
     running = started()
     wait_until(lambda: processes.children(running.pid), START_S)

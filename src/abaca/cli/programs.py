@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import queue
@@ -215,10 +216,11 @@ def _refuse_taken_port(loaded: Settings) -> None:
         try:
             probe.bind((address, port))
         except OSError as error:
-            raise errors.ConfigError(
-                problem=f"{address} port {port} cannot be listened on: {error.strerror}",
-                mend="Stop what listens there, or set osapi_share_listen and osapi_share_listen_port",
-            ) from None
+            problem = f"{address} port {port} cannot be listened on: {error.strerror}"
+            if error.errno == errno.EADDRNOTAVAIL:  # it may come, as networks do; who restarts services tries again
+                raise errors.Unavailable(f"{problem}. Give this host the address, or set osapi_share_listen") from None
+            mend = "Stop what listens there, or set osapi_share_listen and osapi_share_listen_port"
+            raise errors.ConfigError(problem=problem, mend=mend) from None
 
 
 def _upgrade_sqlite(loaded: Settings, given: Given) -> None:
