@@ -331,6 +331,7 @@ def _give_chores(made: Worker, settings: Settings, db: Database) -> None:
         """One for each: a back end that does not answer holds up nobody else's."""
         return Chore(f"report of {one.backend.name}", 3 * settings.report_interval, lambda: backends.report(one))
 
+    made.on_begun = lambda: backends.expect(settings.service_down_time)
     made.on_started = backends.announce
     made.on_stopped.append(backends.leave)
     made.on_problem = backends.tell

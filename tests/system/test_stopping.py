@@ -82,6 +82,30 @@ def test_shares_can_be_ensured_while_their_worker_restarts(started):
     wait_until(lambda: not asked(api, "/services")["services"][0]["ensuring"], START_S)
 
 
+def test_after_a_long_stop_a_share_waits_for_its_back_end_to_start(started):
+    """As after a reboot: the API answers before the back end's storage is there."""
+    api, before = started("api"), started("worker")
+    wait_until(lambda: api.answers() and "back end dummy is served" in before.said(), START_S)
+    before.process.send_signal(signal.SIGTERM)
+    assert before.ended() == 0
+    with contextlib.closing(sqlite3.connect(api.state / "abaca.sqlite")) as database:
+        database.execute("UPDATE services SET heartbeat_at = '2026-01-01 00:00:00.000000'")
+        database.commit()
+    asked(api, "/types", {"share_type": {"name": "any", "extra_specs": {"driver_handles_share_servers": "False"}}})
+    started("worker", OS_DUMMY__DELAYS="start:3")
+    wait_until(lambda: [*api.state.glob("*.wake")], START_S)
+    asked(api, "/shares", {"share": {"share_proto": "NFS", "size": 1, "share_type": "any"}})
+    assert api.said().count("back end dummy is served") == 1
+    status = wait_until(lambda: settled(api), START_S)
+    assert status == "available"
+
+
+def settled(api):
+    """The status of the only share, once it is no longer busy."""
+    (share,) = asked(api, "/shares/detail")["shares"]
+    return share["status"] if share["status"] in ("available", "error") else None
+
+
 def test_of_two_workers_of_a_back_end_one_stops_and_nobody_sees_it(started):
     rarely = {"OS_DEFAULT__REPORT_INTERVAL": "100", "OS_DEFAULT__SERVICE_DOWN_TIME": "300"}
     api = started("api", **rarely)

@@ -87,11 +87,26 @@ _STOP = (
     .where(t.c.binary == SHARE_BINARY, t.c.host.in_(sa.bindparam("hosts", expanding=True)))
     .values(stopped=True, updated_at=sa.bindparam("at"))
 )
+_EXPECT = (
+    sa.update(t)
+    .where(
+        t.c.binary == SHARE_BINARY,
+        t.c.host.in_(sa.bindparam("hosts", expanding=True)),
+        t.c.heartbeat_at > NEVER,
+        sa.or_(t.c.stopped.is_(sa.true()), t.c.heartbeat_at < sa.bindparam("down_before")),
+    )
+    .values(stopped=True, heartbeat_at=sa.bindparam("at"), updated_at=sa.bindparam("at"))
+)
 
 
 def heartbeat(tx: Tx, hosts: list[str]) -> None:
     """The worker that serves these back ends is alive."""
     tx.execute(_HEARTBEAT, {"hosts": hosts, "at": tx.now})
+
+
+def expect(tx: Tx, hosts: list[str], service_down_time_s: int) -> None:
+    """The worker of these back ends is starting: those that are not up count as ones that will be back."""
+    tx.execute(_EXPECT, {"hosts": hosts, "at": tx.now, **down_before(tx, service_down_time_s)})
 
 
 def stop(tx: Tx, hosts: list[str]) -> None:

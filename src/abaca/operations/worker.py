@@ -132,6 +132,8 @@ class Worker:
         self.timing = timing or Timing()
         self.listener: Listener = listener or NoListener()
         self.faults: Faults = no_faults
+        # told before any back end is started
+        self.on_begun: Callable[[], None] = lambda: None
         self.on_started: Callable[[Served], None] = lambda _served: None
         # who is told of the end, all at once
         self.on_stopped: list[Callable[[], None]] = []
@@ -169,6 +171,7 @@ class Worker:
         self._bells = [(chore.queue, threading.Event()) for chore in self.chores]
         self._thread("stop", self._await_stop)
         self._until_it_works(self.db.agree_on_time, "the database")
+        self._until_it_works(self.on_begun, "the database")
         self.listener.start(self.wake)
         self._thread("leases", self._keep_leases)
         for chore, (_, bell) in zip(self.chores, self._bells, strict=True):

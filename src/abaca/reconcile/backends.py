@@ -37,6 +37,11 @@ class Backends:
         self._has_left = False
         self._calling = threading.Lock()
 
+    def expect(self, service_down_time_s: int) -> None:
+        """The worker begins: what is asked for waits for those back ends that have served before."""
+        with self.db.write() as tx:
+            services.expect(tx, [one.queue for one in self.served], service_down_time_s)
+
     def announce(self, one: Served) -> None:
         """A back end has started: its service is up, its zone exists, its pools can be chosen.
 
