@@ -103,6 +103,8 @@ class Service:
         children = processes.children(self.process.pid)
         self.process.kill()
         processes.wait_until(lambda: not any(map(processes.alive, children)), 10.0, "the end of abaca")
+        # a process counts as ended when its first thread has, and what it listened on goes with the last of them
+        processes.wait_until(lambda: processes.is_free(_HOST, self.port), 10.0, f"the end of who has port {self.port}")
         self._process = None
 
     def is_healthy(self) -> bool:
