@@ -12,7 +12,7 @@ import pytest
 from abaca.api import bodies, openapi
 from tests.api import seeds
 from tests.api.planted import refused, routes, send
-from tests.api.test_surface import NOTHING, body, newest
+from tests.api.test_surface import NOTHING, OWN, body, newest
 
 NESTED = 200_000
 HUGE = 10**30
@@ -172,3 +172,8 @@ def test_a_query_is_answered_or_refused(planted, unchanged, route):
         assert answer.status < 500, answer
         if "%00" in query or "%1b" in query or "%7f" in query:
             refused(answer, 400)
+
+
+@routes(lambda route: route in OWN and route.filters is not None)
+def test_a_misspelt_query_is_refused_by_the_own_door(planted, unchanged, route):
+    assert "'acces_level'" in refused(send(planted, route, query="?limit=1&acces_level=ro"), 400)

@@ -82,7 +82,7 @@ class Attach(Body, key="attachment", unknown="refuse", alone=True):
     mode: Text | None = None
 
 
-class AttachmentFilters(Filters):
+class AttachmentFilters(Filters, unknown="refuse"):
     """What the list may be asked for."""
 
     share_id: Text

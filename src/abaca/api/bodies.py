@@ -20,13 +20,13 @@ import datetime
 import re
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, dataclass_transform
 
 import msgspec
 
 from abaca import errors
-from abaca.api import wire
+from abaca.api import paging, wire
 from abaca.domain import metadata
 
 # Tab, line feed and carriage return are text; what a database or a terminal could stumble over is not.
@@ -192,7 +192,15 @@ def flag(name: str, value: Any) -> bool:
 
 
 class Filters:
-    """What a caller may ask a list for; subclasses declare fields, all optional. Handlers get a dict of those sent."""
+    """What a caller may ask a list for; subclasses declare fields, all optional. Handlers get a dict of those sent.
+
+    `unknown="refuse"` refuses what is neither a field nor about pages; else that is passed over, as clients expect.
+    """
+
+    REFUSES: ClassVar[bool] = False
+
+    def __init_subclass__(cls, *, unknown: Literal["drop", "refuse"] = "drop") -> None:
+        cls.REFUSES = unknown == "refuse"
 
 
 class Reader(NamedTuple):
@@ -226,15 +234,17 @@ def read_body(body: type[Body], version: int, sent: Any, *, is_admin: bool) -> A
             values[field.attr] = _value(field.type, sent[name], name)
         elif field.refuse:
             raise errors.Invalid(f"'{name}' needs microversion {field.since} or later.")
-    if left and body.REFUSES:
-        raise errors.Invalid(f"Nothing is known of {', '.join(repr(name) for name in sorted(left)[:5])} here.")
+    if body.REFUSES:
+        _refuse(left)
     return body(**values)
 
 
 def read_filters(filters: type[Filters], version: int, query: Mapping[str, str], *, is_admin: bool) -> dict[str, Any]:
     """The filters that were sent and that this version knows, by attribute. Raises Invalid."""
     found: dict[str, Any] = {}
+    left = set(query).difference(paging.NAMES) if filters.REFUSES else set()
     for field in readers(filters, version, is_admin=is_admin):
+        left.difference_update(field.names)
         name = next((name for name in field.names if name in query), None)
         if name is None:
             continue
@@ -242,7 +252,13 @@ def read_filters(filters: type[Filters], version: int, query: Mapping[str, str],
             found[field.attr] = _value(field.type, query[name], name)
         elif field.refuse:
             raise errors.Invalid(f"'{name}' needs microversion {field.since} or later.")
+    _refuse(left)
     return found
+
+
+def _refuse(unknown: Collection[str]) -> None:
+    if unknown:
+        raise errors.Invalid(f"Nothing is known of {', '.join(repr(name) for name in sorted(unknown)[:5])} here.")
 
 
 def readers(declared: type[Any], version: int, *, is_admin: bool = True) -> tuple[Reader, ...]:

@@ -23,7 +23,7 @@ from abaca.policy import reader
 RESOURCE = Resource("connect documents", "/shares")
 
 
-class ConnectFilters(Filters):
+class ConnectFilters(Filters, unknown="refuse"):
     """For which server (its id) and system (debian, fedora, ...), where it shall be mounted, and how: rw or ro."""
 
     server: Text

@@ -93,14 +93,14 @@ class FindingView(View):
     created_at: datetime.datetime
 
 
-class FindingFilters(Filters):
+class FindingFilters(Filters, unknown="refuse"):
     """What the list may be asked for."""
 
     kind: Text
     share_id: Text
 
 
-class OperationFilters(Filters):
+class OperationFilters(Filters, unknown="refuse"):
     """What the list may be asked for; `live` leaves out what has ended."""
 
     resource_id: Text

@@ -11,6 +11,8 @@ from urllib.parse import urlencode
 from abaca import errors
 from abaca.db.lists import Page
 
+# What any list may be told beside its filters.
+NAMES = ("limit", "offset", "marker", "sort_key", "sort_dir", "with_count", "all_tenants", "all_projects")
 TRUE = ("1", "true", "t", "yes", "y", "on")
 FALSE = ("0", "false", "f", "no", "n", "off")
 

@@ -80,7 +80,7 @@ class Create(Update, key="server", unknown="refuse", alone=True):
     addresses: list[Any]
 
 
-class ServerFilters(Filters):
+class ServerFilters(Filters, unknown="refuse"):
     """What the list may be asked for."""
 
     name: Text
