@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every test may use: waiting with a deadline, golden files, and the marker for real components."""
 
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -29,6 +30,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # What whoever started the tests ignores (nohup, a background job) would be ignored by all that they start.
+    for number in (signal.SIGHUP, signal.SIGINT):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
     if hasattr(config, "workerinput"):
         spread.own_mounts()
 
