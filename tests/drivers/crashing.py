@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from abaca.drivers import contract, load
+from abaca.drivers.clients import btrfs
 from tests.drivers.harness import GIB, rules
 
 ACTING = ("/drivers/pool.py", "/drivers/clients/", "/drivers/exports/")
@@ -56,6 +57,7 @@ class Life:
 
     def check(self, instance, text):
         self.same((self.directory / "shares" / instance.id / "file").read_text(), wanted=text)
+        btrfs.sync(self.directory / "pool")  # what has just been made may not be accounted for yet
         used_bytes = round(self.driver.measure_usage([instance])[instance.id].used_gib * GIB)
         self.same(used_bytes if not 0 < used_bytes < 1 << 20 else "little", wanted="little")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from jeepney import DBusAddress, HeaderFields, MessageType, new_method_call
-from jeepney.io.blocking import DBusConnection, open_dbus_connection
+from jeepney.io.blocking import DBusConnection, prep_socket
 
 from abaca.drivers import contract
 
@@ -86,7 +86,7 @@ class Bus:
     def _call(self, address: DBusAddress, method: str, signature: str | None = None, *body: Any) -> tuple[Any, ...]:
         try:
             if self._connection is None:
-                self._connection = open_dbus_connection(bus=f"unix:path={self._socket}")
+                self._connection = _connected(self._socket)
             call = new_method_call(address, method, signature, body)
             reply = self._connection.send_and_get_reply(call, timeout=self._timeout_s)
         except TimeoutError as error:
@@ -104,3 +104,13 @@ class Bus:
                 raise Dead(said)
             raise contract.Refused(reason=f"NFS-Ganesha refuses {method}: {said[:500]}")
         return tuple(reply.body)
+
+
+def _connected(path: Path) -> DBusConnection:
+    """As `open_dbus_connection`, which leaves the socket open when the bus ends before it has said hello."""
+    socket = prep_socket(str(path))
+    try:
+        return DBusConnection(socket)
+    except BaseException:
+        socket.close()
+        raise
