@@ -73,6 +73,17 @@ def let_go(machine):
     machine.script("kill $(cat /run/locker)")
 
 
+@pytest.mark.parametrize("user", ["root", "operator"])
+def test_what_takes_too_long_is_told_as_that(machine, entry, mount, user):
+    """It is killed on the machine, which says so by a signal."""
+    hasty = mounts.Nodes([Memory()], limits=Limits(command_s=2))
+    hold_turn(machine, mount)
+    with pytest.raises(contract.TimedOut, match="killed after 2 s"):
+        hasty.unmount(msgspec.structs.replace(entry, user=user), mount)
+    hasty.close()
+    let_go(machine)
+
+
 def test_an_answer_that_nobody_waited_for_is_not_taken_for_the_next(nodes, machine, entry, mount):
     other, limits = wanted(), Limits()
     nodes.mount(entry, mount)

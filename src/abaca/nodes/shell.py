@@ -149,8 +149,7 @@ class Command:
                 self._process.stdin.write_eof()
             out, err = await asyncio.gather(self._rest(self._process.stdout), self._rest(self._process.stderr))
             await self._process.wait_closed()
-        code = self._process.exit_status if self._process.exit_status is not None else KILLED
-        answer = Answer(code, out, err)
+        answer = Answer(_code(self._process.returncode), out, err)
         self._shell.check(answer)
         return answer
 
@@ -263,6 +262,13 @@ def _private_key(entry: contract.Entry) -> Any:
     except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError, ValueError):
         reason = f"the key {entry.key} cannot be used: a private key in OpenSSH's form, without a passphrase, is needed"
     raise contract.NotAllowed(host=entry.host, reason=reason)
+
+
+def _code(status: int | None) -> int:
+    """As a shell says it: OpenSSH says of what a signal has ended, as `timeout` is that kills, which signal it was."""
+    if status is None:
+        return KILLED
+    return status if status >= 0 else 128 - status
 
 
 def _text(error: BaseException) -> str:
