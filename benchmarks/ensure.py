@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Self
 import sqlalchemy as sa
 
 from abaca.db import tables
-from abaca.db.operations import ENDED
+from abaca.db.journal.operations import ENDED
 from abaca.domain.ids import new_id
 from benchmarks import clients, usage
 from benchmarks.figures import Figure

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import psycopg
 
-from abaca.domain import shares
+from abaca.domain.shares import shares
 from benchmarks import clients
 from lab import keystone, postgres, processes, runs
 

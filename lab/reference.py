@@ -19,14 +19,16 @@ import msgspec
 import abaca.domain
 import abaca.drivers
 from abaca import errors, policy
-from abaca.api import routes, routing, wire
+from abaca.api import routes
 from abaca.api.versions import NOT_SERVED, PARTLY_SERVED, VERSIONS
 from abaca.cli import main
 from abaca.compute import contract as compute_contract
-from abaca.domain import attachments, machine
+from abaca.domain import state_machine
+from abaca.domain.attachments import attachments
 from abaca.drivers import contract
+from abaca.http import routing, wire
 from abaca.nodes import contract as nodes
-from abaca.operations import attachment_tools as tools
+from abaca.operations.attachments import attachment_tools as tools
 from abaca.settings import reading, tree
 
 MADE = "<!-- Made by `make docs` from the code; do not edit. -->\n"
@@ -85,12 +87,13 @@ def default(info: msgspec.structs.FieldInfo) -> str:
 def states() -> str:
     """Every state machine: a diagram, and its rows."""
     parts = [MADE, "# States\n", "`none` is a thing that does not exist yet, `gone` one that does no longer.\n"]
-    for name, module in modules(abaca.domain):
+    for name, module in every_module(abaca.domain):
         for found in vars(module).values():
-            if isinstance(found, machine.Machine):
+            if isinstance(found, state_machine.Machine):
                 rows = [f"    {at} --> {to}: {event}" for at, event, to in found.rows]
                 busy = ", ".join(f"`{state}`" for state in sorted(found.busy)) or "none"
-                parts += [f"## {found.name}\n", f"From `domain/{name}.py`. Busy, so an operation is at work: {busy}.\n"]
+                parts += [f"## {found.name}\n", f"From `domain/{name.replace('.', '/')}.py`."]
+                parts[-1] += f" Busy, so an operation is at work: {busy}.\n"
                 parts += ["```mermaid", "stateDiagram-v2", *rows, "```\n"]
     return "\n".join(parts)
 
@@ -205,6 +208,12 @@ def modules(package: types.ModuleType) -> Iterator[tuple[str, types.ModuleType]]
     """Name and module of each direct child of a package."""
     for info in pkgutil.iter_modules(package.__path__):
         yield info.name, importlib.import_module(f"{package.__name__}.{info.name}")
+
+
+def every_module(package: types.ModuleType) -> Iterator[tuple[str, types.ModuleType]]:
+    """Name and module of everything below a package."""
+    for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        yield info.name.removeprefix(f"{package.__name__}."), importlib.import_module(info.name)
 
 
 def classes(module: types.ModuleType) -> list[Any]:

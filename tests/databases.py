@@ -15,9 +15,10 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from abaca.db import schema, tables
-from abaca.db.engine import Database
-from abaca.operations import wakeup
+from abaca.db import tables
+from abaca.db.engine import schema
+from abaca.db.engine.database import Database
+from abaca.journal import wakeup
 from lab import postgres as lab_postgres
 from lab import processes, runs
 

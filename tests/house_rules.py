@@ -291,7 +291,7 @@ def handlers_never_read_the_version(root: Path) -> list[str]:
     """
     return [
         f"{name}:{node.lineno}: reads or compares a version"
-        for name, tree in python(root, "src/abaca/api")
+        for name, tree in python(root, "src/abaca/api", "src/abaca/http")
         if Path(name).name not in VERSION_READERS
         for node in ast.walk(tree)
         if reads_version(node)

@@ -35,7 +35,7 @@ PROOFS = {
     ),
     house_rules.modules_are_named_for_what_they_hold: (
         [{"src/abaca/utils.py": ""}, {"src/abaca/common/shares.py": ""}, {"tests/helpers.py": ""}],
-        {"src/abaca/db/shares.py": "", "tests/common_names.py": ""},
+        {"src/abaca/db/shares/shares.py": "", "tests/common_names.py": ""},
     ),
     house_papers.every_file_names_its_licence: (
         [{"src/abaca/a.py": "x = 1\n"}, {"lab/a.sh": "#!/bin/sh\n"}],
@@ -95,7 +95,7 @@ PROOFS = {
             {"src/abaca/api/a.py": "ok = v == '2.45'\n"},
         ],
         {
-            "src/abaca/api/wire.py": "ok = version >= since\n",
+            "src/abaca/http/wire.py": "ok = version >= since\n",
             "src/abaca/api/a.py": "f: Annotated[str, Since('2.45')]\n",
         },
     ),

@@ -19,14 +19,14 @@ from abaca import errors, logs
 
 if TYPE_CHECKING:
     from abaca.compute.contract import Compute
-    from abaca.db.engine import Database
+    from abaca.db.engine.database import Database
     from abaca.drivers.contract import Driver
     from abaca.events.contract import Target
+    from abaca.journal.journal import Op
+    from abaca.journal.wakeup import Listener
+    from abaca.journal.worker import Chore, Served, Worker
     from abaca.metrics import Metrics
     from abaca.nodes.contract import Machines
-    from abaca.operations.journal import Op
-    from abaca.operations.wakeup import Listener
-    from abaca.operations.worker import Chore, Served, Worker
     from abaca.settings import Backend, Settings
     from abaca.tracing import Tracing
 
@@ -98,8 +98,8 @@ def log_options(settings: Settings) -> dict[str, Any]:
 
 def open_database(settings: Settings) -> Database:
     """The database, with announcements of work to workers; its revision is not looked at."""
-    from abaca.db.engine import Database
-    from abaca.operations import wakeup
+    from abaca.db.engine.database import Database
+    from abaca.journal import wakeup
 
     if settings.uses_sqlite and not settings.state_path.is_dir():
         raise errors.ConfigError(
@@ -114,7 +114,7 @@ def open_database(settings: Settings) -> Database:
     except ImportError as error:
         raise missing(error) from None
     if settings.event_targets:
-        from abaca.domain.events import Subscriptions
+        from abaca.domain.administration.events import Subscriptions
 
         db.subscriptions = Subscriptions(settings.event_targets)
     return db
@@ -125,7 +125,7 @@ def ready_database(settings: Settings) -> Database:
 
     Waits for a database that does not answer yet: after a power cut everything starts at once.
     """
-    from abaca.db import schema
+    from abaca.db.engine import schema
 
     db = open_database(settings)
     if db.is_sqlite:
@@ -142,26 +142,27 @@ def ready_database(settings: Settings) -> Database:
 
 def api(settings: Settings, *, process: str = "api") -> WsgiApplication:
     """The WSGI application. Raises `ConfigError`."""
-    from abaca.api import doors, front, pipeline, routes
+    from abaca.api import routes
+    from abaca.http import doors, health, pipeline
 
     db = ready_database(settings)
     db.keep_time()
     metrics = open_metrics(settings, f"{process}-{settings.osapi_share_listen_port}") if settings.api.metrics else None
     if metrics is not None:
-        metrics.also(front.Queues(db))
-        metrics.also(front.Attachments(db))
+        metrics.also(health.Queues(db))
+        metrics.also(health.Attachments(db))
         if settings.event_targets:
-            metrics.also(front.Events(db))
+            metrics.also(health.Events(db))
     further = [doors.own(routes.OWN), doors.compute(routes.COMPUTE)]
     application = pipeline.make_app(settings, db, routes.RESOURCES, further=further, compute=compute(settings, db))
     tracing = _tracing(settings)
-    traced = tracing.requests(application, front.ROUTE) if tracing is not None else application
-    return front.front(traced, front.Health(db), metrics)
+    traced = tracing.requests(application, health.ROUTE) if tracing is not None else application
+    return health.front(traced, health.Health(db), metrics)
 
 
 def worker(settings: Settings) -> Worker:
     """The worker of this host's back ends, not yet running. Raises `ConfigError`."""
-    from abaca.operations import worker as workers
+    from abaca.journal import worker as workers
     from abaca.operations.registry import OPERATIONS
 
     metrics = open_metrics(settings, f"worker-{settings.worker_name}")
@@ -193,7 +194,7 @@ def worker(settings: Settings) -> Worker:
 
 def _counting(metrics: Metrics, db: Database) -> Callable[[Op, str, float], None]:
     """Counts every run of an operation, and those that end it by what they have changed."""
-    from abaca.db import operations
+    from abaca.db.journal import operations
 
     def count(op: Op, outcome: str, seconds: float) -> None:
         metrics.operation(op.what.kind, outcome, seconds)
@@ -237,8 +238,8 @@ def event_targets(settings: Settings) -> list[Target]:
 
 def _give_events(made: Worker, settings: Settings, targets: Iterable[Target], metrics: Metrics | None) -> None:
     """One dispatcher for each target: one that is away holds up nobody else."""
-    from abaca.domain.events import QUEUE
-    from abaca.operations.worker import Chore
+    from abaca.domain.administration.events import QUEUE
+    from abaca.journal.worker import Chore
     from abaca.reconcile.events import Dispatcher, Timing
 
     dispatchers = [
@@ -259,8 +260,8 @@ def _give_events(made: Worker, settings: Settings, targets: Iterable[Target], me
 
 def serve_nodes(settings: Settings, db: Database) -> Served:
     """The queue of what is done on servers, with the tools for it. Raises `ConfigError`."""
-    from abaca.operations.attachment_tools import Tools
-    from abaca.operations.worker import Served
+    from abaca.journal.worker import Served
+    from abaca.operations.attachments.attachment_tools import Tools
 
     tools = Tools(compute(settings, db), nodes(settings), longest_pause_s=settings.nodes.longest_pause_s)
     return Served(tools, settings.nodes.max_connections, is_backend=False)
@@ -268,9 +269,9 @@ def serve_nodes(settings: Settings, db: Database) -> Served:
 
 def _see_to_attachments(settings: Settings, db: Database, on_nodes: Served) -> list[Chore]:
     """That attachments stay true."""
-    from abaca.operations.worker import Chore
+    from abaca.journal.worker import Chore
     from abaca.reconcile.attachments import Attachments
-    from abaca.reconcile.left_mounts import LeftMounts
+    from abaca.reconcile.orphaned_mounts import LeftMounts
 
     tools: Any = on_nodes.driver
     interval_s = settings.nodes.verify_interval_s
@@ -309,8 +310,8 @@ def nodes(settings: Settings) -> Machines:
 
 def _give_chores(made: Worker, settings: Settings, db: Database) -> None:
     """What the worker does beside operations, and how often."""
-    from abaca.operations.backend_ensure import Manner
-    from abaca.operations.worker import Chore
+    from abaca.journal.worker import Chore
+    from abaca.operations.administration.backend_ensure import Manner
     from abaca.reconcile.backends import LEFT, Backends
     from abaca.reconcile.expiry import Expiry
     from abaca.reconcile.stuck_states import StuckStates
@@ -353,7 +354,7 @@ def reload(made: Worker, started: Settings, now: Settings) -> None:
     Raises `ConfigError` when one of them cannot be taken before the next start; then all are as before.
     """
     from abaca.drivers import load
-    from abaca.operations.backend_ensure import Manner
+    from abaca.operations.administration.backend_ensure import Manner
     from abaca.reconcile.backends import Backends
 
     if _without_options(started) != _without_options(now):
@@ -477,7 +478,7 @@ def wsgi() -> WsgiApplication:
 
 
 def _listener(settings: Settings, db: Database) -> Listener:
-    from abaca.operations import wakeup
+    from abaca.journal import wakeup
 
     if settings.uses_sqlite:
         return wakeup.DatagramListener(settings.state_path, settings.worker_name)

@@ -15,7 +15,7 @@ AbacaError
 └── BackendError              what drivers raise (drivers/contract.py)
 
 A class carries the HTTP `status` and a stable `code`: one symbol a meaning, never changed. Its docstring is the
-message template. Raise below the API, translate only in api/faults.py.
+message template. Raise below the API, translate only in http/faults.py.
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@ import hashlib
 import pytest
 import sqlalchemy as sa
 
-from abaca.db import services, tables
+from abaca.db import tables
+from abaca.db.administration import services
 from tests.api import seeds
 from tests.api.test_surface import ALL, asked, is_newest, start
 from tests.api.world import call

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An answer tells what its request did, not what became of that meanwhile."""
 
-from abaca.db.engine import Wakeup
+from abaca.db.engine.database import Wakeup
 from tests.api.world import NEWEST, World, world
 from tests.conftest import wait_until
 

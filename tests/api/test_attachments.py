@@ -5,7 +5,7 @@ import itertools
 
 import pytest
 
-from abaca.db import servers
+from abaca.db.attachments import servers
 from tests.api import world as worlds
 from tests.api.world import OTHER_PROJECT, PROJECT
 from tests.conftest import wait_until

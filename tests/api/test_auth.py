@@ -12,7 +12,7 @@ import bcrypt
 import pytest
 
 from abaca import errors, settings
-from abaca.api import auth
+from abaca.http import auth
 from tests.api.world import PASSWORD, PEOPLE, world
 
 

@@ -9,7 +9,7 @@ import json
 
 import pytest
 
-from abaca.api import bodies, openapi
+from abaca.http import bodies, openapi
 from tests.api import seeds
 from tests.api.planted import refused, routes, send
 from tests.api.test_surface import NOTHING, OWN, body, newest

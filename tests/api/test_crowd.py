@@ -10,10 +10,12 @@ import pytest
 import sqlalchemy as sa
 
 from abaca import app
-from abaca.db import access_rules, pools, quotas
-from abaca.db import share_instances as db_instances
+from abaca.db.administration import pools
+from abaca.db.catalog import quotas
+from abaca.db.shares import access_rules
+from abaca.db.shares import share_instances as db_instances
 from abaca.db.tables import share_instances, share_types, shares
-from abaca.domain import quotas as rules
+from abaca.domain.catalog import quotas as rules
 from tests.api.world import PROJECT, world
 from tests.conftest import wait_until
 from tests.databases import on_postgres, on_sqlite, place

@@ -6,10 +6,12 @@ import gc
 import pytest
 from prometheus_client.mmap_dict import MmapedDict
 
-from abaca.api import front
-from abaca.db import events, operations, schema
-from abaca.db.engine import Database
-from abaca.domain.events import About, Subscriptions
+from abaca.db.administration import events
+from abaca.db.engine import schema
+from abaca.db.engine.database import Database
+from abaca.db.journal import operations
+from abaca.domain.administration.events import About, Subscriptions
+from abaca.http import health
 from abaca.metrics import Metrics
 from tests.api import world
 from tests.databases import postgres  # noqa: F401 (a fixture)
@@ -23,7 +25,7 @@ def application(environ, start_response):
     """Answers with the status in the path; /boom raises."""
     if environ["PATH_INFO"] == "/boom":
         raise RuntimeError("boom")
-    environ[front.ROUTE] = "/things/{id}"
+    environ[health.ROUTE] = "/things/{id}"
     start_response(f"{environ['PATH_INFO'].strip('/')} Something", [("content-type", "application/json")])
     return [b"{}"]
 
@@ -41,7 +43,7 @@ def get(app, path):
 
 
 def health_of(db, clock=lambda: 0.0):
-    return front.front(application, front.Health(db, clock), None)
+    return health.front(application, health.Health(db, clock), None)
 
 
 def test_health_is_what_load_balancers_of_manila_know(db):
@@ -82,7 +84,7 @@ def test_without_metrics_the_page_is_the_applications(db):
         environ["PATH_INFO"] = "/404"
         return application(environ, start_response)
 
-    assert get(front.front(inner, front.Health(db), None), "/metrics").status == 404
+    assert get(health.front(inner, health.Health(db), None), "/metrics").status == 404
     assert asked == ["/metrics"]
 
 
@@ -91,9 +93,9 @@ class Figures:
 
     def __init__(self, db, directory):
         self.metrics = Metrics(directory, "api-0")
-        self.metrics.also(front.Queues(db))
-        self.metrics.also(front.Events(db))
-        self.app = front.front(application, front.Health(db), self.metrics)
+        self.metrics.also(health.Queues(db))
+        self.metrics.also(health.Events(db))
+        self.app = health.front(application, health.Health(db), self.metrics)
 
     def get(self, path):
         return get(self.app, path)

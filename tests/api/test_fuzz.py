@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from schemathesis import GenerationMode, checks
 from schemathesis.specs.openapi import checks as openapi_checks
 
-from abaca.api import bodies, openapi, routes, routing, wire
+from abaca.api import routes
+from abaca.http import bodies, openapi, routing, wire
 from tests.api import seeds
 from tests.api.test_surface import newest, sample
 from tests.api.world import PROJECT, world

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
-from abaca.api import openapi
+from abaca.http import openapi
 from tests.api.planted import refused, routes, send
 from tests.api.test_surface import ALL, body, newest
 from tests.api.world import PROJECT, call

@@ -10,7 +10,8 @@ import pytest
 import sqlalchemy.exc
 
 from abaca import errors
-from abaca.api import faults, openapi, routes, routing
+from abaca.api import routes
+from abaca.http import faults, openapi, routing
 from tests.api.world import NEWEST, OTHER_PROJECT, PROJECT, call, world
 
 VERSION = "x-openstack-manila-api-version"

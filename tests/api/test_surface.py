@@ -10,8 +10,9 @@ import re
 
 import pytest
 
-from abaca.api import openapi, routes, routing, versions
+from abaca.api import routes, versions
 from abaca.api.compute import versions as compute_versions
+from abaca.http import openapi, routing
 from tests.api import seeds
 from tests.api.world import world
 

@@ -3,7 +3,7 @@
 
 import pytest
 
-from abaca.db import servers
+from abaca.db.attachments import servers
 from tests.api import world as worlds
 from tests.api.test_attachments import DOOR, NEWEST, attach, attached, rules, server, share, until_gone
 from tests.api.world import PROJECT

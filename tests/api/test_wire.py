@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from abaca import errors, policy
-from abaca.api import bodies, routing, wire
-from abaca.api.bodies import UNSET, Also, Body, Filters, Flag, Gib, Metadata, Name, Object, Pairs, Text, Uuid, Whole
-from abaca.api.wire import AdminOnly, Column, Computed, Many, Named, One, Renamed, Since, Until, View, Was
+from abaca.http import bodies, routing, wire
+from abaca.http.bodies import UNSET, Also, Body, Filters, Flag, Gib, Metadata, Name, Object, Pairs, Text, Uuid, Whole
+from abaca.http.wire import AdminOnly, Column, Computed, Many, Named, One, Renamed, Since, Until, View, Was
 
 
 def loud(_call, name):

@@ -20,9 +20,10 @@ import bcrypt
 import sqlalchemy
 
 from abaca import app, settings
-from abaca.api import doors, front, pipeline, routes
+from abaca.api import routes
 from abaca.api.versions import MAXIMUM
-from abaca.db.engine import Database
+from abaca.db.engine.database import Database
+from abaca.http import doors, health, pipeline
 from tests.conftest import wait_until
 
 PROJECT = "a1" * 16
@@ -150,7 +151,7 @@ def world(directory: Path, *, worker: bool, more: str = "", backend: str = "") -
     db = app.ready_database(loaded)
     further = [doors.own(routes.OWN), doors.compute(routes.COMPUTE)]
     application = pipeline.make_app(loaded, db, routes.RESOURCES, further=further, compute=app.compute(loaded, db))
-    made = World(directory, front.front(application, front.Health(db), None), db, loaded)
+    made = World(directory, health.front(application, health.Health(db), None), db, loaded)
     for name in PEOPLE:
         secret = base64.b64encode(f"{name}:{PASSWORD}".encode()).decode()
         made.passwords[name] = f"Basic {secret}"

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from abaca.db import servers
+from abaca.db.attachments import servers
 from tests.api import test_attachments as door
 from tests.api import test_virtiofs as guests
 from tests.api import world as worlds

@@ -9,8 +9,10 @@ import sqlalchemy as sa
 from abaca import __version__
 from abaca.cli import exits
 from abaca.cli.main import COMMANDS
-from abaca.db import migrations, operations, quotas, tables
-from abaca.db.engine import Database
+from abaca.db import migrations, tables
+from abaca.db.catalog import quotas
+from abaca.db.engine.database import Database
+from abaca.db.journal import operations
 
 
 def test_help_names_every_command(abaca):

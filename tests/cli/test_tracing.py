@@ -6,7 +6,7 @@ import contextlib
 import pytest
 from opentelemetry import trace
 
-from abaca.api import front
+from abaca.http import health
 from abaca.tracing import Tracing
 
 
@@ -50,13 +50,13 @@ def provider():
 
 
 def application(environ, start_response):
-    environ[front.ROUTE] = "/v2/shares/{share_id}"
+    environ[health.ROUTE] = "/v2/shares/{share_id}"
     start_response("200 OK", [("x-openstack-request-id", "req-1")])
     return [b""]
 
 
 def test_a_request_is_a_span_named_by_its_route_below_that_of_the_client(provider):
-    traced = Tracing(provider).requests(application, front.ROUTE)
+    traced = Tracing(provider).requests(application, health.ROUTE)
     parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     traced({"REQUEST_METHOD": "GET", "HTTP_TRACEPARENT": parent}, lambda *_: None)
     (span,) = provider.spans
@@ -71,7 +71,7 @@ def test_a_request_is_a_span_named_by_its_route_below_that_of_the_client(provide
 
 
 def test_a_request_without_a_route_or_a_parent_is_a_span_too(provider):
-    traced = Tracing(provider).requests(lambda _environ, start: start("404 Not Found", []) or [b""], front.ROUTE)
+    traced = Tracing(provider).requests(lambda _environ, start: start("404 Not Found", []) or [b""], health.ROUTE)
     traced({"REQUEST_METHOD": "GET"}, lambda *_: None)
     (span,) = provider.spans
     assert (span.name, span.attributes["http.response.status_code"]) == ("GET", 404)

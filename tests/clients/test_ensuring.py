@@ -7,7 +7,7 @@ import json
 import openstack
 import pytest
 
-from abaca.db.operations import ENDED
+from abaca.db.journal.operations import ENDED
 from lab import service
 from tests.clients import command
 from tests.clients.command import Cloud, Refused

@@ -8,7 +8,7 @@ import asyncssh
 
 from abaca.compute.inventory import Inventory
 from abaca.compute.nova import Nova
-from abaca.db import servers as rows
+from abaca.db.attachments import servers as rows
 from abaca.settings import tree
 from tests.api.world import PASSWORD, world
 from tests.compute import web

@@ -10,7 +10,7 @@ import pytest
 from abaca import app
 from abaca.compute.contract import Unreachable, Wanted
 from abaca.compute.nova import Nova
-from abaca.operations.attachment_tools import Tools
+from abaca.operations.attachments.attachment_tools import Tools
 from abaca.reconcile.attachments import Attachments
 from abaca.settings import tree
 from tests.api import test_attachments as doors

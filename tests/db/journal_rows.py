@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows of the journal for the tests of its statements: queued, taken, and where they stand."""
 
-from abaca.db import operations
+from abaca.db.journal import operations
 
 KINDS = ["work"]
 

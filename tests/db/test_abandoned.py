@@ -4,9 +4,10 @@
 import pytest
 import sqlalchemy as sa
 
-from abaca.db import services, tables
-from abaca.db.engine import Database
-from abaca.operations import journal
+from abaca.db import tables
+from abaca.db.administration import services
+from abaca.db.engine.database import Database
+from abaca.journal import journal
 
 pytestmark = pytest.mark.system
 HOST = "host@alpha"

@@ -8,8 +8,8 @@ import pytest
 import sqlalchemy as sa
 
 from abaca import errors
-from abaca.db import lists
-from abaca.db.lists import Page
+from abaca.db.engine import lists
+from abaca.db.engine.lists import Page
 from abaca.db.tables import share_types
 
 TYPES = lists.Listing(

@@ -3,10 +3,10 @@
 
 import pytest
 
-from abaca.db import messages
-from abaca.db.engine import Database
-from abaca.db.lists import Page
-from abaca.domain.messages import Action, Detail
+from abaca.db.administration import messages
+from abaca.db.engine.database import Database
+from abaca.db.engine.lists import Page
+from abaca.domain.administration.messages import Action, Detail
 
 
 class Clock:

@@ -10,7 +10,8 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from abaca.db import operations, services
+from abaca.db.administration import services
+from abaca.db.journal import operations
 from tests.db.journal_rows import add, claim, claim_in, place, queue_up
 
 

@@ -4,7 +4,7 @@
 import msgspec
 import pytest
 
-from abaca.db import operations
+from abaca.db.journal import operations
 from tests.db.journal_rows import claim, place, queue_up, show
 
 

@@ -7,9 +7,11 @@ import re
 import pytest
 import sqlalchemy as sa
 
-from abaca.db import export_location_history, resource_locks, shares, tables
-from abaca.db import share_instances as instances
-from abaca.db.lists import Page
+from abaca.db import tables
+from abaca.db.administration import resource_locks
+from abaca.db.engine.lists import Page
+from abaca.db.shares import export_location_history, shares
+from abaca.db.shares import share_instances as instances
 from abaca.db.tables import access_rules, share_instances
 
 START = datetime.datetime(2026, 1, 1)  # noqa: DTZ001

@@ -9,9 +9,10 @@ import msgspec
 import pytest
 import sqlalchemy as sa
 
-from abaca.db import pools, services, tables
-from abaca.db.engine import Database
-from abaca.domain.pools import Claim
+from abaca.db import tables
+from abaca.db.administration import pools, services
+from abaca.db.engine.database import Database
+from abaca.domain.administration.pools import Claim
 
 BACKEND = "here@alpha"
 POOL = "here@alpha#fast"

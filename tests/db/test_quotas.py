@@ -9,10 +9,12 @@ import pytest
 import sqlalchemy as sa
 
 from abaca import errors
-from abaca.db import pools, quotas, tables
-from abaca.db.engine import Database
-from abaca.domain import quotas as rules
-from abaca.domain.pools import Claim
+from abaca.db import tables
+from abaca.db.administration import pools
+from abaca.db.catalog import quotas
+from abaca.db.engine.database import Database
+from abaca.domain.administration.pools import Claim
+from abaca.domain.catalog import quotas as rules
 from tests.db.test_pools import at_once
 
 UNLIMITED = dict.fromkeys(rules.RESOURCES, -1)

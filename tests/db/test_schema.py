@@ -10,8 +10,9 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from abaca import errors
-from abaca.db import migrations, schema, tables
-from abaca.db.engine import Database
+from abaca.db import migrations, tables
+from abaca.db.engine import schema
+from abaca.db.engine.database import Database
 from tests.databases import on_postgres, on_sqlite
 
 

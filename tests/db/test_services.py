@@ -3,8 +3,9 @@
 
 import pytest
 
-from abaca.db import availability_zones, pools, services
-from abaca.db.engine import Database
+from abaca.db.administration import pools, services
+from abaca.db.catalog import availability_zones
+from abaca.db.engine.database import Database
 from tests.db.test_pools import BACKEND, POOL, Stats, at_once
 
 COLUMNS = ("host", "disabled", "disabled_reason", "ensuring", "stopped")

@@ -7,7 +7,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from abaca.db import lists
+from abaca.db.engine import lists
 from abaca.db.tables import share_types
 
 NOW = datetime.datetime(2026, 1, 2, 3, 4, 5, 678901)  # noqa: DTZ001

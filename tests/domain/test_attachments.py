@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from abaca import errors
-from abaca.domain import attachments
+from abaca.domain.attachments import attachments
 
 BAD = [
     "", "mnt/x", "../x", "/", "//", "/mnt//x", "/mnt/x/", "/mnt/./x", "/mnt/../etc", "/mnt/x/..", "/mnt/a b",

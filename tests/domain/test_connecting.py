@@ -8,37 +8,40 @@ import subprocess
 import pytest
 
 from abaca import errors
-from abaca.domain import attachments, connecting
+from abaca.domain.attachments import attachments, mount_instructions
 from abaca.nodes.contract import Mount
 from abaca.nodes.nfs import Nfs
 
-WAY = connecting.Way("7f3c", "[fd77::1]:/shares/a b%c", "/srv/my-data.d", "rw", 3)
+WAY = mount_instructions.Way("7f3c", "[fd77::1]:/shares/a b%c", "/srv/my-data.d", "rw", 3)
 
 
 def test_the_commands_are_shell_words():
-    assert shlex.split(connecting.commands(WAY, "debian")[-1])[-2:] == ["[fd77::1]:/shares/a b%c", "/srv/my-data.d"]
-    assert connecting.commands(WAY, "rocky")[0] == "dnf install -y nfs-utils"
+    assert shlex.split(mount_instructions.commands(WAY, "debian")[-1])[-2:] == [
+        "[fd77::1]:/shares/a b%c",
+        "/srv/my-data.d",
+    ]
+    assert mount_instructions.commands(WAY, "rocky")[0] == "dnf install -y nfs-utils"
 
 
 def test_an_fstab_line_has_six_fields():
-    fields = connecting.fstab(WAY).split()
+    fields = mount_instructions.fstab(WAY).split()
     assert len(fields) == 6
     assert fields[0] == "[fd77::1]:/shares/a\\040b%c"
 
 
 def test_a_unit_is_named_as_systemd_wants_it():
-    assert connecting.unit_name("/srv/my-data.d") == "srv-my\\x2ddata.d.mount"
-    assert connecting.unit_name("/.hidden/x@y") == "\\x2ehidden-x\\x40y.mount"
-    assert "What=[fd77::1]:/shares/a b%%c\nWhere=/srv/my-data.d\n" in connecting.unit(WAY)
+    assert mount_instructions.unit_name("/srv/my-data.d") == "srv-my\\x2ddata.d.mount"
+    assert mount_instructions.unit_name("/.hidden/x@y") == "\\x2ehidden-x\\x40y.mount"
+    assert "What=[fd77::1]:/shares/a b%%c\nWhere=/srv/my-data.d\n" in mount_instructions.unit(WAY)
 
 
 def test_a_unit_whose_name_no_file_can_have_is_left_out(tmp_path):
-    found = connecting.systemd(WAY._replace(mount_point="/mnt/" + "a-b" * 40))
+    found = mount_instructions.systemd(WAY._replace(mount_point="/mnt/" + "a-b" * 40))
     (tmp_path / found["name"]).write_text(found["text"])
     longer = WAY._replace(mount_point="/mnt/" + "a-b" * 42)
     with pytest.raises(OSError, match="name too long"):
-        (tmp_path / connecting.unit_name(longer.mount_point)).touch()
-    assert connecting.systemd(longer) is None
+        (tmp_path / mount_instructions.unit_name(longer.mount_point)).touch()
+    assert mount_instructions.systemd(longer) is None
 
 
 @pytest.mark.skipif(shutil.which("systemd-escape") is None, reason="needs systemd-escape")
@@ -47,11 +50,11 @@ def test_systemd_says_the_same(path):
     said = subprocess.run(
         ["systemd-escape", "--path", "--suffix=mount", path], capture_output=True, text=True, check=True
     )
-    assert connecting.unit_name(path) == said.stdout.strip()
+    assert mount_instructions.unit_name(path) == said.stdout.strip()
 
 
 def test_a_volume_names_the_server_without_brackets():
-    text = connecting.persistent_volume(WAY)
+    text = mount_instructions.persistent_volume(WAY)
     assert '    server: "fd77::1"\n    path: "/shares/a b%c"\n    readOnly: false\n' in text
     assert "storage: 3Gi" in text
 
@@ -61,10 +64,10 @@ def test_people_mount_as_abaca_does():
         way = WAY._replace(level=level, port=port)
         mount = Mount(name="x", source=way.source, mount_point=way.mount_point, is_read_only=level == "ro")
         assert way.options == Nfs(port=port).options(mount)
-    assert Nfs().fstype == connecting.FSTYPE
+    assert Nfs().fstype == mount_instructions.FSTYPE
     assert Nfs().protocols == attachments.PROTOCOLS
 
 
 def test_a_system_that_nobody_knows_is_refused():
     with pytest.raises(errors.Invalid, match="debian"):
-        connecting.check_system("plan9")
+        mount_instructions.check_system("plan9")

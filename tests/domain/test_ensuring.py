@@ -3,7 +3,7 @@
 
 import msgspec
 
-from abaca.domain.ensuring import NAMED, WHY_LENGTH, Findings
+from abaca.domain.administration.ensuring import NAMED, WHY_LENGTH, Findings
 
 
 def test_everything_that_was_looked_at_is_counted_once():

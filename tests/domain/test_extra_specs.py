@@ -4,7 +4,7 @@
 import pytest
 
 from abaca import errors
-from abaca.domain import extra_specs
+from abaca.domain.catalog import extra_specs
 
 SATISFIED = [
     (True, "True"),

@@ -7,7 +7,7 @@ import pkgutil
 import pytest
 
 from abaca import domain, errors
-from abaca.domain.machine import Machine
+from abaca.domain.state_machine import Machine
 
 # What clients may meet, from the API's documented statuses; ours are a part of them.
 DOCUMENTED = {
@@ -31,8 +31,8 @@ OWN = {"attachment"}
 
 def machines():
     found = {}
-    for module in pkgutil.iter_modules(domain.__path__):
-        for value in vars(importlib.import_module(f"abaca.domain.{module.name}")).values():
+    for module in pkgutil.walk_packages(domain.__path__, "abaca.domain."):
+        for value in vars(importlib.import_module(module.name)).values():
             if isinstance(value, Machine):
                 found[value.name] = value
     return sorted(found.values(), key=lambda machine: machine.name)

@@ -3,8 +3,8 @@
 
 import pytest
 
-from abaca.domain import messages
-from abaca.domain.messages import Action, Detail
+from abaca.domain.administration import messages
+from abaca.domain.administration.messages import Action, Detail
 
 
 @pytest.mark.parametrize("action", Action)

@@ -4,7 +4,7 @@
 import pytest
 
 from abaca import errors
-from abaca.domain import servers
+from abaca.domain.attachments import servers
 from tests.compute.harness import host_key
 
 

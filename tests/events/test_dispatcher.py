@@ -10,8 +10,8 @@ import time
 import pytest
 from sqlalchemy import exc
 
-from abaca.db import events as rows
-from abaca.domain.events import About, Subscriptions
+from abaca.db.administration import events as rows
+from abaca.domain.administration.events import About, Subscriptions
 from abaca.events.contract import Away, Refused
 from abaca.reconcile.events import Dispatcher, Timing
 from abaca.reconcile.expiry import Expiry

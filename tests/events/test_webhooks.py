@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from abaca.domain.events import Event
+from abaca.domain.administration.events import Event
 from abaca.events.contract import Away
 from abaca.events.webhooks import Webhook
 from lab import processes

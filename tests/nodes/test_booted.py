@@ -4,7 +4,7 @@
 import msgspec
 import pytest
 
-from abaca.domain import connecting
+from abaca.domain.attachments import mount_instructions
 from abaca.nodes import contract, mounts, persistence
 from abaca.nodes.contract import Mount
 from abaca.nodes.nfs import Nfs
@@ -105,9 +105,9 @@ def test_a_mounted_share_is_a_unit_and_leaves_no_trace(nodes, machine, entry, mo
 
 def test_the_unit_of_the_connect_document_brings_a_share_back_after_a_boot(machine, server, share):
     instance, exports = share
-    way = connecting.Way(instance.id, exports[0], "/mnt/by-hand", "rw", 1, server.port)
-    name = connecting.unit_name(way.mount_point)
-    (machine.disk / "etc/systemd/system" / name).write_text(connecting.unit(way))
+    way = mount_instructions.Way(instance.id, exports[0], "/mnt/by-hand", "rw", 1, server.port)
+    name = mount_instructions.unit_name(way.mount_point)
+    (machine.disk / "etc/systemd/system" / name).write_text(mount_instructions.unit(way))
     machine.check(["systemctl", "enable", "--now", name])
     machine.check(["sh", "-c", "echo text > /mnt/by-hand/file && sync -f /mnt/by-hand/file"])
     machine.switch_off()

@@ -9,10 +9,10 @@ import msgspec
 from sqlalchemy import exc
 
 from abaca import errors
-from abaca.db import operations as rows
+from abaca.db.journal import operations as rows
 from abaca.drivers import contract
-from abaca.operations import journal
-from abaca.operations.worker import Served, Timing, Worker
+from abaca.journal import journal
+from abaca.journal.worker import Served, Timing, Worker
 from tests.conftest import wait_until
 
 QUEUE = "here@shelf"

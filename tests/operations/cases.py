@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from abaca.db import servers
+from abaca.db.attachments import servers
 from abaca.db.tables import export_locations
 from tests.api.world import PROJECT
 

@@ -6,8 +6,8 @@ import signal
 import threading
 from pathlib import Path
 
-from abaca.operations.journal import msgspec
-from abaca.operations.worker import Timing, Worker
+from abaca.journal.journal import msgspec
+from abaca.journal.worker import Timing, Worker
 from tests.conftest import wait_until
 from tests.databases import Place
 from tests.operations import bench

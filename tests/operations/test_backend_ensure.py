@@ -11,16 +11,17 @@ import sqlalchemy as sa
 
 from abaca import errors
 from abaca.cli.main import main
-from abaca.db import operations as rows
-from abaca.db import services, share_instances
+from abaca.db.administration import services
+from abaca.db.journal import operations as rows
+from abaca.db.shares import share_instances
 from abaca.db.tables import access_rules, export_locations, shares
 from abaca.db.tables import services as service_rows
 from abaca.db.tables import share_instances as instances
 from abaca.drivers import contract
-from abaca.operations import backend_ensure
-from abaca.operations.backend_ensure import Manner
-from abaca.operations.journal import Retry
-from abaca.operations.worker import Worker
+from abaca.journal.journal import Retry
+from abaca.journal.worker import Worker
+from abaca.operations.administration import backend_ensure
+from abaca.operations.administration.backend_ensure import Manner
 from tests.conftest import wait_until
 from tests.databases import database, on_postgres, postgres  # noqa: F401 (fixtures)
 from tests.operations import bench, cases

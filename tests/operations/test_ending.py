@@ -6,8 +6,9 @@ import threading
 import msgspec
 import pytest
 
-from abaca.db import availability_zones, services
-from abaca.operations import journal
+from abaca.db.administration import services
+from abaca.db.catalog import availability_zones
+from abaca.journal import journal
 from abaca.reconcile.backends import Backends
 from tests.conftest import wait_until
 from tests.operations.bench import QUEUE, TIMING, Gate, Shelf, shelf, step

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from abaca.operations.backend_ensure import Manner
+from abaca.operations.administration.backend_ensure import Manner
 from tests.databases import database, postgres  # noqa: F401 (fixtures)
 from tests.operations import cases
 from tests.operations import theatre as stage

@@ -8,7 +8,7 @@ import pytest
 
 from abaca import errors
 from abaca.drivers import contract
-from abaca.operations import ensure_calls
+from abaca.operations.administration import ensure_calls
 from tests.databases import database, postgres  # noqa: F401 (fixtures)
 from tests.drivers.harness import instance
 from tests.operations import cases

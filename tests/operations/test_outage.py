@@ -9,10 +9,10 @@ import msgspec
 import pytest
 import sqlalchemy as sa
 
-from abaca.db import operations as rows
+from abaca.db.journal import operations as rows
 from abaca.db.tables import availability_zones
 from abaca.drivers import contract
-from abaca.operations import journal
+from abaca.journal import journal
 from tests.conftest import wait_until
 from tests.databases import Place, place
 from tests.operations.bench import TIMING, Bench, Gate, record, shelf, step

@@ -5,7 +5,7 @@ import pytest
 import sqlalchemy as sa
 
 from abaca.cli.main import main
-from abaca.db import operations as rows
+from abaca.db.journal import operations as rows
 from abaca.db.tables import export_locations, services
 from abaca.db.tables import share_instances as instances
 from tests.conftest import wait_until

@@ -6,7 +6,7 @@ import signal
 import msgspec
 import pytest
 
-from abaca.db import operations as rows
+from abaca.db.journal import operations as rows
 from tests.operations.bench import TIMING, Bench
 from tests.operations.nursery import Nursery
 from tests.operations.paper import Paper, known

@@ -6,7 +6,8 @@ import threading
 import pytest
 import sqlalchemy as sa
 
-from abaca.db import pools, quotas
+from abaca.db.administration import pools
+from abaca.db.catalog import quotas
 from abaca.db.tables import share_instances
 from tests.conftest import wait_until
 from tests.databases import database, on_postgres, postgres  # noqa: F401 (fixtures)

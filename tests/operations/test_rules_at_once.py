@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from abaca.db import shares
+from abaca.db.shares import shares
 from tests.conftest import wait_until
 from tests.databases import database, on_postgres, postgres  # noqa: F401 (fixtures)
 from tests.operations import cases

@@ -7,10 +7,10 @@ import msgspec
 import pytest
 
 from abaca import errors
-from abaca.db import operations as rows
-from abaca.db.engine import Database
-from abaca.operations import journal
-from abaca.operations.worker import Chore, Worker
+from abaca.db.engine.database import Database
+from abaca.db.journal import operations as rows
+from abaca.journal import journal
+from abaca.journal.worker import Chore, Worker
 from tests.conftest import wait_until
 from tests.operations.bench import QUEUE, TIMING, Gate, Shelf, operation, shelf, step
 

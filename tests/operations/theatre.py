@@ -15,17 +15,18 @@ import msgspec
 import sqlalchemy as sa
 
 from abaca import app, settings
-from abaca.db import events, quotas
-from abaca.db import operations as rows
-from abaca.db.engine import Database
+from abaca.db.administration import events
+from abaca.db.catalog import quotas
+from abaca.db.engine.database import Database
+from abaca.db.journal import operations as rows
 from abaca.db.tables import access_rules, attachments, left_mounts, messages, pools, services, share_instances, shares
-from abaca.domain.access_rules import PENDING
-from abaca.domain.attachments import MACHINE
-from abaca.domain.shares import SHARE_INSTANCE
+from abaca.domain.attachments.attachments import MACHINE
+from abaca.domain.shares.access_rules import PENDING
+from abaca.domain.shares.shares import SHARE_INSTANCE
 from abaca.drivers import contract
-from abaca.operations.journal import Retry
+from abaca.journal.journal import Retry
+from abaca.journal.worker import Served, Timing, Worker
 from abaca.operations.registry import OPERATIONS
-from abaca.operations.worker import Served, Timing, Worker
 from abaca.reconcile.backends import Backends
 from tests.api.world import NEWEST, world
 from tests.conftest import wait_until

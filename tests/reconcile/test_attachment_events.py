@@ -4,7 +4,8 @@
 import pytest
 import sqlalchemy as sa
 
-from abaca.db import events, servers
+from abaca.db.administration import events
+from abaca.db.attachments import servers
 from abaca.db.tables import export_locations
 from abaca.nodes.contract import Holder
 from tests.operations import cases

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import sqlalchemy as sa
 
-from abaca.db import attachments as rows
+from abaca.db.attachments import attachments as rows
 from abaca.db.tables import attachments, operations
 from abaca.nodes.contract import Holder
 from tests.conftest import wait_until

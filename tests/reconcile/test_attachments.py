@@ -8,16 +8,16 @@ import pytest
 import sqlalchemy as sa
 
 from abaca import app
-from abaca.api import front
-from abaca.db import attachments as rows
-from abaca.db import servers
+from abaca.db.attachments import attachments as rows
+from abaca.db.attachments import servers
 from abaca.db.tables import access_rules, attachments, export_locations, left_mounts
-from abaca.domain.attachments import MACHINE
+from abaca.domain.attachments.attachments import MACHINE
+from abaca.http import health
+from abaca.journal.journal import Retry
 from abaca.nodes.contract import Holder
-from abaca.operations.attachment_tools import Tools
-from abaca.operations.journal import Retry
+from abaca.operations.attachments.attachment_tools import Tools
 from abaca.reconcile.attachments import Attachments
-from abaca.reconcile.left_mounts import LeftMounts
+from abaca.reconcile.orphaned_mounts import LeftMounts
 from tests.conftest import wait_until
 from tests.operations import cases
 from tests.operations import theatre as stage
@@ -449,6 +449,6 @@ def test_a_server_that_is_switched_on_gets_its_share(theatre):
 
 
 def test_a_scrape_tells_how_many_are_in_each_state(theatre, attachment):
-    (family,) = front.Attachments(theatre.db).collect()
+    (family,) = health.Attachments(theatre.db).collect()
     found = {sample.labels["state"]: sample.value for sample in family.samples}
     assert found == dict.fromkeys(MACHINE.states, 0) | {"active": 1}

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from abaca.db import shares
-from abaca.db.engine import Database
+from abaca.db.engine.database import Database
+from abaca.db.shares import shares
 from abaca.reconcile.expiry import Expiry
 from tests.conftest import wait_until
 from tests.databases import on_postgres

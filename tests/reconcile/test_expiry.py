@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from abaca.db import messages
-from abaca.db.engine import Database
+from abaca.db.administration import messages
+from abaca.db.engine.database import Database
 from abaca.reconcile import expiry
 from tests.api.world import world
 

@@ -6,7 +6,7 @@ import ipaddress
 import pytest
 import sqlalchemy as sa
 
-from abaca.db import servers
+from abaca.db.attachments import servers
 from abaca.db.tables import export_locations
 from tests.operations import cases
 from tests.reconcile.test_attachments import DOOR, force, left, make_due, reconciler, shown, until_swept

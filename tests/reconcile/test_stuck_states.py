@@ -6,11 +6,11 @@ import contextlib
 import pytest
 import sqlalchemy as sa
 
-from abaca.db import operations as rows
-from abaca.db import share_instances
+from abaca.db.journal import operations as rows
+from abaca.db.shares import share_instances
 from abaca.db.tables import access_rules, services
 from abaca.db.tables import share_instances as t
-from abaca.domain.shares import SHARE_INSTANCE
+from abaca.domain.shares.shares import SHARE_INSTANCE
 from abaca.reconcile import stuck_states
 from abaca.reconcile.stuck_states import StuckStates
 from tests.databases import database, postgres  # noqa: F401 (fixtures)

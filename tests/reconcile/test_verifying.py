@@ -5,8 +5,8 @@ import pytest
 
 from abaca.compute.contract import Unreachable
 from abaca.compute.inventory import Inventory
-from abaca.db import attachments as rows
-from abaca.operations.attachment_tools import QUEUE, Tools
+from abaca.db.attachments import attachments as rows
+from abaca.operations.attachments.attachment_tools import QUEUE, Tools
 from abaca.reconcile.attachments import PAGE, Attachments
 from tests.operations import cases
 from tests.reconcile.test_attachments import DOOR, force, make_due, rules, shown, until_swept

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from abaca import settings
-from abaca.domain.messages import Detail
-from abaca.domain.pools import Pool
+from abaca.domain.administration.messages import Detail
+from abaca.domain.administration.pools import Pool
 from abaca.scheduler import choose, filters
 from abaca.scheduler.filters import ShareRequest
 

@@ -3,7 +3,7 @@
 
 import pytest
 
-from abaca.domain.messages import Detail
+from abaca.domain.administration.messages import Detail
 from tests.system.world import World, fill
 
 

@@ -6,11 +6,12 @@ from __future__ import annotations
 from typing import Any
 
 from abaca import errors, policy
-from abaca.api import openapi, versions
+from abaca.api import versions
 from abaca.api.compute import versions as compute_versions
-from abaca.api.pipeline import Call
-from abaca.api.routing import Resource
-from abaca.api.wire import Plain
+from abaca.http import openapi
+from abaca.http.pipeline import Call
+from abaca.http.routing import Resource
+from abaca.http.wire import Plain
 
 SHOW = policy.anyone("openapi:show", "Read the description of the API.")
 RESOURCE: Resource = Resource("API description", "/openapi")

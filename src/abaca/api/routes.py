@@ -3,31 +3,13 @@
 
 from __future__ import annotations
 
-from abaca.api import (
-    access_rules,
-    attachments,
-    availability_zones,
-    connecting,
-    documents,
-    ensure_shares,
-    export_locations,
-    extensions,
-    limits,
-    messages,
-    operations,
-    pools,
-    quotas,
-    resource_locks,
-    servers,
-    services,
-    share_actions,
-    share_instances,
-    share_metadata,
-    share_types,
-    shares,
-)
+from abaca.api import documents
+from abaca.api.administration import ensure_shares, messages, operations, pools, resource_locks, services
+from abaca.api.attachments import attachments, mount_instructions, servers
+from abaca.api.catalog import availability_zones, extensions, limits, quotas, share_types
 from abaca.api.compute import server_shares
 from abaca.api.compute import servers as compute_servers
+from abaca.api.shares import access_rules, export_locations, share_actions, share_instances, share_metadata, shares
 
 RESOURCES = (
     access_rules.RESOURCE,
@@ -54,7 +36,7 @@ RESOURCES = (
 # Behind the door of Abaca's own, /abaca/v1.
 OWN = (
     attachments.RESOURCE,
-    connecting.RESOURCE,
+    mount_instructions.RESOURCE,
     documents.RESOURCE,
     ensure_shares.RESOURCE,
     export_locations.HISTORY,

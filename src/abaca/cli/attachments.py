@@ -13,11 +13,11 @@ import click
 from abaca import app, errors
 from abaca.cli import shown
 from abaca.cli.options import Given, configured
-from abaca.domain import attachments as domain
+from abaca.domain.attachments import attachments as domain
 
 if TYPE_CHECKING:
     from abaca.compute.contract import Compute, Server
-    from abaca.db.engine import Database, Tx
+    from abaca.db.engine.database import Database, Tx
     from abaca.settings import Settings
 
 COLUMNS = ("id", "share_id", "server_id", "mode", "mount_point", "tag", "state", "last_verified_at", "error_text")
@@ -44,8 +44,8 @@ def attachment() -> None:
 @shown.as_json
 def list_attachments(given: Given, *, is_json: bool, **equal: Any) -> None:
     """List attachments, the newest first."""
-    from abaca.db import attachments as rows
-    from abaca.db.lists import Page
+    from abaca.db.attachments import attachments as rows
+    from abaca.db.engine.lists import Page
 
     asked = {name: value for name, value in equal.items() if value is not None}
     with _open(given) as (db, settings):
@@ -78,9 +78,9 @@ def show(given: Given, attachment_id: str, *, is_json: bool) -> None:
 @click.option("--level", "access_level", type=click.Choice(["rw", "ro"]), help="Without it rw.")
 def add(given: Given, share_id: str, servers: tuple[str, ...], **said: Any) -> None:
     """Attach a share to servers, by name or id; a worker does it, `abaca attachment list` shows how it went."""
-    from abaca.db import shares
-    from abaca.operations import attachment_accept as accepting
-    from abaca.operations.attachment_tools import hosts_of
+    from abaca.db.shares import shares
+    from abaca.operations.attachments import attachment_accept as accepting
+    from abaca.operations.attachments.attachment_tools import hosts_of
 
     with _open(given) as (db, settings):
         compute = app.compute(settings, db)
@@ -109,7 +109,7 @@ def add(given: Given, share_id: str, servers: tuple[str, ...], **said: Any) -> N
 @click.option("--force", is_flag=True, help="Though files are open, or the machine cannot be entered.")
 def remove(given: Given, attachment_id: str, *, force: bool) -> None:
     """Detach a share from a server; if that is off, when it is on again, or with --force at once."""
-    from abaca.operations import attachment_detach
+    from abaca.operations.attachments import attachment_detach
 
     with _open(given) as (db, _), db.write() as tx:
         attachment_detach.start(tx, _locked(tx, attachment_id), None, force=force)
@@ -121,7 +121,7 @@ def remove(given: Given, attachment_id: str, *, force: bool) -> None:
 @click.argument("attachment_id")
 def verify(given: Given, attachment_id: str) -> None:
     """Have the machine looked at now, and the attachment made true where it is not."""
-    from abaca.operations import attachment_attach
+    from abaca.operations.attachments import attachment_attach
 
     with _open(given) as (db, _), db.write() as tx:
         row = _locked(tx, attachment_id)
@@ -137,16 +137,16 @@ def verify(given: Given, attachment_id: str) -> None:
 @shown.as_json
 def left(given: Given, *, is_json: bool) -> None:
     """List what forced detaching left on machines that could not be entered; it goes by itself when they can."""
-    from abaca.db import left_mounts
+    from abaca.db.attachments import orphaned_mounts
 
     with _open(given) as (db, _), db.read() as tx:
-        found = left_mounts.every(tx)
+        found = orphaned_mounts.every(tx)
     shown.table(LEFT, [{name: getattr(row, name) for name in LEFT} for row in found], is_json=is_json)
 
 
 @contextlib.contextmanager
 def _open(given: Given) -> Iterator[tuple[Database, Settings]]:
-    from abaca.db import schema
+    from abaca.db.engine import schema
 
     settings = given.load().settings
     db = app.open_database(settings)
@@ -173,7 +173,7 @@ def _server(compute: Compute, name_or_id: str) -> Server | None:
 
 
 def _found(tx: Tx, attachment_id: str) -> Any:
-    from abaca.db import attachments as rows
+    from abaca.db.attachments import attachments as rows
 
     row = rows.show(tx, attachment_id)
     if row is None:
@@ -182,7 +182,7 @@ def _found(tx: Tx, attachment_id: str) -> Any:
 
 
 def _locked(tx: Tx, attachment_id: str) -> Any:
-    from abaca.db import shares
+    from abaca.db.shares import shares
 
     shares.lock(tx, _found(tx, attachment_id).share_id)
     return _found(tx, attachment_id)

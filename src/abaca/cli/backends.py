@@ -14,7 +14,7 @@ from abaca.cli import shown
 from abaca.cli.options import Given, configured
 
 if TYPE_CHECKING:
-    from abaca.db.engine import Database, Tx
+    from abaca.db.engine.database import Database, Tx
     from abaca.settings import Settings
 
 COLUMNS = (
@@ -49,7 +49,7 @@ def list_backends(given: Given, *, is_json: bool) -> None:
     A back end that is configured on this host and has never been served yet is `new`. Where one cannot be served or
     does not answer, `problem` says why.
     """
-    from abaca.db import schema
+    from abaca.db.engine import schema
 
     loaded = given.load().settings
     db = app.open_database(loaded)
@@ -73,8 +73,8 @@ def ensure(given: Given, host: str, *, dry_run: bool, watch: bool) -> None:
     HOST is host@backend, as `abaca backend list` shows it. Shares that are busy or broken are left out. If it is under
     way already, this joins it; if it is paused, it stays so until `abaca operation resume`.
     """
-    from abaca.db import schema
-    from abaca.operations import backend_ensure, backend_ensure_dry_run
+    from abaca.db.engine import schema
+    from abaca.operations.administration import backend_ensure, backend_ensure_dry_run
 
     loaded = given.load().settings
     db = app.open_database(loaded)
@@ -96,7 +96,7 @@ def ensure(given: Given, host: str, *, dry_run: bool, watch: bool) -> None:
 
 def _watch(db: Database, op_id: str) -> None:
     """Follow an operation to its end. Raises `BackendError` when it did not end well."""
-    from abaca.db import operations as rows
+    from abaca.db.journal import operations as rows
 
     told = ""
     while True:
@@ -121,8 +121,8 @@ def _watch(db: Database, op_id: str) -> None:
 
 def _list_findings(db: Database, op_id: str) -> None:
     """The first of those that need saying."""
-    from abaca.db.lists import Page
-    from abaca.db.operation_findings import FINDINGS
+    from abaca.db.engine.lists import Page
+    from abaca.db.journal.findings import FINDINGS
 
     columns = ("kind", "share_id", "why")
     with db.read() as tx:
@@ -134,10 +134,12 @@ def _list_findings(db: Database, op_id: str) -> None:
 def _rows(tx: Tx, loaded: Settings) -> list[dict[str, Any]]:
     import sqlalchemy as sa
 
-    from abaca.db import journal_figures, services, tables
+    from abaca.db import tables
+    from abaca.db.administration import services
+    from abaca.db.journal import queue_figures
 
     live: dict[tuple[str, str], int] = {}
-    for row in journal_figures.live(tx, tx.now.timestamp()):
+    for row in queue_figures.live(tx, tx.now.timestamp()):
         live[row.queue, row.state] = live.get((row.queue, row.state), 0) + row.number
     pools: dict[str, list[Any]] = {}
     for row in tx.rows(sa.select(tables.pools).order_by(tables.pools.c.host)):
@@ -164,7 +166,7 @@ def _rows(tx: Tx, loaded: Settings) -> list[dict[str, Any]]:
 
 
 def _state(row: Any, down_before: datetime.datetime) -> str:
-    from abaca.db import services
+    from abaca.db.administration import services
 
     if row.stopped:
         return "stopped"

@@ -27,7 +27,7 @@ def upgrade(given: Given) -> None:
     """
     from sqlalchemy import exc, make_url
 
-    from abaca.db import schema
+    from abaca.db.engine import schema
 
     loaded = given.load().settings
     if loaded.uses_sqlite:
@@ -45,7 +45,8 @@ def upgrade(given: Given) -> None:
 @configured
 def version(given: Given) -> None:
     """Say at which revision the database is, and which one this release needs."""
-    from abaca.db import migrations, schema
+    from abaca.db import migrations
+    from abaca.db.engine import schema
 
     database = app.open_database(given.load().settings)
     with contextlib.closing(database):
@@ -63,7 +64,9 @@ def recount(given: Given, *, is_dry: bool, is_json: bool) -> None:
     They are kept exact by every change; this is for after a change by hand. It may run at any time, and leaves out what
     is being extended meanwhile.
     """
-    from abaca.db import pools, quotas, schema
+    from abaca.db.administration import pools
+    from abaca.db.catalog import quotas
+    from abaca.db.engine import schema
 
     database = app.open_database(given.load().settings)
     with contextlib.closing(database):

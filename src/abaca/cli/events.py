@@ -15,7 +15,7 @@ from abaca.cli.operations import open_database
 from abaca.cli.options import Given, configured
 
 if TYPE_CHECKING:
-    from abaca.db.engine import Tx
+    from abaca.db.engine.database import Tx
 
 # Whoever serves a target has renewed its lease long before an event is so old.
 LATE_S = 60
@@ -48,7 +48,7 @@ def event() -> None:
 @shown.as_json
 def list_events(given: Given, *, limit: int, is_json: bool, **equal: Any) -> None:
     """List events, and how many targets do not have each yet."""
-    from abaca.db import events as rows
+    from abaca.db.administration import events as rows
 
     with open_database(given) as db, db.read() as tx:
         found = rows.find(tx, limit=limit, **equal)
@@ -60,7 +60,7 @@ def list_events(given: Given, *, limit: int, is_json: bool, **equal: Any) -> Non
 @shown.as_json
 def list_targets(given: Given, *, is_json: bool) -> None:
     """List who is told, what each still has to get, since when, and why it does not."""
-    from abaca.db import events as rows
+    from abaca.db.administration import events as rows
 
     with open_database(given) as db, db.read() as tx:
         shown.table(TARGETS, [_brief(one, tx) for one in rows.targets(tx)], is_json=is_json)
@@ -71,7 +71,7 @@ def list_targets(given: Given, *, is_json: bool) -> None:
 @click.argument("target")
 def retry(given: Given, target: str) -> None:
     """Try at once what waits for its next try at TARGET."""
-    from abaca.db import events as rows
+    from abaca.db.administration import events as rows
 
     with open_database(given) as db, db.write() as tx:
         if not rows.retry_now(tx, target):

@@ -16,8 +16,8 @@ from abaca.cli import shown
 from abaca.cli.options import Given, configured
 
 if TYPE_CHECKING:
-    from abaca.db.engine import Database, Tx
-    from abaca.operations.steering import Verb
+    from abaca.db.engine.database import Database, Tx
+    from abaca.journal.steering import Verb
 
 COLUMNS = ("id", "kind", "resource_id", "queue", "state", "step", "attempt", "next_try", "age", "problem")
 
@@ -37,7 +37,7 @@ def operation() -> None:
 @shown.as_json
 def list_operations(given: Given, *, with_ended: bool, limit: int, is_json: bool, **equal: Any) -> None:
     """List operations that have not ended."""
-    from abaca.db import operations as rows
+    from abaca.db.journal import operations as rows
 
     with open_database(given) as db, db.read() as tx:
         found = rows.find(tx, live=not with_ended, limit=limit, **equal)
@@ -50,7 +50,7 @@ def list_operations(given: Given, *, with_ended: bool, limit: int, is_json: bool
 @shown.as_json
 def show_operation(given: Given, operation_id: str, *, is_json: bool) -> None:
     """Show everything about one operation, and what it waits for."""
-    from abaca.db import operations as rows
+    from abaca.db.journal import operations as rows
 
     with open_database(given) as db, db.read() as tx:
         row = rows.show(tx, operation_id)
@@ -103,7 +103,8 @@ def resume(given: Given, operation_id: str) -> None:
 
 
 def _steer(given: Given, operation_id: str, verb: Verb) -> None:
-    from abaca.operations import registry, steering
+    from abaca.journal import steering
+    from abaca.operations import registry
 
     with open_database(given) as db, db.write() as tx:
         steering.steer(tx, operation_id, verb, registry.OPERATIONS)
@@ -112,7 +113,7 @@ def _steer(given: Given, operation_id: str, verb: Verb) -> None:
 @contextlib.contextmanager
 def open_database(given: Given) -> Iterator[Database]:
     """The database of the configuration, at the right revision. Raises `ConfigError`."""
-    from abaca.db import schema
+    from abaca.db.engine import schema
 
     db = app.open_database(given.load().settings)
     try:
@@ -140,7 +141,7 @@ def _times(row: Any, tx: Tx) -> dict[str, Any]:
 
 def _waits(row: Any, tx: Tx) -> str | None:
     """What a queued operation waits for."""
-    from abaca.db import operations as rows
+    from abaca.db.journal import operations as rows
 
     if row.state == "paused":
         return f"for `abaca operation resume {row.id}`"
@@ -155,7 +156,8 @@ def _waits(row: Any, tx: Tx) -> str | None:
 
 def _step(row: Any) -> str:
     """The step's name, with the way it goes when that is backwards."""
-    from abaca.operations import journal, registry
+    from abaca.journal import journal
+    from abaca.operations import registry
 
     name = journal.waiting_for(row, registry.OPERATIONS)
     return f"undo {name}" if row.direction == "undo" else name

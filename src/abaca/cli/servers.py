@@ -14,10 +14,10 @@ import msgspec
 from abaca import app, errors
 from abaca.cli import shown
 from abaca.cli.options import Given, configured
-from abaca.domain import servers as rules
+from abaca.domain.attachments import servers as rules
 
 if TYPE_CHECKING:
-    from abaca.db.engine import Database, Tx
+    from abaca.db.engine.database import Database, Tx
     from abaca.settings import Settings
 
 COLUMNS = ("id", "name", "project_id", "status", "addresses", "ssh_user", "ssh_port", "key")
@@ -68,8 +68,8 @@ def add(given: Given, *, properties: tuple[str, ...], addresses: tuple[str, ...]
 @shown.as_json
 def list_servers(given: Given, *, is_json: bool, **equal: Any) -> None:
     """List registered servers."""
-    from abaca.db import servers as rows
-    from abaca.db.lists import Page
+    from abaca.db.attachments import servers as rows
+    from abaca.db.engine.lists import Page
 
     asked = {name: value for name, value in equal.items() if value is not None}
     with _inventory(given) as (db, _), db.read() as tx:
@@ -85,7 +85,7 @@ def list_servers(given: Given, *, is_json: bool, **equal: Any) -> None:
 @shown.as_json
 def show_server(given: Given, name_or_id: str, project_id: str | None, *, is_json: bool) -> None:
     """Show everything about one server."""
-    from abaca.db import servers as rows
+    from abaca.db.attachments import servers as rows
 
     with _inventory(given) as (db, _), db.read() as tx:
         row = _find(tx, name_or_id, project_id)
@@ -101,8 +101,8 @@ def show_server(given: Given, name_or_id: str, project_id: str | None, *, is_jso
 @in_project
 def remove(given: Given, name_or_id: str, project_id: str | None) -> None:
     """Forget a server; its attachments and their access end, and what is on it stays."""
-    from abaca.db import servers as rows
-    from abaca.operations import attachment_detach
+    from abaca.db.attachments import servers as rows
+    from abaca.operations.attachments import attachment_detach
 
     with _inventory(given) as (db, _), db.write() as tx:
         row = _find(tx, name_or_id, project_id)
@@ -137,7 +137,7 @@ def import_servers(given: Given, file: Path) -> None:
 
 @contextlib.contextmanager
 def _inventory(given: Given, *, changes: bool = False) -> Iterator[tuple[Database, Settings]]:
-    from abaca.db import schema
+    from abaca.db.engine import schema
 
     settings = given.load().settings
     plugin = settings.compute.plugin
@@ -153,7 +153,7 @@ def _inventory(given: Given, *, changes: bool = False) -> Iterator[tuple[Databas
 
 def _register(tx: Tx, settings: Settings, said: Mapping[str, Any]) -> tuple[str, str]:
     """The id of the server that is now as `said`, and whether it is new, changed or was so. Raises AbacaError."""
-    from abaca.db import servers as rows
+    from abaca.db.attachments import servers as rows
 
     values, at = rules.check(said, str(settings.compute.key_directory))
     missing = [name for name in ("name", "project_id", "addresses") if name not in said]
@@ -171,7 +171,7 @@ def _register(tx: Tx, settings: Settings, said: Mapping[str, Any]) -> tuple[str,
 
 
 def _find(tx: Tx, name_or_id: str, project_id: str | None) -> Any:
-    from abaca.db import servers as rows
+    from abaca.db.attachments import servers as rows
 
     within = {"project_id": project_id} if project_id else {}
     by_id = rows.SERVERS.one(tx, ALL, {"id": name_or_id, **within})

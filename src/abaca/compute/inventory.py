@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from abaca import errors
 from abaca.compute.contract import Address, Compute, Entry, Flavor, NoWayIn, Server, Wanted
-from abaca.db import servers as rows
-from abaca.db.lists import Page
+from abaca.db.attachments import servers as rows
+from abaca.db.engine.lists import Page
 
 if TYPE_CHECKING:
-    from abaca.db.engine import Database
+    from abaca.db.engine.database import Database
 
 COLUMNS = (
     "id",

@@ -17,7 +17,7 @@ from typing import Any
 
 from abaca import errors
 from abaca.compute.contract import Address, Compute, Entry, Flavor, NoWayIn, Server, Unreachable, Wanted
-from abaca.domain import servers as rules
+from abaca.domain.attachments import servers as rules
 from abaca.settings import tree
 
 SORTS = {

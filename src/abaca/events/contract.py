@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from abaca import errors
-from abaca.domain.events import Event
+from abaca.domain.administration.events import Event
 
 
 class Away(errors.AbacaError):

@@ -7,7 +7,7 @@ import logging
 
 import msgspec
 
-from abaca.domain.events import Event
+from abaca.domain.administration.events import Event
 
 log = logging.getLogger("abaca.events")
 

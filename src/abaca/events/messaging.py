@@ -16,7 +16,7 @@ import oslo_messaging
 from oslo_config import cfg
 
 from abaca import errors
-from abaca.domain.events import Event
+from abaca.domain.administration.events import Event
 from abaca.events.contract import Away
 
 # Seconds of silence after which RabbitMQ's driver gives up, once for the message and once for connecting anew; its own

@@ -17,7 +17,7 @@ import requests
 from requests import adapters
 
 from abaca import __version__, errors
-from abaca.domain.events import Event
+from abaca.domain.administration.events import Event
 from abaca.events.contract import Away, Refused
 
 _SHORTEST = 16

@@ -14,14 +14,16 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from abaca import errors
-from abaca.db import attachments, shares
+from abaca.db.attachments import attachments
+from abaca.db.shares import shares
+from abaca.journal import events
 from abaca.nodes.contract import Job, Outcome
-from abaca.operations import attachment_attach, attachment_detach, attachment_rules, events
-from abaca.operations.attachment_tools import NotMounted, ServerGone
+from abaca.operations.attachments import attachment_attach, attachment_detach, attachment_rules
+from abaca.operations.attachments.attachment_tools import NotMounted, ServerGone
 
 if TYPE_CHECKING:
-    from abaca.db.engine import Database, Tx
-    from abaca.operations.attachment_tools import Tools
+    from abaca.db.engine.database import Database, Tx
+    from abaca.operations.attachments.attachment_tools import Tools
 
 log = logging.getLogger(__name__)
 

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from abaca import errors
-from abaca.db import availability_zones, pools, services
+from abaca.db.administration import pools, services
+from abaca.db.catalog import availability_zones
 from abaca.drivers import load
-from abaca.operations import backend_ensure, ensure_calls
+from abaca.operations.administration import backend_ensure, ensure_calls
 
 if TYPE_CHECKING:
-    from abaca.db.engine import Database, Tx
-    from abaca.operations.backend_ensure import Manner
-    from abaca.operations.worker import Served
+    from abaca.db.engine.database import Database, Tx
+    from abaca.journal.worker import Served
+    from abaca.operations.administration.backend_ensure import Manner
 
 log = logging.getLogger(__name__)
 

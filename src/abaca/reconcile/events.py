@@ -19,8 +19,8 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from abaca.db import events as rows
-from abaca.db.engine import Database
+from abaca.db.administration import events as rows
+from abaca.db.engine.database import Database
 from abaca.events.contract import Away, Refused, Target
 
 log = logging.getLogger(__name__)

@@ -8,13 +8,16 @@ import logging
 from typing import TYPE_CHECKING
 
 from abaca import errors
-from abaca.db import events, export_location_history, messages, operations, shares
-from abaca.operations import resource_locks, share_delete
+from abaca.db.administration import events, messages
+from abaca.db.journal import operations
+from abaca.db.shares import export_location_history, shares
+from abaca.operations.administration import resource_locks
+from abaca.operations.shares import share_delete
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from abaca.db.engine import Database
+    from abaca.db.engine.database import Database
 
 log = logging.getLogger(__name__)
 

@@ -11,13 +11,16 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from abaca.db import messages, operations, services, share_instances
-from abaca.domain.messages import About, Action, Detail
-from abaca.operations import access_rules_sync, backend_ensure
-from abaca.operations.share_instances import service_host
+from abaca.db.administration import messages, services
+from abaca.db.journal import operations
+from abaca.db.shares import share_instances
+from abaca.domain.administration.messages import About, Action, Detail
+from abaca.operations.administration import backend_ensure
+from abaca.operations.shares import access_rules_sync
+from abaca.operations.shares.share_instances import service_host
 
 if TYPE_CHECKING:
-    from abaca.db.engine import Database, Tx
+    from abaca.db.engine.database import Database, Tx
 
 log = logging.getLogger(__name__)
 

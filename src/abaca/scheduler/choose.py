@@ -2,7 +2,7 @@
 """Where a share goes: a request and the pools as they are, to the pools ranked, with the reason for each refusal.
 
 Pure. It runs inside the transaction that creates the share: the caller takes the first candidate whose claim the
-database still grants (db/pools.py), so what another scheduler took in the meantime cannot be given away twice.
+database still grants (db/administration), so what another scheduler took in the meantime cannot be given away twice.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from abaca.domain.messages import Detail
-from abaca.domain.pools import Claim, Pool
+from abaca.domain.administration.messages import Detail
+from abaca.domain.administration.pools import Claim, Pool
 from abaca.scheduler import filters, weighers
 from abaca.scheduler.filters import DEFAULT, EXTEND, FILTERS, ShareRequest, Surroundings
 from abaca.settings import Settings

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The filters: each looks at one request and one pool and gives the reason for which it refuses, or None.
 
-A reason is for operators: it names hosts and figures. Users are told the filter's detail (domain/messages.py) instead.
+A reason is for operators: it names hosts and figures. Users are told the filter's detail instead.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from typing import Any
 
 import msgspec
 
-from abaca.domain import extra_specs, pools
-from abaca.domain.messages import Detail
-from abaca.domain.pools import Pool
+from abaca.domain.administration import pools
+from abaca.domain.administration.messages import Detail
+from abaca.domain.administration.pools import Pool
+from abaca.domain.catalog import extra_specs
 from abaca.scheduler import formula
 
 

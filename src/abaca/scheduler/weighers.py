@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from abaca.domain import pools
-from abaca.domain.pools import Pool
+from abaca.domain.administration import pools
+from abaca.domain.administration.pools import Pool
 from abaca.scheduler import filters, formula
 from abaca.scheduler.filters import ShareRequest
 

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 from abaca import errors
-from abaca.api.bodies import Filters, Flag, Text
 from abaca.api.compute import server_views
 from abaca.api.compute.versions import MAXIMUM
-from abaca.api.wire import AdminOnly, Named, Since, fields_of
 from abaca.compute import contract
 from abaca.domain.patterns import Pattern
+from abaca.http.bodies import Filters, Flag, Text
+from abaca.http.wire import AdminOnly, Named, Since, fields_of
 
 
 class ServerFilters(Filters):

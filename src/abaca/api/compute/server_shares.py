@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The shares of a server, as Nova's clients know them, and the two actions that were proposed before those.
 
-Both are views of the same attachments (api/attachments.py). A server that is off holds its shares `inactive`, and has
+Both are views of the same attachments (api/attachments). A server that is off holds its shares `inactive`, and has
 them mounted when it is on again.
 """
 
@@ -10,18 +10,19 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from abaca import errors
-from abaca.api import attachments as every
-from abaca.api.bodies import UNSET, Body, Scalar, Text, UnsetType, Uuid
+from abaca.api.attachments import attachments as every
 from abaca.api.compute.server_views import share_status
 from abaca.api.compute.servers import find
-from abaca.api.pipeline import Call
-from abaca.api.routing import Resource
-from abaca.api.wire import AdminOnly, Column, Computed, Many, One, View
-from abaca.db import attachments, shares
-from abaca.db.engine import Tx
-from abaca.domain import attachments as domain
-from abaca.operations import attachment_detach
-from abaca.operations.attachment_accept import Wish
+from abaca.db.attachments import attachments
+from abaca.db.engine.database import Tx
+from abaca.db.shares import shares
+from abaca.domain.attachments import attachments as domain
+from abaca.http.bodies import UNSET, Body, Scalar, Text, UnsetType, Uuid
+from abaca.http.pipeline import Call
+from abaca.http.routing import Resource
+from abaca.http.wire import AdminOnly, Column, Computed, Many, One, View
+from abaca.operations.attachments import attachment_detach
+from abaca.operations.attachments.attachment_accept import Wish
 from abaca.policy import member, reader
 
 INDEX = reader("os_compute_api:os-server-shares:index", "List the shares of a server.")

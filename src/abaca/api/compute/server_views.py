@@ -8,10 +8,10 @@ import hashlib
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from abaca.api.bodies import UNSET, UnsetType
-from abaca.api.pipeline import Call
-from abaca.api.wire import AdminOnly, Column, Computed, Link, Named, Since, Until, View, Was
 from abaca.compute import contract
+from abaca.http.bodies import UNSET, UnsetType
+from abaca.http.pipeline import Call
+from abaca.http.wire import AdminOnly, Column, Computed, Link, Named, Since, Until, View, Was
 
 # vm_state and power_state of each status that a server may have, where its source does not say them.
 STATES = {

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from abaca import errors, policy
-from abaca.api import paging
-from abaca.api.bodies import flag
 from abaca.api.compute import server_filters
 from abaca.api.compute.server_filters import ServerFilters
 from abaca.api.compute.server_views import STATES, BriefView, ServerByItselfView, ServerView, share_status
-from abaca.api.paging import Listed
-from abaca.api.pipeline import Call
-from abaca.api.routing import Resource
-from abaca.api.wire import Feature, Many, One
 from abaca.compute import contract
-from abaca.db import attachments
+from abaca.db.attachments import attachments
+from abaca.http import paging
+from abaca.http.bodies import flag
+from abaca.http.paging import Listed
+from abaca.http.pipeline import Call
+from abaca.http.routing import Resource
+from abaca.http.wire import Feature, Many, One
 
 UNKNOWN_QUERIES_ARE_REFUSED = Feature(
     "unknown_queries_are_refused", "2.75", "A list may be asked only for what is known; before, the rest was ignored."

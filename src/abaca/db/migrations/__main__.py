@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from alembic import command
 from alembic.script import ScriptDirectory
 
-from abaca.db import schema
+from abaca.db.engine import schema
 
 VERSIONS = Path(__file__).parent / "versions"
 

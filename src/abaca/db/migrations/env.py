@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Alembic runs: the connection and its transaction come from abaca.db.schema."""
+"""What Alembic runs: the connection and its transaction come from abaca.db.engine.schema."""
 
 from alembic import context
 

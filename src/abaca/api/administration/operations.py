@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is going on behind the API, and why something waits: the journal as its project may see it."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Annotated, Any, Literal
+
+from abaca import errors
+from abaca.db.journal import operations
+from abaca.db.journal.findings import FINDINGS
+from abaca.http.bodies import Filters, Flag, Text
+from abaca.http.paging import Listed
+from abaca.http.pipeline import Call
+from abaca.http.routing import Resource
+from abaca.http.wire import AdminOnly, Computed, Many, One, View
+from abaca.journal import journal, steering
+from abaca.operations.registry import OPERATIONS
+from abaca.policy import admin, reader
+
+STEER = {
+    verb: admin(f"operation:{verb}", does)
+    for verb, does in (
+        ("cancel", "Cancel an operation."),
+        ("pause", "Pause an operation."),
+        ("resume", "Resume an operation that is paused."),
+        ("retry", "Let an operation that waits for its next try run at once."),
+    )
+}
+GET_FINDINGS = admin("operation:get_findings", "List what an operation found.")
+LIST_ALL_PROJECTS = admin("operation:list_all_projects", "List the operations of all projects.")
+
+RESOURCE = Resource("operations", "/operations", rules=(LIST_ALL_PROJECTS,))
+
+
+class _Place:
+    """As much of a row as names the step it stands at."""
+
+    def __init__(self, kind: str, step: int) -> None:
+        self.kind, self.step = kind, step
+
+
+def _step(_call: Call, kind: str, step: int, state: str) -> str | None:
+    return None if state in operations.ENDED else journal.waiting_for(_Place(kind, step), OPERATIONS)
+
+
+def _next_try(_call: Call, state: str, not_before: float) -> str | None:
+    if state != "queued" or not_before <= 0:
+        return None
+    return datetime.datetime.fromtimestamp(not_before, datetime.UTC).replace(tzinfo=None).isoformat("T", "microseconds")
+
+
+def _progress(_call: Call, done: int, total: int) -> dict[str, int] | None:
+    return {"done": done, "total": total} if total else None
+
+
+class OperationView(View):
+    """An operation; `step`, `attempt`, `error` and `next_try_at` say where it stands and why it waits."""
+
+    id: str
+    kind: str
+    resource_type: str
+    resource_id: str
+    project_id: str | None
+    user_id: str | None
+    request_id: str | None
+    state: Literal["queued", "running", "paused", "done", "failed", "cancelled"]
+    step: Annotated[str | None, Computed(_step, needs=("kind", "step", "state"))]
+    direction: Literal["do", "undo"]
+    attempt: int
+    next_try_at: Annotated[str | None, Computed(_next_try, needs=("state", "not_before"))]
+    progress: Annotated[dict[str, int] | None, Computed(_progress, needs=("progress_done", "progress_total"))]
+    error_code: str | None
+    error_text: str | None
+    findings: Annotated[
+        dict[str, Any] | None, Computed(lambda _, data: data.get("findings"), needs=("data",)), AdminOnly()
+    ]
+    queue: Annotated[str, AdminOnly()]
+    owner: Annotated[str | None, AdminOnly()]
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    finished_at: datetime.datetime | None
+
+
+class FindingView(View):
+    """One thing that an operation found, of those that need saying: what kind, of which share, and why."""
+
+    id: str
+    kind: Literal["updated", "repaired", "skipped", "failed"]
+    share_id: str
+    share_instance_id: str
+    why: str
+    created_at: datetime.datetime
+
+
+class FindingFilters(Filters, unknown="refuse"):
+    """What the list may be asked for."""
+
+    kind: Text
+    share_id: Text
+
+
+class OperationFilters(Filters, unknown="refuse"):
+    """What the list may be asked for; `live` leaves out what has ended."""
+
+    resource_id: Text
+    resource_type: Text
+    kind: Text
+    state: Text
+    live: Flag
+
+
+@RESOURCE.get(
+    policy=reader("operation:get_all", "List operations."),
+    view=Many("operations", OperationView),
+    filters=OperationFilters,
+)
+def index(call: Call, filters: dict[str, Any]) -> Listed:
+    """Operations, the newest first."""
+    asked = {**filters, **call.project_filter(LIST_ALL_PROJECTS)}
+    if asked.pop("live", False):
+        asked["states"] = operations.LIVE
+    with call.db.read() as tx:
+        return Listed(operations.OPERATIONS.rows(tx, call.columns, asked, call.page))
+
+
+@RESOURCE.get("/{id}", policy=reader("operation:get", "See an operation."), view=One("operation", OperationView))
+def show(call: Call, id: str) -> Any:
+    """One operation."""
+    with call.db.read() as tx:
+        row = operations.OPERATIONS.one(tx, call.columns, {"id": id})
+    if row is None:
+        raise errors.NotFound(resource="Operation", id=id)
+    call.visible(row.project_id or "", "Operation", id)
+    return row
+
+
+@RESOURCE.get("/{id}/findings", policy=GET_FINDINGS, view=Many("findings", FindingView), filters=FindingFilters)
+def index_findings(call: Call, id: str, filters: dict[str, Any]) -> Any:
+    """What an operation found, one by one: shares that were skipped, that failed, and in a dry run what would change.
+
+    At most ten thousand are kept; the counts in the operation's own `findings` are of all.
+    """
+    with call.db.read() as tx:
+        if operations.show(tx, id) is None:
+            raise errors.NotFound(resource="Operation", id=id)
+        return FINDINGS.rows(tx, call.columns, {**filters, "operation_id": id}, call.page)
+
+
+def _steered(call: Call, id: str, verb: steering.Verb) -> Any:
+    with call.db.write() as tx:
+        steering.steer(tx, id, verb, OPERATIONS)
+        return operations.OPERATIONS.one(tx, call.columns, {"id": id})
+
+
+@RESOURCE.post("/{id}/cancel", policy=STEER["cancel"], view=One("operation", OperationView), status=202)
+def cancel(call: Call, id: str) -> Any:
+    """Ask it to stop at its next step and to undo what it did; past its point of no return it goes on to its end."""
+    return _steered(call, id, "cancel")
+
+
+@RESOURCE.post("/{id}/pause", policy=STEER["pause"], view=One("operation", OperationView), status=202)
+def pause(call: Call, id: str) -> Any:
+    """Ask it to pause after the part under way. It then holds nothing, and waits for as long as it takes."""
+    return _steered(call, id, "pause")
+
+
+@RESOURCE.post("/{id}/resume", policy=STEER["resume"], view=One("operation", OperationView), status=202)
+def resume(call: Call, id: str) -> Any:
+    """Let it go on where it paused."""
+    return _steered(call, id, "resume")
+
+
+@RESOURCE.post("/{id}/retry", policy=STEER["retry"], view=One("operation", OperationView), status=202)
+def retry(call: Call, id: str) -> Any:
+    """Let an operation that waits for its next try run at once."""
+    return _steered(call, id, "retry")

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Resource locks: a share that shall stay, an access rule that shall stay or not be seen."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
+
+from sqlalchemy import Row
+
+from abaca import errors
+from abaca.api.shares.shares import share_for_change
+from abaca.db.administration import resource_locks as db
+from abaca.db.administration.resource_locks import LOCKS
+from abaca.db.engine.database import Tx
+from abaca.db.shares import access_rules
+from abaca.domain.administration import resource_locks as rules
+from abaca.domain.administration.resource_locks import DELETE, SHARE
+from abaca.http.bodies import UNSET, Body, Filters, Text, Time, UnsetType, Uuid
+from abaca.http.paging import Listed
+from abaca.http.pipeline import Call
+from abaca.http.routing import Resource
+from abaca.http.wire import Computed, Link, Many, Named, One, View
+from abaca.operations.administration import resource_locks
+from abaca.policy import Rule, owner, service, service_or_member, service_or_reader
+
+LIST = service_or_reader("resource_lock:get_all", "List resource locks.")
+SHOW = service_or_reader("resource_lock:get", "See a resource lock.")
+ALL_PROJECTS = service("resource_lock:get_all_projects", "List the resource locks of all projects.")
+CREATE = service_or_member("resource_lock:create", "Lock a share or an access rule.")
+UPDATE = owner("resource_lock:update", "Change a resource lock.")
+REMOVE = owner("resource_lock:delete", "Delete a resource lock, or deny an access rule that has it.")
+LOOK_PAST = owner("resource_lock:bypass_locked_show_action", "See an access rule that is locked against being seen.")
+
+RESOURCE = Resource("resource locks", "/resource-locks", since="2.81", rules=(ALL_PROJECTS, LOOK_PAST))
+
+
+class LockView(View):
+    """Who locked what against what, and why."""
+
+    id: str
+    user_id: str
+    project_id: str
+    lock_context: str
+    resource_type: str
+    resource_id: str
+    resource_action: str
+    lock_reason: str | None
+    created_at: datetime.datetime
+    updated_at: datetime.datetime | None
+    links: Annotated[list[Link], Computed(lambda call, id_: call.links("resource-locks", id_), needs=("id",))]
+
+
+class CreateLock(Body, key="resource_lock"):
+    """What to lock against what. Rules can be locked at every version, as clients that stay at 2.81 do."""
+
+    resource_id: Uuid
+    resource_type: Literal["share", "access_rule"]
+    resource_action: Text | None = None
+    lock_reason: Text | None = None
+
+
+class UpdateLock(Body, key="resource_lock", unknown="refuse"):
+    """What may change about a lock; a reason of null takes the reason away."""
+
+    resource_action: Text | None = None
+    lock_reason: Text | UnsetType | None = UNSET
+
+
+class LockFilters(Filters):
+    """What locks can be listed by."""
+
+    id: Text
+    user_id: Text
+    project_id: Text
+    resource_id: Text
+    resource_type: Text
+    resource_action: Text
+    lock_context: Text
+    lock_reason: Text
+    lock_reason_like: Annotated[Text, Named("lock_reason~")]
+    created_since: Time
+    created_before: Time
+
+
+@RESOURCE.get(
+    policy=LIST,
+    view=Many("resource_locks", LockView, links="resource_locks_links", counted="2.81"),
+    filters=LockFilters,
+)
+def index(call: Call, filters: dict[str, Any]) -> Listed:
+    """Locks that people of the project made, and with all_projects those of all."""
+    asked = {**filters, **call.project_filter(ALL_PROJECTS)}
+    with call.db.read() as tx:
+        rows = LOCKS.rows(tx, call.columns, asked, call.page)
+        count = LOCKS.count(tx, asked) if call.wants_count else None
+    return Listed(rows, count)
+
+
+@RESOURCE.get("/{lock_id}", policy=SHOW, view=One("resource_lock", LockView))
+def show(call: Call, lock_id: str) -> Row[Any]:
+    """One lock."""
+    with call.db.read() as tx:
+        return _visible(call, tx, lock_id, call.columns)
+
+
+@RESOURCE.post(policy=CREATE, body=CreateLock, view=One("resource_lock", LockView))
+def create(call: Call, body: CreateLock) -> Row[Any] | None:
+    """Lock a share or an access rule; from then on it is as the lock says, for everybody."""
+    action = rules.check_action(body.resource_type, body.resource_action or DELETE)
+    reason = rules.check_reason(body.lock_reason)
+    with call.db.write() as tx:
+        try:
+            if body.resource_type == SHARE:
+                share_for_change(call, tx, body.resource_id, ())
+                lock_id = resource_locks.lock_share(tx, body.resource_id, reason, call.caller)
+            else:
+                rule = _rule_for_change(call, tx, body.resource_id)
+                lock_id = resource_locks.lock_rule(tx, rule.share_id, rule.id, action, reason, call.caller)
+        except errors.NotFound as missing:
+            raise errors.Invalid(missing.message) from None
+        return LOCKS.one(tx, call.columns, {"id": lock_id})
+
+
+@RESOURCE.put("/{lock_id}", policy=UPDATE, body=UpdateLock, view=One("resource_lock", LockView))
+def update(call: Call, lock_id: str, body: UpdateLock) -> Row[Any] | None:
+    """Change the reason, or what it locks against."""
+    values: dict[str, Any] = {}
+    if not isinstance(body.lock_reason, UnsetType):
+        values["lock_reason"] = rules.check_reason(body.lock_reason)
+    with call.db.write() as tx:
+        lock = _for_change(call, tx, lock_id)
+        if body.resource_action is not None:
+            values["resource_action"] = rules.check_action(lock.resource_type, body.resource_action)
+        if values:
+            try:
+                resource_locks.change(tx, lock, values)
+            except errors.Conflict as conflict:
+                raise errors.Invalid(conflict.message) from None
+        return LOCKS.one(tx, call.columns, {"id": lock_id})
+
+
+@RESOURCE.delete("/{lock_id}", policy=REMOVE, status=204)
+def delete(call: Call, lock_id: str) -> None:
+    """Unlock."""
+    with call.db.write() as tx:
+        resource_locks.unlock(tx, _for_change(call, tx, lock_id))
+
+
+# ---------------------------------------------------------------- looking up and checking
+
+_KNOWN = (*db.WHOSE, "share_id", "resource_type")
+
+
+def _visible(call: Call, tx: Tx, lock_id: str, columns: tuple[str, ...]) -> Row[Any]:
+    row = LOCKS.one(tx, columns, {"id": lock_id})
+    if row is None:
+        raise errors.NotFound(resource="Resource lock", id=lock_id)
+    call.visible(row.project_id, "Resource lock", lock_id)
+    return row
+
+
+def _for_change(call: Call, tx: Tx, lock_id: str) -> Row[Any]:
+    lock = _visible(call, tx, lock_id, _KNOWN)
+    call.require(call.route.policy, project_id=lock.project_id, user_id=lock.user_id)
+    if not rules.has_a_say(call.caller, lock.lock_context):
+        raise errors.Forbidden(
+            f"Resource lock {lock_id} was made as {lock.lock_context}; ask an administrator to change or delete it."
+        )
+    return lock
+
+
+def _rule_for_change(call: Call, tx: Tx, rule_id: str) -> Row[Any]:
+    missing = errors.NotFound(resource="Share access rule", id=rule_id)
+    rule = access_rules.show(tx, rule_id, ("id", "share_id"))
+    if rule is None:
+        raise missing
+    try:
+        share_for_change(call, tx, rule.share_id, ())
+    except (errors.NotFound, errors.Forbidden):
+        # of a public share others see that it is there, but not its rules
+        raise missing from None
+    return rule
+
+
+# ---------------------------------------------------------------- what locks on rules mean to a caller
+
+
+def hide_some(call: Call, tx: Tx, share_id: str) -> frozenset[str]:
+    """Note, for the views, which rules of a share the caller may not see whole; their ids."""
+    return _hide(call, db.hiding(tx, share_id))
+
+
+def hide_one(call: Call, tx: Tx, rule_id: str) -> frozenset[str]:
+    """The same for one rule."""
+    return _hide(call, db.of_rule(tx, rule_id, rules.SHOW))
+
+
+def _hide(call: Call, locks: Iterable[Row[Any]]) -> frozenset[str]:
+    hidden = frozenset(lock.resource_id for lock in locks if not _may(call, LOOK_PAST, lock))
+    call.notes["hidden"] = hidden
+    return hidden
+
+
+def seen(call: Call, rule_id: str, value: str | None) -> str | None:
+    """What the caller sees of a rule's secret."""
+    return rules.MASK if rule_id in call.notes.get("hidden", ()) else value
+
+
+def refuse_denial(call: Call, tx: Tx, rule_id: str, *, unrestrict: bool) -> None:
+    """Raises Forbidden when a rule is locked against deletion, unless the caller says so and may lift all its locks."""
+    locks = db.of_rule(tx, rule_id, DELETE)
+    if not locks:
+        return
+    named = ", ".join(lock.id for lock in locks[:5])
+    if not unrestrict:
+        raise errors.Forbidden(
+            f"Access rule {rule_id} is locked against deletion: {named}. "
+            "Delete those locks first, or repeat it with unrestrict if they are yours."
+        )
+    others = [lock.id for lock in locks if not _may(call, REMOVE, lock)]
+    if others:
+        raise errors.Forbidden(
+            f"Access rule {rule_id} is locked against deletion by locks that are not yours: {', '.join(others[:5])}."
+        )
+
+
+def _may(call: Call, rule: Rule, lock: Row[Any]) -> bool:
+    return rules.has_a_say(call.caller, lock.lock_context) and call.allows(
+        rule, project_id=lock.project_id, user_id=lock.user_id
+    )

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attachments: which share is wanted on which server, where, and how it stands with that."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+from sqlalchemy import Row
+
+from abaca import errors
+from abaca.api.shares.shares import share_for_change
+from abaca.db.attachments import attachments
+from abaca.db.engine.database import Tx
+from abaca.db.shares import shares
+from abaca.domain.attachments import attachments as domain
+from abaca.http import bodies
+from abaca.http.bodies import Body, Filters, Text
+from abaca.http.paging import Listed
+from abaca.http.pipeline import Call
+from abaca.http.routing import Resource
+from abaca.http.wire import Column, Computed, Many, One, Plain, View
+from abaca.operations.attachments import attachment_accept, attachment_attach, attachment_detach
+from abaca.operations.attachments.attachment_tools import hosts_of
+from abaca.policy import admin, member, reader
+
+if TYPE_CHECKING:
+    from abaca.compute.contract import Server
+
+LIST_ALL_PROJECTS = admin("attachment:list_all_projects", "List the attachments of all projects.")
+LIST = reader("attachment:get_all", "List attachments.")
+SHOW = reader("attachment:get", "See an attachment.")
+CREATE = member("attachment:create", "Attach a share to servers.")
+DELETE = member("attachment:delete", "Detach a share from a server.")
+VERIFY = member("attachment:verify", "Have an attachment looked at, and made true again.")
+
+RESOURCE = Resource("attachments", "/attachments", rules=(LIST_ALL_PROJECTS,))
+
+MOST_SERVERS = 1000
+
+
+def _error(_call: Call, code: str | None, text: str | None) -> dict[str, str] | None:
+    return None if code is None else {"code": code, "message": text or "", "mend": domain.mend(code) or ""}
+
+
+class AttachmentView(View):
+    """A share on a server: `export_location` is the one in use, `error` says what is wrong and what to do.
+
+    `wanted` is `detached` while it goes; `next_try_at` is when one in error is tried again.
+    """
+
+    id: str
+    share_id: str
+    server_id: str
+    project_id: str
+    user_id: str | None
+    mode: str
+    mount_point: str
+    tag: str
+    access_level: str
+    state: str
+    wanted: str
+    addresses: list[str]
+    export_location: Annotated[str | None, Column("source")]
+    last_verified_at: datetime.datetime | None
+    error: Annotated[dict[str, str] | None, Computed(_error, needs=("error_code", "error_text"))]
+    attempts: int
+    next_try_at: Annotated[datetime.datetime | None, Column("retry_at")]
+    created_at: datetime.datetime
+    updated_at: datetime.datetime | None
+
+
+class Attach(Body, key="attachment", unknown="refuse", alone=True):
+    """Which share, on which server or servers, and how; without `mount_point` it is /mnt/ and the share's id."""
+
+    share_id: Text
+    server_id: Text | None = None
+    server_ids: list[Text] | None = None
+    mount_point: Text | None = None
+    tag: Text | None = None
+    access_level: Text | None = None
+    mode: Text | None = None
+
+
+class AttachmentFilters(Filters, unknown="refuse"):
+    """What the list may be asked for."""
+
+    share_id: Text
+    server_id: Text
+    mode: Text
+    state: Text
+
+
+@RESOURCE.get(
+    policy=LIST,
+    view=Many("attachments", AttachmentView, links="attachments_links"),
+    filters=AttachmentFilters,
+)
+def index(call: Call, filters: dict[str, Any]) -> Listed:
+    """Attachments, the newest first."""
+    asked = {**filters, **call.project_filter(LIST_ALL_PROJECTS)}
+    with call.db.read() as tx:
+        return Listed(attachments.ATTACHMENTS.rows(tx, call.columns, asked, call.page))
+
+
+@RESOURCE.get("/{id}", policy=SHOW, view=One("attachment", AttachmentView))
+def show(call: Call, id: str) -> Row[Any]:
+    """One attachment."""
+    with call.db.read() as tx:
+        return _found(call, tx, id, call.columns)
+
+
+@RESOURCE.post(policy=CREATE, body=Attach, view=Plain(None, dict[str, Any]), status=202)
+def create(call: Call, body: Attach) -> dict[str, Any]:
+    """Attach a share: with `server_id` the answer is the `attachment`, with `server_ids` the `attachments`.
+
+    Of many servers some may be refused: `refused` says which, and why; the others are attached.
+    """
+    if (body.server_id is None) == (body.server_ids is None):
+        raise errors.Invalid("Say 'server_id' for one server or 'server_ids' for many, and not both.")
+    if body.server_id is not None:
+        done = attach(call, body.share_id, [body.server_id], _wish(body))
+        return {"attachment": _shown(call, done.ids)[0]}
+    ids = list(dict.fromkeys(body.server_ids or []))
+    if not 1 <= len(ids) <= MOST_SERVERS:
+        raise errors.Invalid(f"'server_ids' must name 1 to {MOST_SERVERS} servers.")
+    done = attach(call, body.share_id, ids, _wish(body))
+    refused = [
+        {"server_id": server_id, "code": error.status, "message": error.message} for server_id, error in done.refused
+    ]
+    return {"attachments": _shown(call, done.ids), "refused": refused}
+
+
+@RESOURCE.delete("/{id}", policy=DELETE, status=202)
+def delete(call: Call, id: str) -> None:
+    """Detach; with `?force=true` open files lose the share, and a machine that does not answer is given up."""
+    force = bodies.flag("force", call.query.get("force", "false"))
+    with call.db.write() as tx:
+        attachment_detach.start(tx, _locked(call, tx, id), call.caller, force=force)
+
+
+@RESOURCE.post("/{id}/verify", policy=VERIFY, view=One("attachment", AttachmentView), status=202)
+def verify(call: Call, id: str) -> Row[Any]:
+    """Look at the machine now, and make it true where it is not; `last_verified_at` tells when that was done."""
+    with call.db.write() as tx:
+        row = _locked(call, tx, id)
+        if row.wanted == "detached":
+            raise errors.Conflict(f"Attachment {id} is to be detached; there is nothing to verify.")
+        if row.state not in domain.MACHINE.busy:
+            attachment_attach.start(tx, row, call.caller)
+        return _found(call, tx, id, call.columns)
+
+
+# ---------------------------------------------------------------- for every door
+
+
+def attach(
+    call: Call, share_id: str, server_ids: Sequence[str], wish: attachment_accept.Wish
+) -> attachment_accept.Accepted:
+    """Attach a share to servers that the caller may use. Where all are refused, raises the first refusal."""
+    found, refused = _servers(call, server_ids)
+    hosts, without = hosts_of(call.parts.extras["compute"], found, wish.mode)
+    refused += without
+    lacking = dict(without)
+    found = [server for server in found if server.id not in lacking]
+    with call.db.write() as tx:
+        shares.lock(tx, share_id)
+        share = share_for_change(call, tx, share_id, attachment_accept.SHARE_COLUMNS)
+        done = attachment_accept.accept(tx, share, found, wish, call.caller, hosts=hosts)
+        done.refused = [*refused, *done.refused]
+        if not done.ids:
+            raise done.refused[0][1]
+    return done
+
+
+def server_for(call: Call, server_id: str) -> Server:
+    """A server that the caller may use. Raises NotFound, and `Unavailable` when nobody can say."""
+    server: Server | None = call.parts.extras["compute"].show(server_id)
+    if server is None:
+        raise errors.NotFound(resource="Server", id=server_id)
+    call.visible(server.project_id, "Server", server_id)
+    return server
+
+
+def _servers(call: Call, server_ids: Sequence[str]) -> tuple[list[Server], list[tuple[str, errors.AbacaError]]]:
+    found: list[Server] = []
+    refused: list[tuple[str, errors.AbacaError]] = []
+    for server_id in server_ids:
+        try:
+            found.append(server_for(call, server_id))
+        except errors.NotFound as missing:
+            refused.append((server_id, missing))
+    return found, refused
+
+
+def _wish(body: Attach) -> attachment_accept.Wish:
+    return attachment_accept.Wish(
+        mount_point=body.mount_point, tag=body.tag, access_level=body.access_level, mode=body.mode
+    )
+
+
+def _shown(call: Call, ids: Sequence[str]) -> list[Any]:
+    shape = call.shape(AttachmentView)
+    with call.db.read() as tx:
+        rows = [attachments.ATTACHMENTS.one(tx, (*shape.columns,), {"id": one}) for one in ids]
+    return [shape.show(call, row) for row in rows if row is not None]
+
+
+def _found(call: Call, tx: Tx, attachment_id: str, columns: tuple[str, ...]) -> Row[Any]:
+    row = attachments.ATTACHMENTS.one(tx, columns, {"id": attachment_id})
+    if row is None:
+        raise errors.NotFound(resource="Attachment", id=attachment_id)
+    call.visible(row.project_id, "Attachment", attachment_id)
+    return row
+
+
+def _locked(call: Call, tx: Tx, attachment_id: str) -> Any:
+    """The whole row, with its share locked: nobody else attaches or detaches that meanwhile."""
+    share_id = _found(call, tx, attachment_id, ("share_id", "project_id")).share_id
+    shares.lock(tx, share_id)
+    row = attachments.show(tx, attachment_id)
+    if row is None:
+        raise errors.NotFound(resource="Attachment", id=attachment_id)
+    return row

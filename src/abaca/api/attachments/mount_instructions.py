@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How to mount a share by oneself: ready to be copied, for one's system and, if it is said, for one's server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from abaca import errors
+from abaca.api.attachments.attachments import server_for
+from abaca.api.shares.shares import share_for_look
+from abaca.db.engine.database import Tx
+from abaca.db.shares import access_rules, export_locations
+from abaca.domain.attachments import attachments as domain
+from abaca.domain.attachments import mount_instructions
+from abaca.domain.shares import access_rules as levels
+from abaca.http.bodies import Filters, Text
+from abaca.http.pipeline import Call
+from abaca.http.routing import Resource
+from abaca.http.wire import Plain
+from abaca.operations.attachments.attachment_attach import choose_source
+from abaca.policy import reader
+
+RESOURCE = Resource("connect documents", "/shares")
+
+
+class ConnectFilters(Filters, unknown="refuse"):
+    """For which server (its id) and system (debian, fedora, ...), where it shall be mounted, and how: rw or ro."""
+
+    server: Text
+    os: Text
+    mount_point: Text
+    access_level: Text
+
+
+@RESOURCE.get(
+    "/{id}/connect",
+    policy=reader("share:connect", "See how to mount a share by oneself."),
+    view=Plain("connect", dict[str, Any]),
+    filters=ConnectFilters,
+)
+def show(call: Call, id: str, filters: dict[str, str]) -> dict[str, Any]:
+    """The commands, fstab line, systemd unit and Kubernetes volume, and which addresses are not let in yet."""
+    system = mount_instructions.check_system(filters.get("os", "debian"))
+    level = levels.check_level(filters.get("access_level"))
+    mount_point = domain.check_mount_point(filters.get("mount_point", domain.default_mount_point(id)))
+    server = server_for(call, filters["server"]) if "server" in filters else None
+    addresses = sorted(address.ip for address in server.addresses) if server is not None else []
+    with call.db.read() as tx:
+        share = share_for_look(call, tx, id, ("size", "share_proto", "status"))
+        if share.share_proto not in domain.PROTOCOLS:
+            raise errors.Conflict(f"Share {id} is {share.share_proto}; this tells how to mount NFS.")
+        paths = [row.path for row in export_locations.of_share(tx, id, ("path",), with_admin_only=False)]
+        source = choose_source(tx, id, addresses, None)
+        missing = [] if server is None else _missing(tx, id, addresses, level)
+    if source is None:
+        raise errors.Conflict(f"Share {id} is {share.status}: there is nothing to mount it from.")
+    way = mount_instructions.Way(id, source, mount_point, level, share.size, call.settings.nodes.nfs_port)
+    return {
+        "export_location": source,
+        "export_locations": paths,
+        "mount_point": mount_point,
+        "options": ",".join(way.options),
+        "os": system,
+        "commands": mount_instructions.commands(way, system),
+        "fstab": mount_instructions.fstab(way),
+        "systemd": mount_instructions.systemd(way),
+        "kubernetes": mount_instructions.persistent_volume(way),
+        "not_let_in": missing,
+    }
+
+
+def _missing(tx: Tx, share_id: str, addresses: list[str], level: str) -> list[str]:
+    """Those of a server's addresses that the rules in force, for them or for a network, do not let in at `level`."""
+    equal = {"access_type": "ip", "state": "active"}
+    rows = access_rules.of_share(tx, share_id, ("access_to", "access_level"), equal=equal)
+    rules = [(row.access_to, row.access_level) for row in rows]
+    enough = (level, "rw")
+    return [one for one in addresses if levels.level_of(one, rules) not in enough]

@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Access rules: who may reach a share. Changes are written at once and reach the back end in one call."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from sqlalchemy import Row
+
+from abaca import errors
+from abaca.api.administration import resource_locks
+from abaca.api.shares.share_actions import refused_as
+from abaca.api.shares.shares import share_for_change, share_for_look
+from abaca.db.engine.database import Tx
+from abaca.db.shares import access_rules, shares
+from abaca.domain import metadata
+from abaca.domain.administration import resource_locks as locks
+from abaca.domain.shares import access_rules as rules
+from abaca.domain.shares.shares import TRANSITIONAL
+from abaca.http.bodies import UNSET, Body, Filters, Flag, Pairs, Text, UnsetType
+from abaca.http.pipeline import Call
+from abaca.http.routing import Resource
+from abaca.http.wire import Computed, Feature, Many, One, Plain, Since, View, Was
+from abaca.operations.administration import resource_locks as locking
+from abaca.operations.attachments import attachment_rules
+from abaca.operations.shares import access_rules_sync
+from abaca.policy import member, reader
+
+RULES_DESPITE_ERRORS = Feature(
+    "rules_despite_errors", "2.28", "A rule may be added while another is in error; before, that one had to go first."
+)
+RULES_FOR_BROKEN_INSTANCES = Feature(
+    "rules_for_broken_instances", "2.74", "A rule may be added while an instance of the share is in error."
+)
+RESOURCE = Resource("access rules", "/share-access-rules", since="2.45")
+ACTIONS = Resource("access rule actions", "/shares")
+
+SHOW = reader("share_access_rule:get", "See an access rule.")
+LIST = reader("share_access_rule:index", "List a share's access rules.")
+UPDATE = member("share_access_rule:update", "Change the level of an access rule.")
+LIST_OLD = reader("share:access_get_all", "List a share's access rules, as old clients do.")
+ALLOW = member("share:allow_access", "Let somebody reach a share.")
+DENY = member("share:deny_access", "Take an access rule away.")
+SET_METADATA = member("share_access_metadata:update", "Set the metadata of an access rule.")
+DELETE_METADATA = member("share_access_metadata:delete", "Remove metadata of an access rule.")
+
+_BEFORE_OWN_STATES = {"active": "active", "error": "error"}
+
+
+def _old_state(_call: Call, state: str) -> str:
+    """Before rules had states of their own they showed the share's word, and `new` while that was not settled."""
+    return _BEFORE_OWN_STATES.get(state, "new")
+
+
+class AccessRuleListed(View):
+    """An access rule in the list of its share."""
+
+    id: str
+    access_level: str
+    access_to: Annotated[str, Computed(resource_locks.seen, needs=("id", "access_to"))]
+    access_type: str
+    state: Annotated[str, Was("2.27", Computed(_old_state, needs=("state",)))]
+    access_key: Annotated[str | None, Since("2.21"), Computed(resource_locks.seen, needs=("id", "access_key"))]
+    created_at: Annotated[datetime.datetime, Since("2.33")]
+    updated_at: Annotated[datetime.datetime | None, Since("2.33")]
+    metadata: Annotated[dict[str, str], Since("2.45")]
+
+
+class AccessRuleView(AccessRuleListed):
+    """An access rule by itself."""
+
+    share_id: str
+
+
+class Allow(Body):
+    """Whom to let in, and what they may do."""
+
+    access_type: Text
+    access_to: Text
+    access_level: Text | None = None
+    metadata: Annotated[Any, Since("2.45")] = None
+    lock_visibility: Annotated[Flag, Since("2.82")] = False
+    lock_deletion: Annotated[Flag, Since("2.82")] = False
+    lock_reason: Annotated[Text | None, Since("2.82")] = None
+
+
+class Deny(Body):
+    """Which rule to take away."""
+
+    access_id: Text
+    unrestrict: Annotated[Flag, Since("2.82")] = False
+
+
+class UpdateRule(Body, key="update_access"):
+    """What may change about a rule."""
+
+    access_level: Text | UnsetType = UNSET
+
+
+class SetMetadata(Body):
+    """All pairs under `metadata`."""
+
+    metadata: dict[str, Any]
+
+
+class RuleFilters(Filters):
+    """What the list may be asked for; `share_id` is required."""
+
+    share_id: Text
+    metadata: Pairs
+    access_type: Annotated[Text, Since("2.82")]
+    access_to: Annotated[Text, Since("2.82")]
+    access_key: Annotated[Text, Since("2.82")]
+    access_level: Annotated[Text, Since("2.82")]
+
+
+@ACTIONS.action(
+    "allow_access", formerly=("os-allow_access", "2.6"), body=Allow, policy=ALLOW, view=One("access", AccessRuleView)
+)
+def allow(call: Call, id: str, body: Allow) -> Row[Any] | None:
+    """Let somebody reach the share; the rule's state tells when the back end does."""
+    values = {
+        "access_type": body.access_type,
+        "access_to": rules.check_to(body.access_type, body.access_to),
+        "access_level": rules.check_level(body.access_level),
+        "metadata": metadata.check(body.metadata) if body.metadata is not None else {},
+    }
+    if body.lock_reason and not (body.lock_visibility or body.lock_deletion):
+        raise errors.Invalid("A lock_reason needs lock_visibility or lock_deletion.")
+    reason = locks.check_reason(body.lock_reason)
+    with call.db.write() as tx:
+        if body.lock_visibility or body.lock_deletion:
+            shares.lock(tx, id)
+        row = _open_for_rules(call, tx, id)
+        rule_id = _add(tx, id, values)
+        with refused_as(errors.Invalid):
+            if body.lock_deletion:
+                locking.lock_rule(tx, id, rule_id, locks.DELETE, reason, call.caller)
+            if body.lock_visibility:
+                locking.lock_rule(tx, id, rule_id, locks.SHOW, reason, call.caller)
+        access_rules_sync.start(tx, _Instance(row), call.caller)
+        return access_rules.show(tx, rule_id, call.columns)
+
+
+@ACTIONS.action("deny_access", formerly=("os-deny_access", "2.6"), body=Deny, policy=DENY, status=202)
+def deny(call: Call, id: str, body: Deny) -> None:
+    """Take a rule away, whatever became of it; to do so twice is fine. Attachments that live by it get their own."""
+    with call.db.write() as tx:
+        row = share_for_change(call, tx, id, _WANTED)
+        shares.lock(tx, id)
+        rule = access_rules.show(tx, body.access_id, ("id", "state", *_RULE))
+        if rule is None or rule.share_id != id:
+            raise errors.NotFound(resource="Share access rule", id=body.access_id)
+        if rule.state in ("queued_to_deny", "denying"):
+            return
+        _check_is_users(rule)
+        resource_locks.refuse_denial(call, tx, rule.id, unrestrict=body.unrestrict)
+        _check_settled(row, id)
+        if not attachment_rules.take_over(tx, rule):
+            access_rules.move(tx, rule.id, "deny")
+        attachment_rules.look_again(tx, id)
+        access_rules_sync.start(tx, _Instance(row), call.caller)
+
+
+@ACTIONS.action(
+    "access_list",
+    formerly=("os-access_list", "2.6"),
+    until="2.44",
+    policy=LIST_OLD,
+    view=Many("access_list", AccessRuleListed),
+)
+def index_old(call: Call, id: str) -> Sequence[Row[Any]]:
+    """A share's rules, as an action."""
+    with call.db.read() as tx:
+        _share_whose_rules_are_seen(call, tx, id)
+        resource_locks.hide_some(call, tx, id)
+        return access_rules.of_share(tx, id, call.columns)
+
+
+@RESOURCE.get(policy=LIST, view=Many("access_list", AccessRuleListed), filters=RuleFilters)
+def index(call: Call, filters: dict[str, Any]) -> Sequence[Row[Any]]:
+    """A share's rules."""
+    share_id = filters.pop("share_id", None)
+    if not share_id:
+        raise errors.Invalid("The query must name the share: share_id=<id>.")
+    pairs = filters.pop("metadata", None)
+    if "access_to" in filters and "access_type" not in filters:
+        raise errors.Invalid("'access_to' needs 'access_type' beside it.")
+    if "access_level" in filters:
+        rules.check_level(filters["access_level"])
+    if "access_type" in filters and filters["access_type"] not in rules.TYPES:
+        raise errors.Invalid(f"'access_type' must be one of: {', '.join(rules.TYPES)}.")
+    with call.db.read() as tx:
+        try:
+            _share_whose_rules_are_seen(call, tx, share_id)
+        except errors.NotFound as missing:
+            raise errors.Invalid(missing.message) from None
+        hidden = resource_locks.hide_some(call, tx, share_id)
+        rows = access_rules.of_share(tx, share_id, call.columns, equal=filters, metadata=pairs)
+    if hidden and not filters.keys().isdisjoint(("access_to", "access_key")):
+        # else whoever guesses right would know
+        return [row for row in rows if row.id not in hidden]
+    return rows
+
+
+@RESOURCE.get("/{id}", policy=SHOW, view=One("access", AccessRuleView))
+def show(call: Call, id: str) -> Row[Any]:
+    """One rule."""
+    with call.db.read() as tx:
+        rule = _rule(call, tx, id, call.columns)
+        resource_locks.hide_one(call, tx, id)
+        return rule
+
+
+@RESOURCE.put("/{id}", since="2.88", policy=UPDATE, body=UpdateRule, view=One("access", AccessRuleView))
+def update(call: Call, id: str, body: UpdateRule) -> Row[Any] | None:
+    """Change what the rule allows, without a moment in which it allows nothing."""
+    if body.access_level is UNSET:
+        raise errors.Invalid("'access_level' is required.")
+    level = rules.check_level(str(body.access_level))
+    with call.db.write() as tx:
+        shares.lock(tx, _rule(call, tx, id, ("share_id",)).share_id)
+        rule = _rule(call, tx, id, ("id", "access_level", *_RULE))
+        _check_is_users(rule)
+        row = _open_for_rules(call, tx, rule.share_id)
+        if rule.access_level != level:
+            attachment_rules.refuse_less(tx, rule, level)
+            with refused_as(errors.Invalid):
+                access_rules.move(tx, id, "update")
+            access_rules.update(tx, id, {"access_level": level})
+            attachment_rules.look_again(tx, rule.share_id)
+            access_rules_sync.start(tx, _Instance(row), call.caller)
+        resource_locks.hide_one(call, tx, id)
+        return access_rules.show(tx, id, call.columns)
+
+
+@RESOURCE.put("/{id}/metadata", policy=SET_METADATA, body=SetMetadata, view=Plain("metadata", dict[str, str]))
+def set_metadata(call: Call, id: str, body: SetMetadata) -> dict[str, str]:
+    """Add and overwrite pairs; the whole is answered."""
+    pairs = metadata.check(body.metadata)
+    with call.db.write() as tx:
+        old = access_rules.metadata_for_update(tx, _rule(call, tx, id, ("id",)).id)
+        access_rules.update(tx, id, {"metadata": {**old, **pairs}})
+        return {**old, **pairs}
+
+
+@RESOURCE.delete("/{id}/metadata/{key}", policy=DELETE_METADATA)
+def delete_metadata(call: Call, id: str, key: str) -> None:
+    """Remove one pair."""
+    with call.db.write() as tx:
+        old = access_rules.metadata_for_update(tx, _rule(call, tx, id, ("id",)).id)
+        if key not in old:
+            raise errors.NotFound(f"Access rule {id} has no metadata key {key!r}.")
+        access_rules.update(tx, id, {"metadata": {name: value for name, value in old.items() if name != key}})
+
+
+# ---------------------------------------------------------------- looking up and checking
+
+_RULE = ("share_id", "access_type", "access_to", "made_for")
+_WANTED = ("id", "instance_id", "host", "status", "access_rules_status", "is_soft_deleted")
+
+
+class _Instance:
+    """The instance that a share's row speaks for, as the operation wants it."""
+
+    def __init__(self, row: Row[Any]) -> None:
+        self.id, self.share_id, self.host = row.instance_id, row.id, row.host
+
+
+def _share_whose_rules_are_seen(call: Call, tx: Tx, share_id: str) -> None:
+    # others see of a public share that it is there, but not who may reach it, nor with which key
+    share = share_for_look(call, tx, share_id, ())
+    call.visible(share.project_id, "Share", share_id)
+
+
+def _rule(call: Call, tx: Tx, rule_id: str, columns: tuple[str, ...]) -> Row[Any]:
+    wanted = columns if "share_id" in columns else (*columns, "share_id")
+    row = access_rules.show(tx, rule_id, wanted)
+    project = shares.show(tx, row.share_id, ("project_id",)) if row is not None else None
+    if row is None or project is None:
+        raise errors.NotFound(resource="Share access rule", id=rule_id)
+    call.visible(project.project_id, "Share access rule", rule_id)
+    return row
+
+
+def _open_for_rules(call: Call, tx: Tx, share_id: str) -> Row[Any]:
+    row = share_for_change(call, tx, share_id, _WANTED)
+    if row.is_soft_deleted:
+        raise errors.Forbidden(
+            f"Share {share_id} is in the recycle bin; restore it before you change who may reach it."
+        )
+    _check_settled(row, share_id)
+    if row.host is None or (row.status == "error" and not call.has(RULES_FOR_BROKEN_INSTANCES)):
+        raise errors.Invalid(f"Share {share_id} is in error; its access rules cannot change.")
+    if row.access_rules_status == "error" and not call.has(RULES_DESPITE_ERRORS):
+        raise errors.Invalid(f"Share {share_id} has an access rule in error; deny that one first.")
+    return row
+
+
+def _add(tx: Tx, share_id: str, values: dict[str, Any]) -> str:
+    who = values["access_type"], values["access_to"]
+    if rules.address_of(who[1]) != who[1]:
+        attachment_rules.refuse_double(tx, share_id, *who)
+    try:
+        return access_rules.add(tx, share_id, values)
+    except access_rules.Taken:
+        attachment_rules.refuse_double(tx, share_id, *who)
+        raise
+
+
+def _check_is_users(rule: Row[Any]) -> None:
+    if rule.made_for is not None:
+        raise errors.Forbidden(
+            f"Access rule {rule.id} belongs to attachments of the share and goes with the last of them: detach those."
+        )
+
+
+def _check_settled(row: Row[Any], share_id: str) -> None:
+    if row.status in TRANSITIONAL:
+        raise errors.Invalid(f"Share {share_id} is {row.status}; its access rules can change when that is over.")

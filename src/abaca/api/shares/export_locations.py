@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Export locations: where a share can be mounted from."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+from sqlalchemy import Row
+
+from abaca import errors
+from abaca.api.shares.shares import share_for_change, share_for_look
+from abaca.db.engine.database import Tx
+from abaca.db.shares import export_location_history, export_locations, share_instances, shares
+from abaca.domain import metadata
+from abaca.http.bodies import Body
+from abaca.http.pipeline import Call
+from abaca.http.routing import Resource
+from abaca.http.wire import AdminOnly, Computed, Many, One, Plain, Since, View
+from abaca.policy import admin, member, reader
+
+OF_SHARE = Resource("export locations", "/shares/{id}/export_locations", since="2.9")
+OF_INSTANCE = Resource("export locations of instances", "/share_instances/{id}/export_locations", since="2.9")
+
+HISTORY = Resource("export location history", "/shares/{id}/export-locations/history")
+
+LIST_HISTORY = reader("share_export_location:history", "List where a share could be mounted from, and when.")
+LIST = reader("share_export_location:index", "List where a share can be mounted from.")
+SHOW = reader("share_export_location:show", "See one place where a share can be mounted from.")
+LIST_OF_INSTANCE = admin("share_instance_export_location:index", "List where a share instance can be mounted from.")
+SHOW_OF_INSTANCE = admin("share_instance_export_location:show", "See one such place of a share instance.")
+GET_METADATA = reader("share_export_location:get_metadata", "See the metadata of an export location.")
+UPDATE_METADATA = member("share_export_location:update_metadata", "Set the metadata of an export location.")
+DELETE_METADATA = member("share_export_location:delete_metadata", "Remove metadata of an export location.")
+
+
+def _own_metadata(_call: Call, pairs: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in pairs.items() if key != "preferred"}
+
+
+class LocationListed(View):
+    """An export location in a list."""
+
+    id: str
+    path: str
+    preferred: Annotated[bool, Since("2.14")]
+    metadata: Annotated[dict[str, str], Since("2.87"), Computed(_own_metadata, needs=("metadata",))]
+    share_instance_id: Annotated[str, AdminOnly()]
+    is_admin_only: Annotated[bool, AdminOnly()]
+
+
+class LocationView(LocationListed):
+    """An export location by itself."""
+
+    created_at: datetime.datetime
+    updated_at: datetime.datetime | None
+
+
+class PeriodView(View):
+    """From when to when a share could be mounted from a place, and which operations made it so; no `until`: it can."""
+
+    id: str
+    export_location_id: str
+    path: str
+    preferred: bool
+    since: datetime.datetime
+    until: datetime.datetime | None
+    begun_by: str | None
+    begun_by_kind: str | None
+    ended_by: str | None
+    ended_by_kind: str | None
+    share_instance_id: Annotated[str, AdminOnly()]
+    is_admin_only: Annotated[bool, AdminOnly()]
+
+
+class SetMetadata(Body):
+    """All pairs under `metadata`."""
+
+    metadata: dict[str, Any]
+
+
+@OF_SHARE.get(policy=LIST, view=Many("export_locations", LocationListed))
+def index(call: Call, id: str) -> Sequence[Row[Any]]:
+    """A share's export locations, the preferred ones first."""
+    with call.db.read() as tx:
+        share_for_look(call, tx, id, ())
+        return export_locations.of_share(tx, id, call.columns, with_admin_only=call.caller.is_admin)
+
+
+@HISTORY.get(policy=LIST_HISTORY, view=Many("export_locations", PeriodView))
+def history(call: Call, id: str) -> Sequence[Row[Any]]:
+    """Where a share could be mounted from, the newest first; of one that is gone as long as that is kept."""
+    page = call.page if "sort_key" in call.query else call.page._replace(sort_key="since")
+    asked: dict[str, Any] = {"share_id": id} if call.caller.is_admin else {"share_id": id, "is_admin_only": False}
+    with call.db.read() as tx:
+        formerly_of = export_location_history.project_of(tx, id)
+        if shares.show(tx, id, ("id",)) is not None or formerly_of is None:
+            share_for_look(call, tx, id, ())
+        else:
+            call.visible(formerly_of, "Share", id)
+        return export_location_history.HISTORY.rows(tx, call.columns, asked, page)
+
+
+@OF_SHARE.get("/{location_id}", policy=SHOW, view=One("export_location", LocationView))
+def show(call: Call, id: str, location_id: str) -> Row[Any]:
+    """One of them."""
+    with call.db.read() as tx:
+        share_for_look(call, tx, id, ())
+        return _found(call, tx, id, location_id, call.columns)
+
+
+@OF_INSTANCE.get(policy=LIST_OF_INSTANCE, view=Many("export_locations", LocationListed))
+def index_of_instance(call: Call, id: str) -> Sequence[Row[Any]]:
+    """Those of one instance."""
+    with call.db.read() as tx:
+        _check_instance(tx, id)
+        return export_locations.of_instance(tx, id, call.columns)
+
+
+@OF_INSTANCE.get("/{location_id}", policy=SHOW_OF_INSTANCE, view=One("export_location", LocationView))
+def show_of_instance(call: Call, id: str, location_id: str) -> Row[Any]:
+    """One of those."""
+    with call.db.read() as tx:
+        _check_instance(tx, id)
+        row = export_locations.show(tx, location_id, call.columns, share_instance_id=id)
+    if row is None:
+        raise errors.NotFound(resource="Export location", id=location_id)
+    return row
+
+
+@OF_SHARE.get("/{location_id}/metadata", since="2.87", policy=GET_METADATA, view=Plain("metadata", dict[str, str]))
+def index_metadata(call: Call, id: str, location_id: str) -> dict[str, str]:
+    """All pairs, `preferred` among them."""
+    with call.db.read() as tx:
+        share_for_look(call, tx, id, ())
+        return _all(_found(call, tx, id, location_id, _METADATA))
+
+
+@OF_SHARE.get("/{location_id}/metadata/{key}", since="2.87", policy=GET_METADATA, view=Plain("meta", dict[str, str]))
+def show_metadata(call: Call, id: str, location_id: str, key: str) -> dict[str, str]:
+    """One pair."""
+    found = index_metadata(call, id, location_id)
+    if key not in found:
+        raise errors.NotFound(f"Export location {location_id} has no metadata key {key!r}.")
+    return {key: found[key]}
+
+
+@OF_SHARE.post(
+    "/{location_id}/metadata",
+    since="2.87",
+    policy=UPDATE_METADATA,
+    body=SetMetadata,
+    view=Plain("metadata", dict[str, str]),
+)
+def update_metadata(call: Call, id: str, location_id: str, body: SetMetadata) -> dict[str, str]:
+    """Add and overwrite; the whole is answered."""
+    return _write(call, id, location_id, lambda old: {**old, **_checked(call, body.metadata)})
+
+
+@OF_SHARE.put(
+    "/{location_id}/metadata",
+    since="2.87",
+    policy=UPDATE_METADATA,
+    body=SetMetadata,
+    view=Plain("metadata", dict[str, str]),
+)
+def replace_metadata(call: Call, id: str, location_id: str, body: SetMetadata) -> dict[str, str]:
+    """Make these pairs all there are; what only administrators may touch stays."""
+    pairs, reserved = _checked(call, body.metadata), call.settings.admin_only_el_metadata
+    is_admin = call.caller.is_admin
+    return _write(call, id, location_id, lambda old: metadata.replaced(old, pairs, reserved, is_admin=is_admin))
+
+
+@OF_SHARE.delete("/{location_id}/metadata/{key}", since="2.87", policy=DELETE_METADATA)
+def delete_metadata(call: Call, id: str, location_id: str, key: str) -> None:
+    """Remove one pair."""
+    metadata.check_admin_only([key], call.settings.admin_only_el_metadata, is_admin=call.caller.is_admin)
+
+    def without(old: dict[str, str]) -> dict[str, str]:
+        if key not in old:
+            raise errors.NotFound(f"Export location {location_id} has no metadata key {key!r}.")
+        return {name: value for name, value in old.items() if name != key}
+
+    _write(call, id, location_id, without)
+
+
+_METADATA = ("id", "metadata", "preferred", "is_admin_only")
+
+
+def _all(row: Row[Any]) -> dict[str, str]:
+    return {**row.metadata, "preferred": str(row.preferred)}
+
+
+def _checked(call: Call, sent: dict[str, Any]) -> dict[str, str]:
+    pairs = metadata.check(sent)
+    metadata.check_admin_only(pairs, call.settings.admin_only_el_metadata, is_admin=call.caller.is_admin)
+    return pairs
+
+
+def _write(call: Call, share_id: str, location_id: str, change: Any) -> dict[str, str]:
+    with call.db.write() as tx:
+        share_for_change(call, tx, share_id, ())
+        shares.lock(tx, share_id)  # or of two who write at once one would not see what the other adds
+        row = _found(call, tx, share_id, location_id, _METADATA)
+        new = change(dict(row.metadata))
+        preferred = new.pop("preferred", None)
+        said = None if preferred is None else preferred.strip().lower() in ("1", "true", "t", "yes", "on")
+        export_locations.set_metadata(tx, location_id, new, preferred=said)
+        return {**new, "preferred": str(row.preferred if said is None else said)}
+
+
+def _found(call: Call, tx: Tx, share_id: str, location_id: str, columns: tuple[str, ...]) -> Row[Any]:
+    wanted = columns if "is_admin_only" in columns else (*columns, "is_admin_only")
+    row = export_locations.show(tx, location_id, wanted, share_id=share_id)
+    if row is None:
+        raise errors.NotFound(resource="Export location", id=location_id)
+    if row.is_admin_only and not call.caller.is_admin:
+        raise errors.Forbidden("This export location is for administrators only.")
+    return row
+
+
+def _check_instance(tx: Tx, instance_id: str) -> None:
+    if share_instances.INSTANCES.one(tx, ("id",), {"id": instance_id}) is None:
+        raise errors.NotFound(resource="Share instance", id=instance_id)

@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shares: create, show, list, update, delete. What is done to a share by actions is in share_actions.py."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from sqlalchemy import Row
+
+from abaca import errors
+from abaca.api.catalog.share_types import SPECS_INDEX
+from abaca.db.engine.database import Tx
+from abaca.db.engine.lists import Page
+from abaca.db.shares import shares
+from abaca.http.bodies import Also, Body, Filters, Flag, Gib, Name, Pairs, Text
+from abaca.http.paging import Listed
+from abaca.http.pipeline import Call
+from abaca.http.routing import Resource
+from abaca.http.wire import AdminOnly, Column, Computed, Link, Many, Named, One, Since, Until, View, Was
+from abaca.operations.shares import share_accept, share_delete
+from abaca.policy import admin, member, reader
+
+LIST_BY_HOST = admin("share:list_by_host", "List shares by the host that serves them.")
+LIST_BY_SERVER = admin("share:list_by_share_server_id", "List shares by their share server.")
+LIST_ALL_PROJECTS = admin("share:list_all_projects", "List the shares of all projects.")
+CREATE_PUBLIC = admin("share:create_public_share", "Create a share that every project sees.")
+SET_PUBLIC = admin("share:set_public_share", "Make a share public.")
+UPDATE = member("share:update", "Change a share's name and description.")
+
+RESOURCE = Resource(
+    "shares", "/shares", rules=(LIST_BY_HOST, LIST_BY_SERVER, LIST_ALL_PROJECTS, CREATE_PUBLIC, SET_PUBLIC)
+)
+
+LINKS = Computed(lambda call, share_id: call.links("shares", share_id), needs=("id",))
+
+
+def _first(paths: Sequence[str]) -> str | None:
+    return paths[0] if paths else None
+
+
+def _paths(call: Call, public: str | None, every: str | None) -> list[str]:
+    said = every if call.caller.is_admin else public
+    return sorted(said.split("\n")) if said else []
+
+
+PATHS = Computed(_paths, needs=("export_paths", "all_export_paths"))
+FIRST_PATH = Computed(lambda call, *paths: _first(_paths(call, *paths)), needs=("export_paths", "all_export_paths"))
+
+
+def _old_status(_call: Call, status: str) -> str:
+    return "creating" if status == "creating_from_snapshot" else status
+
+
+def _old_rules_status(_call: Call, status: str) -> str:
+    return "out_of_sync" if status == "syncing" else status
+
+
+class ShareSummary(View):
+    """A share in a short list."""
+
+    id: str
+    name: str | None
+    links: Annotated[list[Link], LINKS]
+
+
+class ShareView(View):
+    """A share as the API shows it."""
+
+    id: str
+    size: int
+    availability_zone: str | None
+    created_at: datetime.datetime
+    status: Annotated[str, Was("2.53", Computed(_old_status, needs=("status",)))]
+    name: str | None
+    description: str | None
+    project_id: str
+    snapshot_id: str | None
+    share_network_id: str | None
+    share_proto: str
+    metadata: dict[str, str]
+    share_type: Annotated[str | None, Column("share_type_id"), Was("2.5", Column("share_type_name"))]
+    share_type_name: Annotated[str | None, Since("2.6")]
+    volume_type: Annotated[str | None, Column("share_type_name")]
+    is_public: bool
+    links: Annotated[list[Link], LINKS]
+    export_location: Annotated[str | None, Until("2.8"), FIRST_PATH]
+    export_locations: Annotated[list[str], Until("2.8"), PATHS]
+    host: Annotated[str | None, AdminOnly()]
+    share_server_id: Annotated[str | None, AdminOnly()]
+    snapshot_support: Annotated[bool, Since("2.2")]
+    task_state: Annotated[str | None, Since("2.5")]
+    access_rules_status: Annotated[
+        str, Since("2.10"), Was("2.27", Computed(_old_rules_status, needs=("access_rules_status",)))
+    ]
+    replication_type: Annotated[str | None, Since("2.11")]
+    has_replicas: Annotated[bool, Since("2.11")]
+    user_id: Annotated[str | None, Since("2.16")]
+    create_share_from_snapshot_support: Annotated[bool, Since("2.24")]
+    revert_to_snapshot_support: Annotated[bool, Since("2.27")]
+    share_group_id: Annotated[str | None, Since("2.31")]
+    source_share_group_snapshot_member_id: Annotated[str | None, Since("2.31")]
+    mount_snapshot_support: Annotated[bool, Since("2.32")]
+    progress: Annotated[str | None, Since("2.54")]
+    is_soft_deleted: Annotated[bool, Since("2.69")]
+    scheduled_to_be_deleted_at: Annotated[datetime.datetime | None, Since("2.69")]
+    source_backup_id: Annotated[str | None, Since("2.80")]
+    encryption_key_ref: Annotated[str | None, Since("2.90")]
+    snapshot_inherit_share_access_support: Annotated[bool, Since("2.99")]
+
+
+class CreateShare(Body, key="share", missing=422):
+    """What a new share shall be."""
+
+    share_proto: Text
+    size: Gib | None = None
+    name: Annotated[Name | None, Also("display_name")] = None
+    description: Annotated[Name | None, Also("display_description")] = None
+    share_type: Text | None = None
+    volume_type: Text | None = None
+    share_network_id: Text | None = None
+    snapshot_id: Text | None = None
+    is_public: Flag = False
+    metadata: Any = None
+    availability_zone: Annotated[Text | None, Since("2.1")] = None
+    share_group_id: Annotated[Text | None, Since("2.31")] = None
+    scheduler_hints: Annotated[dict[str, Any] | None, Since("2.65")] = None
+    mount_point_name: Annotated[Name | None, Since("2.84")] = None
+    encryption_key_ref: Annotated[Text | None, Since("2.90")] = None
+
+
+class UpdateShare(Body, key="share", missing=422):
+    """What may change about a share by hand."""
+
+    display_name: Name | None = None
+    display_description: Name | None = None
+    is_public: Flag | None = None
+
+
+class ShareFilters(Filters):
+    """What a list of shares may be asked for."""
+
+    name: Annotated[Text, Also("display_name")]
+    description: Annotated[Text, Since("2.36"), Also("display_description")]
+    name_like: Annotated[Text, Since("2.36"), Named("name~")]
+    description_like: Annotated[Text, Since("2.36"), Named("description~")]
+    status: Text
+    host: Text
+    share_server_id: Text
+    share_type_id: Annotated[Text, Also("volume_type_id")]
+    snapshot_id: Text
+    share_network_id: Text
+    share_group_id: Annotated[Text, Since("2.31")]
+    project_id: Text
+    user_id: Text
+    share_proto: Text
+    is_public: Flag
+    metadata: Pairs
+    extra_specs: Pairs
+    export_location_id: Annotated[Text, Since("2.35")]
+    export_location_path: Annotated[Text, Since("2.35")]
+    is_soft_deleted: Annotated[Flag, Since("2.69")]
+    mount_point_name: Annotated[Text, Since("2.84")]
+    encryption_key_ref: Annotated[Text, Since("2.90")]
+    availability_zone: Annotated[Text, Since("2.97")]
+
+
+# ---------------------------------------------------------------- looking one up
+
+
+def share_for_look(call: Call, tx: Tx, share_id: str, names: tuple[str, ...]) -> Row[Any]:
+    """The columns `names` of a share that the caller may see: their project's, or a public one. Raises NotFound."""
+    wanted = (*names, *(name for name in ("project_id", "is_public") if name not in names))
+    row = shares.show(tx, share_id, wanted)
+    if row is None:
+        raise errors.NotFound(resource="Share", id=share_id)
+    if not row.is_public:
+        call.visible(row.project_id, "Share", share_id)
+    return row
+
+
+def share_for_change(call: Call, tx: Tx, share_id: str, names: tuple[str, ...]) -> Row[Any]:
+    """The same for a share that the caller wants to change. Raises Forbidden for another project's public share."""
+    row = share_for_look(call, tx, share_id, names)
+    if row.project_id != call.caller.project_id:
+        call.require(call.route.policy, project_id=row.project_id)
+    return row
+
+
+# ---------------------------------------------------------------- handlers
+
+
+@RESOURCE.get(
+    "/detail",
+    policy=reader("share:get_all", "List shares."),
+    view=Many("shares", ShareView, links="shares_links", counted="2.42"),
+    filters=ShareFilters,
+)
+def index_detailed(call: Call, filters: dict[str, Any]) -> Listed:
+    """Shares with all their fields."""
+    return _listed(call, filters)
+
+
+@RESOURCE.get(
+    policy=reader("share:get_all", "List shares."),
+    view=Many("shares", ShareSummary, links="shares_links", counted="2.42"),
+    filters=ShareFilters,
+)
+def index(call: Call, filters: dict[str, Any]) -> Listed:
+    """Shares by id and name."""
+    return _listed(call, filters)
+
+
+def _listed(call: Call, filters: dict[str, Any]) -> Listed:
+    asked = {**filters, **call.project_filter(LIST_ALL_PROJECTS)}
+    for name, rule in (("host", LIST_BY_HOST), ("share_server_id", LIST_BY_SERVER), ("extra_specs", SPECS_INDEX)):
+        if name in asked:
+            call.require(rule)
+    if asked.pop("is_public", None) and "project_id" in asked:
+        # widens the list rather than narrowing it, which is what clients that look up a name expect
+        asked["visible_to"] = asked.pop("project_id")
+    asked.setdefault("is_soft_deleted", False)
+    page = _page(call)
+    with call.db.read() as tx:
+        rows = shares.SHARES.rows(tx, call.columns, asked, page)
+        count = shares.SHARES.count(tx, asked) if call.wants_count else None
+    return Listed(rows, count)
+
+
+def _page(call: Call) -> Page:
+    alias = shares.SORT_ALIASES.get(call.page.sort_key)
+    return call.page._replace(sort_key=alias) if alias else call.page
+
+
+@RESOURCE.get("/{id}", policy=reader("share:get", "See a share."), view=One("share", ShareView))
+def show(call: Call, id: str) -> Row[Any]:
+    """One share."""
+    with call.db.read() as tx:
+        return share_for_look(call, tx, id, call.columns)
+
+
+@RESOURCE.post(policy=member("share:create", "Create a share."), body=CreateShare, view=One("share", ShareView))
+def create(call: Call, body: CreateShare) -> Row[Any] | None:
+    """Accept a new share; the back end makes it meanwhile, and `status` tells how that ended."""
+    if body.is_public:
+        call.require(CREATE_PUBLIC)
+    if body.share_type and body.volume_type:
+        raise errors.Invalid("Give share_type or volume_type, not both: they are two names of one thing.")
+    wish = share_accept.Wish(
+        share_proto=body.share_proto,
+        size_gib=body.size,
+        name=body.name,
+        description=body.description,
+        share_type=body.share_type or body.volume_type,
+        share_network_id=body.share_network_id,
+        snapshot_id=body.snapshot_id,
+        is_public=body.is_public,
+        metadata=body.metadata,
+        availability_zone=body.availability_zone,
+        share_group_id=body.share_group_id,
+        scheduler_hints=body.scheduler_hints or {},
+        mount_point_name=body.mount_point_name,
+        encryption_key_ref=body.encryption_key_ref,
+    )
+    return share_accept.Acceptance(call.settings, call.caller).share(call.db, wish, call.columns)
+
+
+@RESOURCE.put("/{id}", policy=UPDATE, body=UpdateShare, view=One("share", ShareView))
+def update(call: Call, id: str, body: UpdateShare) -> Row[Any] | None:
+    """Change name, description or who sees it."""
+    values: dict[str, Any] = {}
+    if body.display_name is not None:
+        values["name"] = body.display_name
+    if body.display_description is not None:
+        values["description"] = body.display_description
+    if body.is_public is not None:
+        values["is_public"] = body.is_public
+    with call.db.write() as tx:
+        row = share_for_change(call, tx, id, ("is_soft_deleted",))
+        if body.is_public and not row.is_public:
+            call.require(SET_PUBLIC, project_id=row.project_id)
+        if row.is_soft_deleted:
+            raise errors.Forbidden(f"Share {id} is in the recycle bin; restore it before you change it.")
+        if values:
+            shares.update(tx, id, values)
+        return shares.show(tx, id, call.columns)
+
+
+@RESOURCE.delete("/{id}", policy=member("share:delete", "Delete a share."), status=202)
+def delete(call: Call, id: str) -> None:
+    """Take it away for good."""
+    with call.db.write() as tx:
+        row = share_for_change(call, tx, id, ("id", "instance_id", "status", "share_group_id"))
+        _check_group(call, row)
+        try:
+            share_delete.start(tx, row, call.caller)
+        except share_delete.Attached:
+            raise
+        except errors.Conflict as conflict:
+            raise errors.Forbidden(conflict.message) from None
+
+
+def _check_group(call: Call, row: Row[Any]) -> None:
+    said = call.query.get("share_group_id")
+    if row.share_group_id and said != row.share_group_id:
+        raise errors.Invalid("The share is in a share group: name the group with share_group_id to delete it.")
+    if said and not row.share_group_id:
+        raise errors.Invalid(f"The share is not in share group {said}.")

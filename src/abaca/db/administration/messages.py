@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages to users: written by what failed, read and deleted by their project, gone when they expire."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from abaca.db.engine.database import Tx
+from abaca.db.engine.lists import Listing, before, equal, since
+from abaca.db.tables import messages as t
+from abaca.domain.administration.messages import ERROR, About, Action, Detail
+from abaca.domain.ids import new_id
+
+__all__ = ["MESSAGES", "About", "Action", "Detail", "delete", "expire", "record"]
+
+MESSAGES = Listing(
+    t,
+    # how long they stay is a setting, the same for all
+    columns={"expires_at": t.c.created_at},
+    filters={
+        "project_id": equal(t.c.project_id),
+        "request_id": equal(t.c.request_id),
+        "resource_type": equal(t.c.resource_type),
+        "resource_id": equal(t.c.resource_id),
+        "action_id": equal(t.c.action_id),
+        "detail_id": equal(t.c.detail_id),
+        "message_level": equal(t.c.message_level),
+        "created_since": since(t.c.created_at),
+        "created_before": before(t.c.created_at),
+    },
+    sorts=(
+        "created_at",
+        "expires_at",
+        "id",
+        "project_id",
+        "request_id",
+        "resource_type",
+        "resource_id",
+        "action_id",
+        "detail_id",
+        "message_level",
+    ),
+)
+
+_ADD = sa.insert(t).inline()
+
+
+def record(tx: Tx, about: About, action: Action, detail: Detail, *, reason: str | None = None) -> str | None:
+    """Tell a project's users what went wrong; the message's id. `reason` says what was special about this case."""
+    if about.project_id is None:
+        return None
+    row = _row(tx, about, action, detail, reason)
+    tx.execute(_ADD, row)
+    return str(row["id"])
+
+
+def record_many(tx: Tx, reasons: Sequence[tuple[About, str | None]], action: Action, detail: Detail) -> None:
+    """The same about many things, each with its reason."""
+    rows = [_row(tx, about, action, detail, reason) for about, reason in reasons if about.project_id is not None]
+    if rows:
+        tx.execute(_ADD, rows)
+
+
+def _row(tx: Tx, about: About, action: Action, detail: Detail, reason: str | None) -> dict[str, Any]:
+    return {
+        "id": new_id(),
+        "project_id": about.project_id,
+        "request_id": about.request_id,
+        "resource_type": about.resource_type,
+        "resource_id": about.resource_id,
+        "action_id": action.value,
+        "detail_id": detail.value,
+        "message_level": ERROR,
+        "reason": reason,
+        "created_at": tx.now,
+    }
+
+
+_DELETE = sa.delete(t).where(t.c.id == sa.bindparam("message"))
+_OLD = sa.select(t.c.id).where(t.c.created_at <= sa.bindparam("until")).limit(sa.bindparam("most"))
+_EXPIRE = sa.delete(t).where(t.c.id.in_(_OLD.scalar_subquery()))
+
+
+def delete(tx: Tx, message_id: str) -> bool:
+    """Remove a message; False when it is gone already."""
+    return tx.execute(_DELETE, {"message": message_id}).rowcount > 0
+
+
+def expire(tx: Tx, keep_s: float, most: int = 1000) -> int:
+    """Remove messages that are older than `keep_s`, at most so many; how many it were."""
+    until = tx.now - datetime.timedelta(seconds=keep_s)
+    return int(tx.execute(_EXPIRE, {"until": until, "most": most}).rowcount)

@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pools: what workers report, and the room that shares take in them.
+
+`claim` is one guarded UPDATE: two requests at the same moment cannot be given the same room. A report brings fresh
+figures without forgetting what was claimed and is not in them yet. Claim late in a transaction, after quotas.py.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import types
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+import sqlalchemy as sa
+
+from abaca.db.administration import services
+from abaca.db.engine.database import Tx, insert_into
+from abaca.db.journal import operations
+from abaca.db.tables import pools, share_instances, shares
+from abaca.db.tables import services as service_rows
+from abaca.domain.administration.pools import Claim, Pool, host_of
+
+
+class Stats(Protocol):
+    """A pool as a driver reports it; sizes in GiB, None where the back end cannot tell."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def total_gib(self) -> float | None: ...
+
+    @property
+    def free_gib(self) -> float | None: ...
+
+    @property
+    def capabilities(self) -> Mapping[str, Any]: ...
+
+
+# Capabilities come as text, because the same text needs no second reading.
+_READ = (
+    sa.select(
+        pools.c.host,
+        pools.c.service_host,
+        pools.c.total_gib,
+        pools.c.free_gib,
+        pools.c.claimed_gib,
+        pools.c.provisioned_gib,
+        sa.cast(pools.c.capabilities, sa.Text).label("capabilities"),
+        pools.c.updated_at,
+        services.is_up().label("is_up"),
+        services.is_back_soon().label("is_back_soon"),
+        service_rows.c.disabled,
+        service_rows.c.availability_zone,
+    )
+    .join(
+        service_rows,
+        sa.and_(service_rows.c.host == pools.c.service_host, service_rows.c.binary == services.SHARE_BINARY),
+    )
+    .order_by(pools.c.host)
+)
+_READ_ONE = _READ.where(pools.c.host == sa.bindparam("host"))
+
+
+def read_for_scheduling(tx: Tx, service_down_time_s: int) -> list[Pool]:
+    """All pools, in one look. A service without a heartbeat for `service_down_time_s` is down."""
+    return [_pool(row) for row in tx.rows(_READ, services.down_before(tx, service_down_time_s))]
+
+
+def show(tx: Tx, host: str, service_down_time_s: int) -> Pool | None:
+    """One pool, or None."""
+    row = tx.row(_READ_ONE, {"host": host, **services.down_before(tx, service_down_time_s)})
+    return None if row is None else _pool(row)
+
+
+def _pool(row: sa.Row[Any]) -> Pool:
+    return Pool(
+        host=row.host,
+        service_host=row.service_host,
+        is_up=bool(row.is_up),
+        is_back_soon=bool(row.is_back_soon),
+        is_disabled=row.disabled,
+        availability_zone=row.availability_zone,
+        total_gib=row.total_gib,
+        free_gib=row.free_gib,
+        claimed_gib=row.claimed_gib,
+        provisioned_gib=row.provisioned_gib,
+        capabilities=_capabilities(row.capabilities),
+        reported_at=row.updated_at,
+    )
+
+
+@functools.lru_cache(maxsize=4096)
+def _capabilities(text: str) -> Mapping[str, Any]:
+    return types.MappingProxyType(msgspec.json.decode(text, type=dict[str, Any]))
+
+
+_HAS_ROOM = sa.or_(
+    pools.c.free_gib.is_(None),
+    pools.c.free_gib - pools.c.claimed_gib - sa.bindparam("reserved") >= sa.bindparam("size"),
+)
+_HAS_ROOM_THIN = sa.and_(
+    pools.c.provisioned_gib + sa.bindparam("size") <= sa.bindparam("provisionable"),
+    sa.or_(
+        pools.c.free_gib.is_(None),
+        (pools.c.free_gib - sa.bindparam("reserved")) * sa.bindparam("ratio") >= sa.bindparam("size"),
+    ),
+)
+
+
+def _claiming(room: sa.ColumnElement[bool]) -> sa.Update:
+    return (
+        sa.update(pools)
+        .where(pools.c.host == sa.bindparam("pool"), room)
+        .values(
+            claimed_gib=pools.c.claimed_gib + sa.bindparam("size"),
+            provisioned_gib=pools.c.provisioned_gib + sa.bindparam("size"),
+        )
+    )
+
+
+_CLAIM = _claiming(_HAS_ROOM)
+_CLAIM_THIN = _claiming(_HAS_ROOM_THIN)
+_CLAIM_ANYWAY = _claiming(sa.true())
+
+
+def claim(tx: Tx, wanted: Claim) -> bool:
+    """Take the room; False, with nothing changed, where it is not there any more."""
+    parameters = {"pool": wanted.host, "size": wanted.size_gib, "reserved": wanted.reserved_gib}
+    if wanted.ratio is None:
+        return tx.execute(_CLAIM, parameters).rowcount == 1
+    thin = {"ratio": wanted.ratio, "provisionable": wanted.provisionable_gib}
+    return tx.execute(_CLAIM_THIN, {**parameters, **thin}).rowcount == 1
+
+
+def claim_anyway(tx: Tx, host: str, size_gib: int) -> None:
+    """Count `size_gib` as taken whether or not there is room: a forced extension, a share that is taken into care."""
+    tx.execute(_CLAIM_ANYWAY, {"pool": host, "size": size_gib})
+
+
+_LONG_AGO = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - the database's times are naive UTC
+_RELEASE = (
+    sa.update(pools)
+    .where(pools.c.host == sa.bindparam("pool"))
+    .values(
+        provisioned_gib=pools.c.provisioned_gib - sa.bindparam("size"),
+        # What was claimed since the last report is not in its figures, so it can be given to the next one at once.
+        claimed_gib=sa.case(
+            (
+                sa.and_(pools.c.updated_at < sa.bindparam("claimed_at"), pools.c.claimed_gib >= sa.bindparam("size")),
+                pools.c.claimed_gib - sa.bindparam("size"),
+            ),
+            else_=pools.c.claimed_gib,
+        ),
+    )
+)
+
+
+def release(tx: Tx, host: str, size_gib: int, claimed_at: datetime.datetime | None = None) -> None:
+    """Give room back: a share is gone, or has become smaller by `size_gib`.
+
+    The room is free to others with the back end's next report; at once when it was taken after the last one, which the
+    caller says with `claimed_at`.
+    """
+    tx.execute(_RELEASE, {"pool": host, "size": size_gib, "claimed_at": claimed_at or _LONG_AGO})
+
+
+_LOCK = (
+    sa.select(pools.c.host)
+    .where(pools.c.service_host == sa.bindparam("service"))
+    .order_by(pools.c.host)
+    .with_for_update()
+)
+# Instances whose size the back end's figures may lack: they were on their way when it was asked.
+_UNSETTLED = ("creating", "creating_from_snapshot", "manage_starting", "migrating_to")
+_ON = share_instances.join(shares, shares.c.id == share_instances.c.share_id)
+_SUM = (
+    sa.select(sa.func.coalesce(sa.func.sum(shares.c.size), 0))
+    .select_from(_ON)
+    .where(share_instances.c.host == pools.c.host)
+    .correlate(pools)
+)
+_SETTLED = _SUM.where(
+    share_instances.c.status.not_in(_UNSETTLED),
+    sa.func.coalesce(share_instances.c.updated_at, share_instances.c.created_at) < sa.bindparam("taken_at"),
+).scalar_subquery()
+_LEFT = pools.c.provisioned_gib - _SETTLED
+_SETTLE = (
+    sa.update(pools)
+    .where(pools.c.service_host == sa.bindparam("service"))
+    .values(claimed_gib=sa.case((_LEFT > 0, _LEFT), else_=0))
+)
+_VANISHED = (
+    pools.c.service_host == sa.bindparam("service"),
+    pools.c.host.not_in(sa.bindparam("present", expanding=True)),
+)
+_FORGET = sa.delete(pools).where(
+    *_VANISHED, ~sa.exists().where(share_instances.c.host == pools.c.host).correlate(pools)
+)
+_CLOSE = sa.update(pools).where(*_VANISHED).values(total_gib=0.0, free_gib=0.0)
+
+
+def report(tx: Tx, service_host: str, stats: Sequence[Stats], taken_at: datetime.datetime | None = None) -> None:
+    """Bring a back end's pools up to its own figures. `taken_at` is the time before it was asked for them.
+
+    What was claimed and cannot be in those figures stays claimed. A pool that vanished is removed; while shares live in
+    it, it stays without room.
+    """
+    taken_at = taken_at or tx.now
+    if tx.dialect == "postgresql":
+        tx.rows(_LOCK, {"service": service_host})  # or a claim that commits meanwhile would be missed by the sum below
+    if stats:
+        rows = [
+            {
+                "host": host_of(service_host, one.name),
+                "lives_on": host_of(service_host, one.name),
+                "service_host": service_host,
+                "name": one.name,
+                "total_gib": one.total_gib,
+                "free_gib": one.free_gib,
+                "capabilities": dict(one.capabilities),
+                "created_at": tx.now,
+                "updated_at": taken_at,
+            }
+            for one in stats
+        ]
+        tx.execute(_upsert(tx.dialect), rows)
+    present = {"service": service_host, "present": [host_of(service_host, one.name) for one in stats]}
+    tx.execute(_FORGET, present)
+    tx.execute(_CLOSE, present)
+    tx.execute(_SETTLE, {"service": service_host, "taken_at": taken_at})
+
+
+@functools.cache
+def _upsert(dialect: str) -> Any:
+    insert = insert_into(pools, dialect)
+    # A pool that comes back, or was never known, starts with what lives in it.
+    lives = (
+        sa.select(sa.func.coalesce(sa.func.sum(shares.c.size), 0))
+        .select_from(_ON)
+        .where(share_instances.c.host == sa.bindparam("lives_on"))
+        .scalar_subquery()
+    )
+    fresh = ("total_gib", "free_gib", "capabilities", "updated_at")
+    return insert.values(provisioned_gib=lives, claimed_gib=0).on_conflict_do_update(
+        index_elements=["host"], set_={name: insert.excluded[name] for name in fresh}
+    )
+
+
+class Difference(NamedTuple):
+    """A pool whose `provisioned_gib` is not what lives in it."""
+
+    host: str
+    counted: int
+    real: int
+
+
+_LOCK_ALL = sa.select(pools.c.host).order_by(pools.c.host).with_for_update()
+_REAL = _SUM.scalar_subquery()
+# What an extension has claimed is not in any size yet.
+_GROWING = sa.exists().where(
+    share_instances.c.host == pools.c.host,
+    sa.or_(share_instances.c.status == "extending", operations.extends(share_instances.c.share_id)),
+)
+_DIFFERENCES = (
+    sa.select(pools.c.host, pools.c.provisioned_gib, _REAL)
+    .where(pools.c.provisioned_gib != _REAL, ~_GROWING.correlate(pools))
+    .order_by(pools.c.host)
+)
+_MEND = sa.update(pools).where(pools.c.host == sa.bindparam("pool")).values(provisioned_gib=sa.bindparam("real"))
+
+
+def differences(tx: Tx) -> list[Difference]:
+    """Where `provisioned_gib` is not the sum of the sizes; pools in which a share is being extended are left out."""
+    return [Difference._make(row) for row in tx.rows(_DIFFERENCES)]
+
+
+def recount(tx: Tx) -> list[Difference]:
+    """Make `provisioned_gib` the sum of the sizes that live in each pool; what was changed. For operators.
+
+    May run at any time: claims that are not committed yet come before it or after it.
+    """
+    tx.rows(_LOCK_ALL)
+    found = differences(tx)
+    for one in found:
+        tx.execute(_MEND, {"pool": one.host, "real": one.real})
+    return found

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Locks on shares and access rules. They go with what they lock: the foreign keys see to that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from abaca.db.engine.database import Tx
+from abaca.db.engine.lists import Listing, before, contains, equal, since
+from abaca.db.tables import LOCK_OF_ANY_PROJECT
+from abaca.db.tables import resource_locks as t
+from abaca.domain.administration.resource_locks import ACCESS_RULE, DELETE, SHARE, SHOW
+from abaca.domain.ids import new_id
+
+_EQUAL = (
+    "project_id", "user_id", "lock_context", "resource_type", "resource_id", "resource_action", "lock_reason",
+)  # fmt: skip
+
+LOCKS = Listing(
+    t,
+    filters={
+        **{name: equal(t.c[name]) for name in _EQUAL},
+        "lock_reason_like": contains(t.c.lock_reason),
+        "created_since": since(t.c.created_at),
+        "created_before": before(t.c.created_at),
+    },
+    sorts=("created_at", "updated_at", "id", *_EQUAL),
+    # opens the index over all projects (db/tables.py)
+    unless=(frozenset({"id", "project_id"}), LOCK_OF_ANY_PROJECT),
+)
+
+WHOSE = ("id", "project_id", "user_id", "lock_context")
+
+
+def add(tx: Tx, values: Mapping[str, Any]) -> str:
+    """A new lock; its id."""
+    lock_id = new_id()
+    tx.execute(_ADD, {**_NEW, "id": lock_id, "created_at": tx.now, **values})
+    return lock_id
+
+
+_NEW: dict[str, Any] = {"access_rule_id": None, "because_of": None, "lock_reason": None}
+_ADD = sa.insert(t).inline()
+
+
+def update(tx: Tx, lock_id: str, values: Mapping[str, Any]) -> None:
+    """Change its reason or its action."""
+    tx.change(t, lock_id, values)
+
+
+def delete(tx: Tx, lock_id: str) -> None:
+    """Take it away, and what it put on the share."""
+    tx.execute(_DELETE, {"lock": lock_id})
+
+
+def delete_consequence(tx: Tx, lock_id: str) -> None:
+    """Take away only what it put on the share."""
+    tx.execute(_DELETE_CONSEQUENCE, {"lock": lock_id})
+
+
+_DELETE = sa.delete(t).where(t.c.id == sa.bindparam("lock"))
+_DELETE_CONSEQUENCE = sa.delete(t).where(t.c.because_of == sa.bindparam("lock"))
+
+
+def of_share(tx: Tx, share_id: str) -> Sequence[sa.Row[Any]]:
+    """What keeps a share from being deleted: id and reason, oldest first."""
+    return tx.rows(_OF_SHARE, {"share": share_id})
+
+
+_OF_SHARE = (
+    sa.select(t.c.id, t.c.lock_reason)
+    .where(t.c.share_id == sa.bindparam("share"), t.c.resource_type == SHARE, t.c.resource_action == DELETE)
+    .order_by(t.c.created_at, t.c.id)
+)
+
+
+def of_rule(tx: Tx, rule_id: str, action: str) -> Sequence[sa.Row[Any]]:
+    """A rule's locks of one kind, with whose they are and `resource_id`, oldest first."""
+    return tx.rows(_OF_RULE, {"rule": rule_id, "action": action})
+
+
+def hiding(tx: Tx, share_id: str) -> Sequence[sa.Row[Any]]:
+    """The same for the locks that hide rules of a share."""
+    return tx.rows(_HIDING, {"share": share_id})
+
+
+def hidden(tx: Tx, share_id: str) -> set[str]:
+    """The ids of a share's rules that somebody hides."""
+    return {row.resource_id for row in hiding(tx, share_id)}
+
+
+_WHOSE = sa.select(*[t.c[name] for name in WHOSE], t.c.resource_id).order_by(t.c.created_at, t.c.id)
+_OF_RULE = _WHOSE.where(t.c.access_rule_id == sa.bindparam("rule"), t.c.resource_action == sa.bindparam("action"))
+_HIDING = _WHOSE.where(
+    t.c.share_id == sa.bindparam("share"), t.c.resource_type == ACCESS_RULE, t.c.resource_action == SHOW
+)

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The services: one row for each back end that a worker serves. Up, down and stopped are computed when read."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+
+from abaca.db.engine.database import Tx, insert_into
+from abaca.db.engine.lists import Filter, Listing, equal
+from abaca.db.journal.operations import LIVE
+from abaca.db.tables import operations
+from abaca.db.tables import services as t
+
+# Clients look for this name.
+SHARE_BINARY = "manila-share"
+STATES = ("up", "down", "stopped")
+# The heartbeat of a back end that could never be served yet.
+NEVER = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - the database's times are naive UTC
+
+
+def is_up() -> sa.ColumnElement[bool]:
+    """Whether a service's worker is alive; give the statement `down_before`."""
+    return sa.and_(t.c.stopped.is_(sa.false()), t.c.heartbeat_at >= sa.bindparam("down_before"))
+
+
+def is_back_soon() -> sa.ColumnElement[bool]:
+    """Whether its worker was told to stop so lately that it may be restarting; give the statement `down_before`."""
+    return sa.and_(t.c.stopped.is_(sa.true()), t.c.heartbeat_at >= sa.bindparam("down_before"))
+
+
+def down_before(tx: Tx, service_down_time_s: int) -> dict[str, Any]:
+    """The parameter of `is_up` and `is_back_soon`."""
+    return {"down_before": tx.now - datetime.timedelta(seconds=service_down_time_s)}
+
+
+def register(tx: Tx, binary: str, host: str, availability_zone: str) -> int:
+    """A service begins to work: its row, made where missing, and its first heartbeat; the service's id."""
+    row = {**_row(tx, binary, host, availability_zone), "heartbeat_at": tx.now, "problem": None}
+    return _write(tx, row, ("availability_zone", "stopped", "heartbeat_at", "problem", "updated_at"))
+
+
+def report_problem(tx: Tx, binary: str, host: str, availability_zone: str, problem: str) -> int:
+    """Why a service does not do its work at the moment, until it is registered or `solve_problem` says otherwise."""
+    row = {**_row(tx, binary, host, availability_zone), "heartbeat_at": NEVER, "problem": problem}
+    return _write(tx, row, ("problem",))
+
+
+def solve_problem(tx: Tx, binary: str, host: str) -> None:
+    """It does its work again."""
+    statement = sa.update(t).where(t.c.binary == binary, t.c.host == host, t.c.problem.is_not(None))
+    tx.execute(statement.values(problem=None))
+
+
+def _row(tx: Tx, binary: str, host: str, availability_zone: str) -> dict[str, Any]:
+    return {
+        "binary": binary,
+        "host": host,
+        "availability_zone": availability_zone,
+        "disabled": False,
+        "ensuring": False,
+        "stopped": False,
+        "created_at": tx.now,
+        "updated_at": tx.now,
+    }
+
+
+def _write(tx: Tx, row: dict[str, Any], fresh: Sequence[str]) -> int:
+    """Add the row; of one that is there already only the `fresh` columns are changed."""
+    insert = insert_into(t, tx.dialect)
+    statement = insert.on_conflict_do_update(
+        index_elements=["binary", "host"], set_={name: insert.excluded[name] for name in fresh}
+    ).returning(t.c.id)
+    return int(tx.scalar(statement, row))
+
+
+_HEARTBEAT = (
+    sa.update(t)
+    .where(t.c.binary == SHARE_BINARY, t.c.host.in_(sa.bindparam("hosts", expanding=True)))
+    .values(heartbeat_at=sa.bindparam("at"), updated_at=sa.bindparam("at"), stopped=False)
+)
+_STOP = (
+    sa.update(t)
+    .where(t.c.binary == SHARE_BINARY, t.c.host.in_(sa.bindparam("hosts", expanding=True)))
+    .values(stopped=True, updated_at=sa.bindparam("at"))
+)
+_EXPECT = (
+    sa.update(t)
+    .where(
+        t.c.binary == SHARE_BINARY,
+        t.c.host.in_(sa.bindparam("hosts", expanding=True)),
+        t.c.heartbeat_at > NEVER,
+        sa.or_(t.c.stopped.is_(sa.true()), t.c.heartbeat_at < sa.bindparam("down_before")),
+    )
+    .values(stopped=True, heartbeat_at=sa.bindparam("at"), updated_at=sa.bindparam("at"))
+)
+
+
+def heartbeat(tx: Tx, hosts: list[str]) -> None:
+    """The worker that serves these back ends is alive."""
+    tx.execute(_HEARTBEAT, {"hosts": hosts, "at": tx.now})
+
+
+def expect(tx: Tx, hosts: list[str], service_down_time_s: int) -> None:
+    """The worker of these back ends is starting: those that are not up count as ones that will be back."""
+    tx.execute(_EXPECT, {"hosts": hosts, "at": tx.now, **down_before(tx, service_down_time_s)})
+
+
+def stop(tx: Tx, hosts: list[str]) -> None:
+    """Their worker has ended as it was told to."""
+    tx.execute(_STOP, {"hosts": hosts, "at": tx.now})
+
+
+class State(NamedTuple):
+    """A state to list services by, and since when a heartbeat must have come for a service to be up."""
+
+    name: str
+    down_before: datetime.datetime
+
+
+def _in_state(name: str, state: Hashable) -> sa.ColumnElement[bool]:
+    if state == "stopped":
+        return t.c.stopped.is_(sa.true())
+    at = sa.bindparam(name, type_=t.c.heartbeat_at.type)
+    return sa.and_(t.c.stopped.is_(sa.false()), t.c.heartbeat_at >= at if state == "up" else t.c.heartbeat_at < at)
+
+
+SERVICES = Listing(
+    t,
+    columns={"zone": t.c.availability_zone},
+    filters={
+        "host": equal(t.c.host),
+        "binary": equal(t.c.binary),
+        "zone": equal(t.c.availability_zone),
+        "disabled": equal(t.c.disabled),
+        "ensuring": equal(t.c.ensuring),
+        "state": Filter(_in_state, shape=lambda state: state.name, bind=lambda name, state: {name: state.down_before}),
+    },
+    sorts=("id",),
+)
+
+
+def switch(tx: Tx, binary: str, host: str, *, disabled: bool, reason: str | None = None) -> bool:
+    """Let the scheduler use a service, or not; False when there is none. Shares that live there are not touched."""
+    statement = sa.update(t).where(t.c.binary == binary, t.c.host == host)
+    values = {"disabled": disabled, "disabled_reason": reason, "updated_at": tx.now}
+    return tx.execute(statement.values(values)).rowcount > 0
+
+
+_FIND = sa.select(t.c.id, t.c.host, t.c.ensuring, sa.or_(is_up(), is_back_soon()).label("takes_work")).where(
+    t.c.binary == SHARE_BINARY, t.c.host == sa.bindparam("of_host")
+)
+
+
+def find(tx: Tx, host: str, service_down_time_s: int) -> sa.Row[Any] | None:
+    """The share service of exactly that host@backend (id, host, ensuring, takes_work), or None."""
+    return tx.row(_FIND, {"of_host": host, **down_before(tx, service_down_time_s)})
+
+
+def set_ensuring(tx: Tx, host: str, *, ensuring: bool) -> None:
+    """Say that the shares of a back end are being ensured, or no longer."""
+    statement = sa.update(t).where(t.c.binary == SHARE_BINARY, t.c.host == host)
+    tx.execute(statement.values(ensuring=ensuring, updated_at=tx.now))
+
+
+_SETTLE = (
+    sa.update(t)
+    .where(
+        t.c.binary == SHARE_BINARY,
+        t.c.host.in_(sa.bindparam("hosts", expanding=True)),
+        t.c.ensuring.is_(True),
+        ~sa.exists().where(
+            operations.c.kind == "backend-ensure", operations.c.queue == t.c.host, operations.c.state.in_(LIVE)
+        ),
+    )
+    .values(ensuring=False, updated_at=sa.bindparam("at"))
+)
+
+
+def settle(tx: Tx, hosts: Sequence[str]) -> int:
+    """Of these back ends' services, those that only seem to ensure shares no longer do; how many."""
+    return tx.execute(_SETTLE, {"hosts": hosts, "at": tx.now}).rowcount
+
+
+def backend_info(tx: Tx, host: str) -> str | None:
+    """The digest of what the back end said of itself when its shares were last ensured."""
+    found: str | None = tx.scalar(sa.select(t.c.backend_info).where(t.c.binary == SHARE_BINARY, t.c.host == host))
+    return found
+
+
+def set_backend_info(tx: Tx, host: str, digest: str) -> None:
+    """Remember it."""
+    statement = sa.update(t).where(t.c.binary == SHARE_BINARY, t.c.host == host)
+    tx.execute(statement.values(backend_info=digest, updated_at=tx.now))

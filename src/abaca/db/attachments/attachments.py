@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which shares are on which servers. An attachment's state changes here and only as domain/attachments allows.
+
+Who attaches, detaches or changes rules for that locks the share first (`db.shares.lock`), so that nobody takes away a
+rule while somebody else begins to need it.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from abaca import errors
+from abaca.db.engine import lists
+from abaca.db.engine.database import Tx, insert_into
+from abaca.db.journal.operations import LIVE
+from abaca.db.tables import attachments as t
+from abaca.db.tables import export_locations, operations, share_instances, shares
+from abaca.domain.attachments.attachments import MACHINE, SERVER_OFF
+from abaca.domain.ids import new_id
+
+ATTACHMENTS = lists.Listing(
+    t.join(shares, shares.c.id == t.c.share_id),
+    columns={**{column.name: column for column in t.c}, "share_proto": shares.c.share_proto},
+    filters={
+        **{name: lists.equal(t.c[name]) for name in ("project_id", "share_id", "server_id", "state", "mode")},
+        "share_ids": lists.one_of(t.c.share_id),
+        "server_ids": lists.one_of(t.c.server_id),
+    },
+    sorts=("created_at", "updated_at", "state", "server_id", "share_id"),
+)
+_NEW: dict[str, Any] = {
+    "source": None,
+    "made_directory": False,
+    "last_verified_at": None,
+    "error_code": None,
+    "error_text": None,
+    "attempts": 0,
+    "retry_at": None,
+    "updated_at": None,
+    "wanted": "attached",
+    "is_forced": False,
+}
+
+
+def add(tx: Tx, values: Mapping[str, Any]) -> str:
+    """A new attachment, `attaching`; its id.
+
+    `values` has share_id, server_id, project_id, user_id, mode, mount_point, tag, access_level and addresses. Raises
+    `Conflict` when the share is on the server already, or the server has another at the mount point or under the tag.
+    """
+    row = {**_NEW, "id": new_id(), **values, "state": MACHINE.after("none", "attach"), "created_at": tx.now}
+    if tx.row(_add(tx.dialect), row) is None:
+        raise _taken(tx, row)
+    return str(row["id"])
+
+
+@functools.cache
+def _add(dialect: str) -> Any:
+    return insert_into(t, dialect).on_conflict_do_nothing().returning(t.c.id)
+
+
+def _taken(tx: Tx, row: Mapping[str, Any]) -> errors.Conflict:
+    server_id = row["server_id"]
+    for column, said in (
+        ("share_id", f"Share {row['share_id']} is attached to server {server_id} already: attachment {{id}}."),
+        ("mount_point", f"Server {server_id} has another share at {row['mount_point']}: attachment {{id}}."),
+        ("tag", f"Server {server_id} has another share under the tag {row['tag']}: attachment {{id}}."),
+    ):
+        found = tx.row(sa.select(t.c.id, t.c.wanted).where(t.c.server_id == server_id, t.c[column] == row[column]))
+        if found is not None:
+            goes = " It is being detached; repeat this when it is gone." if found.wanted == "detached" else ""
+            return errors.Conflict(said.format(id=found.id) + goes)
+    return errors.Conflict(f"The attachments of server {server_id} have just changed; look again, and repeat it.")
+
+
+def show(tx: Tx, attachment_id: str) -> sa.Row[Any] | None:
+    """All columns of one, or None."""
+    return tx.row(_SHOW, {"attachment": attachment_id})
+
+
+_SHOW = sa.select(t).where(t.c.id == sa.bindparam("attachment"))
+
+
+def of_share(tx: Tx, share_id: str) -> Sequence[sa.Row[Any]]:
+    """Those of a share, the oldest first."""
+    return tx.rows(_OF_SHARE, {"of_share": share_id})
+
+
+_OF_SHARE = sa.select(t).where(t.c.share_id == sa.bindparam("of_share")).order_by(t.c.created_at, t.c.id)
+
+
+def needs(tx: Tx, share_id: str) -> Sequence[sa.Row[Any]]:
+    """Of each of a share's attachments the addresses, and what they may do."""
+    return tx.rows(_NEEDS, {"of_share": share_id})
+
+
+_NEEDS = sa.select(t.c.addresses, t.c.access_level).where(t.c.share_id == sa.bindparam("of_share"))
+
+
+def of_servers(tx: Tx, server_ids: Sequence[str]) -> Sequence[sa.Row[Any]]:
+    """Those of some servers, the oldest first."""
+    return tx.rows(_OF_SERVERS, {"of_servers": list(server_ids)}) if server_ids else []
+
+
+_OF_SERVERS = (
+    sa.select(t)
+    .where(t.c.server_id.in_(sa.bindparam("of_servers", expanding=True)))
+    .order_by(t.c.server_id, t.c.created_at, t.c.id)
+)
+
+
+def on_server(tx: Tx, server_id: str, share_id: str) -> sa.Row[Any] | None:
+    """The attachment of a share to a server, or None."""
+    return tx.row(_ON_SERVER, {"server": server_id, "share": share_id})
+
+
+_ON_SERVER = sa.select(t).where(t.c.server_id == sa.bindparam("server"), t.c.share_id == sa.bindparam("share"))
+
+
+@functools.cache
+def _move(event: str, also: tuple[str, ...] = ()) -> Any:
+    sources = {at: to for at, to in MACHINE.sources(event).items() if to != "gone"}
+    targets = set(sources.values())
+    to = targets.pop() if len(targets) == 1 else sa.case(sources, value=t.c.state)
+    return (
+        sa.update(t)
+        .where(t.c.id == sa.bindparam("attachment"), t.c.state.in_(list(sources)))
+        .values(state=to, updated_at=sa.bindparam("at"), **{name: sa.bindparam(f"new_{name}") for name in also})
+        .returning(t.c.id)
+    )
+
+
+def try_move(
+    tx: Tx,
+    attachment_id: str,
+    event: str,
+    among: Sequence[str] | None = None,
+    also: Mapping[str, Any] | None = None,
+) -> bool:
+    """Let `event` happen; False, with nothing changed, where the state does not allow it or nothing is left.
+
+    With `among` it happens only at those states: another operation may have been announced meanwhile. What is in `also`
+    changes with it. Whoever has not locked the share says it here: a row that is changed twice in a transaction waits
+    for its share, which is checked then to be there.
+    """
+    new = {f"new_{name}": value for name, value in (also or {}).items()}
+    statement = _move(event, tuple(also or ()))
+    statement = statement if among is None else statement.where(t.c.state.in_(among))
+    return tx.row(statement, {"attachment": attachment_id, "at": tx.now, **new}) is not None
+
+
+def move(tx: Tx, attachment_id: str, event: str) -> None:
+    """Let `event` happen. Raises `Conflict` where the state does not allow it, `NotFound` where nothing is left."""
+    if try_move(tx, attachment_id, event):
+        return
+    row = show(tx, attachment_id)
+    if row is None:
+        raise errors.NotFound(resource="Attachment", id=attachment_id)
+    raise errors.Conflict(resource="Attachment", id=attachment_id, event=event, status=row.state)
+
+
+def update(tx: Tx, attachment_id: str, values: Mapping[str, Any]) -> None:
+    """Change anything but the state."""
+    tx.change(t, attachment_id, values)
+
+
+def remove(tx: Tx, attachment_id: str) -> bool:
+    """`detached`: the row goes; False where it is not `detaching`."""
+    return tx.execute(_REMOVE, {"attachment": attachment_id}).rowcount == 1
+
+
+_REMOVE = sa.delete(t).where(t.c.id == sa.bindparam("attachment"), t.c.state == "detaching")
+
+
+def key(attachment_id: str) -> str:
+    """Under which its operations run one after another: nothing else waits for them."""
+    return f"attachment:{attachment_id}"
+
+
+def hurry(tx: Tx, share_id: str, queue: str) -> None:
+    """Let those operations of a share's attachments go on that wait for its rules."""
+    waiting = sa.select("attachment:" + t.c.id).where(t.c.share_id == share_id, t.c.state == "attaching")
+    statement = (
+        sa.update(operations)
+        .where(
+            operations.c.key.in_(waiting),
+            operations.c.queue == queue,
+            operations.c.state == "queued",
+            operations.c.not_before > 0,
+        )
+        .values(not_before=0.0)
+    )
+    if tx.execute(statement).rowcount:
+        tx.wake(queue)
+
+
+def retry_refused(tx: Tx, share_id: str, error_code: str) -> None:
+    """Those of a share that are in error with this code are tried again soon: what stood in their way has changed."""
+    tx.execute(
+        sa.update(t)
+        .where(t.c.share_id == share_id, t.c.state == "error", t.c.error_code == error_code)
+        .values(retry_at=tx.now)
+    )
+
+
+def count_by_state(tx: Tx) -> dict[str, int]:
+    """How many there are in each state in which there are any; read from an index alone."""
+    return {row.state: row.number for row in tx.rows(_COUNT_BY_STATE)}
+
+
+_COUNT_BY_STATE = sa.select(t.c.state, sa.func.count().label("number")).group_by(t.c.state)
+
+# ---------------------------------------------------------------- what the reconciler looks for
+
+
+def due(tx: Tx, most: int, after: sa.Row[Any] | None = None) -> Sequence[sa.Row[Any]]:
+    """Those in error whose next try has come, the longest due first; those after a row, if it is given."""
+    statement = sa.select(t).where(t.c.state == "error", t.c.retry_at <= tx.now)
+    if after is not None:
+        statement = statement.where(sa.tuple_(t.c.retry_at, t.c.id) > sa.tuple_(after.retry_at, after.id))
+    return tx.rows(statement.order_by(t.c.retry_at, t.c.id).limit(most))
+
+
+def unverified(tx: Tx, since: datetime.datetime, most: int, after: sa.Row[Any] | None = None) -> Sequence[sa.Row[Any]]:
+    """Active ones that nobody has looked at since then, the longest first; those after a row, if it is given."""
+    place = sa.tuple_(t.c.last_verified_at, t.c.id)
+    statement = sa.select(t).where(t.c.state == "active", t.c.last_verified_at < since)
+    if after is not None:
+        statement = statement.where(place > sa.tuple_(after.last_verified_at, after.id))
+    return tx.rows(statement.order_by(t.c.last_verified_at, t.c.id).limit(most))
+
+
+def inactive(tx: Tx, after: str, most: int) -> Sequence[sa.Row[Any]]:
+    """Those of servers that were off, in the order of their ids: let in, or in error for nothing but that."""
+    waits = sa.or_(t.c.state == "inactive", sa.and_(t.c.state == "error", t.c.error_code == SERVER_OFF))
+    return tx.rows(sa.select(t).where(waits, t.c.id > after).order_by(t.c.id).limit(most))
+
+
+def moved(tx: Tx, most: int) -> Sequence[sa.Row[Any]]:
+    """Active ones whose export location their share no longer has, while it has others."""
+    of_share = (
+        sa.select(export_locations.c.path)
+        .join(share_instances, share_instances.c.id == export_locations.c.share_instance_id)
+        .where(share_instances.c.share_id == t.c.share_id, export_locations.c.is_admin_only.is_(False))
+        .correlate(t)
+    )
+    statement = (
+        sa.select(t)
+        .where(
+            t.c.state == "active",
+            ~sa.exists(of_share.where(export_locations.c.path == t.c.source)),
+            sa.exists(of_share),
+        )
+        .order_by(t.c.id)
+        .limit(most)
+    )
+    return tx.rows(statement)
+
+
+def unexplained(tx: Tx, most: int) -> Sequence[sa.Row[Any]]:
+    """Busy ones without a live operation."""
+    live = sa.exists().where(operations.c.key == "attachment:" + t.c.id, operations.c.state.in_(LIVE))
+    return tx.rows(sa.select(t).where(t.c.state.in_(sorted(MACHINE.busy)), ~live).order_by(t.c.id).limit(most))

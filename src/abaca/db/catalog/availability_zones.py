@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Availability zones: made when a service first says that it is in one."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from abaca.db.engine import lists
+from abaca.db.engine.database import Tx, insert_into
+from abaca.db.tables import availability_zones
+from abaca.domain.ids import new_id
+
+ZONES = lists.Listing(
+    availability_zones, filters={"name": lists.equal(availability_zones.c.name)}, sorts=("name", "created_at")
+)
+
+
+def ensure(tx: Tx, name: str) -> None:
+    """Have the zone `name`; two services may say so at the same moment."""
+    row = {"id": new_id(), "name": name, "created_at": tx.now}
+    tx.execute(insert_into(availability_zones, tx.dialect).on_conflict_do_nothing(index_elements=["name"]), row)
+
+
+def names(tx: Tx) -> frozenset[str]:
+    """The names of all zones."""
+    return frozenset(tx.connection.execute(sa.select(availability_zones.c.name)).scalars())
+
+
+def exists(tx: Tx, name: str) -> bool:
+    """Whether there is a zone `name`."""
+    return ZONES.one(tx, ("id",), {"name": name}) is not None

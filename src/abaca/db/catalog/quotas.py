@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What projects have in use, counted in the transaction that uses it, and the limits that operators set.
+
+`take` and `give_back` are one statement each. It locks the project's row first, so requests of one project queue up
+there and cannot block each other in a ring; call it late in a transaction, before a pool's claim (pools.py).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+
+from abaca import errors
+from abaca.db.engine.database import Tx, insert_into
+from abaca.db.journal import operations
+from abaca.db.tables import quota_usages, quotas, share_instances, shares
+from abaca.domain.catalog import quotas as rules
+from abaca.domain.catalog.quotas import COUNTED, DEFAULT_CLASS, PER_SHARE, PROJECT, Counts
+
+
+def take(
+    tx: Tx, project_id: str, user_id: str | None, share_type_id: str | None, deltas: Counts, defaults: Counts
+) -> None:
+    """Count `deltas` ({"shares": 1, "gigabytes": 5}) as used by the project, the user and the type in it.
+
+    A share's size is compared with `per_share_gigabytes` too; when one grows, name its new size under that key. Raises
+    `OverLimit`, and then the transaction must not commit. `defaults` are the configured limits.
+    """
+    checked = rules.checked(deltas)
+    counted = {name: delta for name, delta in deltas.items() if name != PER_SHARE}
+    scopes = rules.scopes(user_id, share_type_id)
+    names = tuple(counted)
+    rows = tx.rows(_count(names, len(scopes), tuple(checked)), _parameters(project_id, scopes, counted))
+    for row in rows:
+        used: dict[str, int] = dict(zip(names, row[1:], strict=False))
+        limits = row[1 + len(names) :]
+        for (name, delta), own, of_class in zip(checked.items(), limits[::2], limits[1::2], strict=True):
+            limit = own
+            if limit is None and row[0] == PROJECT:
+                limit = defaults[name] if of_class is None else of_class
+            if rules.exceeded(name, limit, used.get(name, 0), delta):
+                raise rules.over_limit(name, limit, used.get(name, 0), delta)
+
+
+def take_or_forbid(
+    tx: Tx, project_id: str, user_id: str | None, share_type_id: str | None, deltas: Counts, defaults: Counts
+) -> None:
+    """As `take`, but raises `Forbidden` where a count would be exceeded: what clients know of extend and revert."""
+    try:
+        take(tx, project_id, user_id, share_type_id, deltas, defaults)
+    except errors.OverLimit as error:
+        if error.code == rules.RESOURCES[PER_SHARE].code:
+            raise
+        raise errors.Forbidden(error.message) from None
+
+
+def give_back(tx: Tx, project_id: str, user_id: str | None, share_type_id: str | None, deltas: Counts) -> None:
+    """Count `deltas`, as they were taken, as no longer used."""
+    scopes = rules.scopes(user_id, share_type_id)
+    less = {name: -delta for name, delta in deltas.items()}
+    tx.execute(_count(tuple(less), len(scopes), ()), _parameters(project_id, scopes, less))
+
+
+def _parameters(project_id: str, scopes: Iterable[str], deltas: Counts) -> dict[str, str | int]:
+    return {"project": project_id, **{f"scope_{at}": scope for at, scope in enumerate(scopes)}, **deltas}
+
+
+@functools.lru_cache(maxsize=128)
+def _count(names: tuple[str, ...], scopes: int, checked: tuple[str, ...]) -> sa.TextClause:
+    """Add to the rows of all scopes, made where missing, in their order; then what they are and their limits.
+
+    An upsert, because it takes the rows' locks in the order in which they are written here; an UPDATE would not.
+    """
+    values = ", ".join(f":{name}" if name in names else "0" for name in COUNTED)
+    rows = ", ".join(f"(:project, :scope_{at}, {values})" for at in range(scopes))
+    sums = ", ".join(f"{name} = quota_usages.{name} + excluded.{name}" for name in names)
+    limits = [_LIMITS.format(name=name) for name in checked]
+    return sa.text(
+        f"INSERT INTO quota_usages (project_id, scope, {', '.join(COUNTED)}) VALUES {rows} "  # noqa: S608 - our own names
+        f"ON CONFLICT (project_id, scope) DO UPDATE SET {sums} "
+        f"RETURNING {', '.join(['scope', *names, *limits])}"
+    )
+
+
+_LIMITS = (
+    "(SELECT own.hard_limit FROM quotas own WHERE own.project_id = quota_usages.project_id"
+    " AND own.scope = quota_usages.scope AND own.resource = '{name}'), "
+    "(SELECT of_class.hard_limit FROM quotas of_class WHERE of_class.project_id = ''"
+    " AND of_class.scope = 'class:default' AND of_class.resource = '{name}')"
+)
+
+
+class Standing(NamedTuple):
+    """How one scope stands: the limits that hold in it, and what it has in use."""
+
+    limits: dict[str, int]
+    in_use: dict[str, int]
+
+
+_SET = sa.select(quotas.c.project_id, quotas.c.scope, quotas.c.resource, quotas.c.hard_limit).where(
+    sa.or_(
+        sa.and_(
+            quotas.c.project_id == sa.bindparam("project"),
+            quotas.c.scope.in_(sa.bindparam("scopes", expanding=True)),
+        ),
+        sa.and_(quotas.c.project_id == "", quotas.c.scope == DEFAULT_CLASS),
+    )
+)
+_USED = sa.select(*(quota_usages.c[name] for name in COUNTED)).where(
+    quota_usages.c.project_id == sa.bindparam("project"), quota_usages.c.scope == sa.bindparam("scope")
+)
+
+
+def limits(tx: Tx, project_id: str, scope: str, defaults: Counts) -> dict[str, int]:
+    """The limits that hold in a scope of a project: its own over the project's, the default class's, the configured."""
+    found: dict[str, dict[str, int]] = defaultdict(dict)
+    for row in tx.rows(_SET, {"project": project_id, "scopes": list({PROJECT, scope})}):
+        found[row.scope][row.resource] = row.hard_limit
+    return {**defaults, **found[DEFAULT_CLASS], **found[PROJECT], **found[scope]}
+
+
+def usage(tx: Tx, project_id: str, scope: str = PROJECT) -> dict[str, int]:
+    """What a scope of a project has in use."""
+    row = tx.row(_USED, {"project": project_id, "scope": scope})
+    return dict.fromkeys(COUNTED, 0) if row is None else dict(zip(COUNTED, row, strict=True))
+
+
+def standing(tx: Tx, project_id: str, scope: str, defaults: Counts) -> Standing:
+    """Limits and use of a scope of a project; two looks."""
+    return Standing(limits(tx, project_id, scope, defaults), usage(tx, project_id, scope))
+
+
+def class_limits(tx: Tx, name: str, defaults: Counts) -> dict[str, int]:
+    """The limits of a quota class; those of the class `default` hold for every project without its own."""
+    rows = tx.rows(
+        sa.select(quotas.c.resource, quotas.c.hard_limit).where(
+            quotas.c.project_id == "", quotas.c.scope == rules.class_scope(name)
+        )
+    )
+    return {**defaults, **{row.resource: row.hard_limit for row in rows}}
+
+
+def put(tx: Tx, project_id: str, scope: str, changed: Counts) -> None:
+    """Set limits of a scope of a project; the others stay. The project "" has the quota classes."""
+    if not changed:
+        return
+    insert = insert_into(quotas, tx.dialect)
+    statement = insert.on_conflict_do_update(
+        index_elements=["project_id", "scope", "resource"],
+        set_={"hard_limit": insert.excluded.hard_limit, "updated_at": insert.excluded.updated_at},
+    )
+    same = {"project_id": project_id, "scope": scope, "updated_at": tx.now}
+    tx.execute(statement, [{**same, "resource": name, "hard_limit": limit} for name, limit in changed.items()])
+
+
+def remove(tx: Tx, project_id: str, scope: str) -> None:
+    """Forget the limits of a scope; those of the project, when it is the scope, with all its users' and types'."""
+    statement = sa.delete(quotas).where(quotas.c.project_id == project_id)
+    tx.execute(statement if scope == PROJECT else statement.where(quotas.c.scope == scope))
+
+
+def remove_type(tx: Tx, share_type_id: str) -> None:
+    """Forget limits and counts of a share type that is gone, in all projects."""
+    for table in (quotas, quota_usages):
+        tx.execute(sa.delete(table).where(table.c.scope == rules.type_scope(share_type_id)))
+
+
+class Difference(NamedTuple):
+    """A count that is not what the rows say."""
+
+    project_id: str
+    scope: str
+    resource: str
+    counted: int
+    real: int
+
+
+_TYPES = (
+    sa.select(share_instances.c.share_id, sa.func.min(share_instances.c.share_type_id).label("share_type_id"))
+    .group_by(share_instances.c.share_id)
+    .subquery()
+)
+# What is really there: owner, and one column for each resource. A resource without a line here is not recounted.
+_REALITY: Sequence[sa.Select[Any]] = (
+    sa.select(
+        shares.c.project_id,
+        shares.c.user_id,
+        _TYPES.c.share_type_id,
+        sa.func.count().label("shares"),
+        sa.func.sum(shares.c.size).label("gigabytes"),
+    )
+    .outerjoin(_TYPES, _TYPES.c.share_id == shares.c.id)
+    .group_by(shares.c.project_id, shares.c.user_id, _TYPES.c.share_type_id),
+)
+_GROWING = (
+    sa.select(shares.c.project_id)
+    .distinct()
+    .join(share_instances, share_instances.c.share_id == shares.c.id)
+    .where(sa.or_(share_instances.c.status == "extending", operations.extends(shares.c.id)))
+)
+
+
+def differences(tx: Tx) -> list[Difference]:
+    """Where a count is not what the rows say; sizes of a project that is extending a share are left out."""
+    # before their sizes: what ends in between is left out, what begins has not been counted
+    growing = set(tx.connection.execute(_GROWING).scalars())
+    real: dict[tuple[str, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    known: dict[str, None] = {}
+    for statement in _REALITY:
+        for row in tx.rows(statement):
+            counts = row._asdict()
+            project, user, share_type = (counts.pop(key) for key in ("project_id", "user_id", "share_type_id"))
+            for scope in rules.scopes(user, share_type):
+                for name, count in counts.items():
+                    real[project, scope][name] += int(count)
+        known |= dict.fromkeys(statement.selected_columns.keys()[3:])
+    counted = {(row.project_id, row.scope): row._asdict() for row in tx.rows(sa.select(quota_usages))}
+    return [
+        Difference(*place, name, counted.get(place, {}).get(name, 0), real[place][name])
+        for place in sorted({*real, *counted})
+        for name in known
+        if counted.get(place, {}).get(name, 0) != real[place][name]
+        and not (name == "gigabytes" and place[0] in growing)
+    ]
+
+
+def recount(tx: Tx) -> list[Difference]:
+    """Make the counts what the rows say; what was changed. For operators, after a restore or a change by hand.
+
+    May run at any time: what is not committed yet comes before it or after it. Call it before `pools.recount`.
+    """
+    if tx.dialect == "postgresql":
+        tx.execute(sa.text("LOCK TABLE quota_usages IN SHARE ROW EXCLUSIVE MODE"))
+    found = differences(tx)
+    for project_id, scope, name, counted, real in found:
+        tx.execute(_count((name,), 1, ()), {"project": project_id, "scope_0": scope, name: real - counted})
+    return found

@@ -1,0 +1,331 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The database as the rest of Abaca sees it: `read()` for one-statement looks, `write()` for a transaction.
+
+SQLite runs in WAL mode and takes its write lock at BEGIN; PostgreSQL runs at READ COMMITTED. Work that a transaction
+queued is announced exactly when it commits (`Tx.wake`), so that nobody has to poll the tables.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import select
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+import sqlalchemy as sa
+from sqlalchemy import event, exc
+
+from abaca.db.engine import statements
+
+Clock = Callable[[], float]
+PLAN_ONCE = "SET plan_cache_mode = force_generic_plan"
+
+
+# Which targets want events of a type (domain/administration/events.py).
+Wanting = Callable[[str], Sequence[str]]
+
+
+class Wakeup(Protocol):
+    """How workers learn that a queue has work (journal/wakeup.py)."""
+
+    def before_commit(self, tx: Tx, queues: Sequence[str]) -> None: ...
+
+    def after_commit(self, queues: Sequence[str]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class NoWakeup:
+    """Nobody is listening: workers find the work at their next slow look."""
+
+    def before_commit(self, tx: Tx, queues: Sequence[str]) -> None:
+        """Nothing to do."""
+
+    def after_commit(self, queues: Sequence[str]) -> None:
+        """Nothing to do."""
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+
+class Tx:
+    """One transaction. `now` is its time, naive UTC, the same for every row that it writes."""
+
+    __slots__ = ("_queues", "_statements", "connection", "now", "subscriptions")
+
+    def __init__(
+        self,
+        connection: sa.Connection,
+        now: datetime.datetime,
+        known: statements.Statements,
+        subscriptions: Wanting | None = None,
+    ) -> None:
+        self.connection = connection
+        self.now = now
+        # None: nobody wants any event
+        self.subscriptions = subscriptions
+        self._statements = known
+        self._queues: dict[str, None] = {}
+
+    @property
+    def dialect(self) -> str:
+        """`sqlite` or `postgresql`."""
+        return self.connection.dialect.name
+
+    def execute(
+        self, statement: sa.Executable, parameters: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None
+    ) -> statements.Done | sa.CursorResult[Any]:
+        """Run a statement with its parameters, or once for each of a sequence of them, for its `rowcount`."""
+        if parameters is None or isinstance(parameters, Mapping):
+            ready = self._ready(statement, parameters)
+            if ready is not None:
+                return statements.do(ready, self.connection, parameters or statements.NONE)
+        elif (ready := self._ready(statement, parameters[0])) is not None:
+            return statements.do_many(ready, self.connection, parameters)
+        return self.connection.execute(statement, parameters)
+
+    def change(self, table: sa.Table, row_id: str, values: Mapping[str, Any]) -> int:
+        """Set columns of the row with that id, and when it was changed; how many rows have it."""
+        new = {f"new_{name}": value for name, value in values.items()}
+        return self.execute(statements.changing(table, tuple(values)), {"of": row_id, "at": self.now, **new}).rowcount
+
+    def row(self, statement: sa.Executable, parameters: Mapping[str, Any] | None = None) -> sa.Row[Any] | None:
+        """The first row, or None."""
+        rows = self.rows(statement, parameters)
+        return rows[0] if rows else None
+
+    def rows(self, statement: sa.Executable, parameters: Mapping[str, Any] | None = None) -> Sequence[sa.Row[Any]]:
+        """All rows."""
+        ready = self._ready(statement, parameters)
+        if ready is None:
+            return self.connection.execute(statement, parameters).all()
+        return statements.fetch(ready, self.connection, parameters or statements.NONE)
+
+    def scalar(self, statement: sa.Executable, parameters: Mapping[str, Any] | None = None) -> Any:
+        """The first column of the first row, or None."""
+        row = self.row(statement, parameters)
+        return None if row is None else row[0]
+
+    def _ready(self, statement: sa.Executable, parameters: Mapping[str, Any] | None) -> statements.Ready | None:
+        return self._statements.ready(self.connection.dialect, statement, parameters or statements.NONE)
+
+    @contextlib.contextmanager
+    def planned_for_values(self) -> Iterator[None]:
+        """In `read()`, for looks at very few or very many rows as the values will: planning is nothing beside that."""
+        if self.dialect != "postgresql":
+            yield
+            return
+        self.connection.exec_driver_sql("SET plan_cache_mode = force_custom_plan")
+        try:
+            yield
+        finally:
+            self.connection.exec_driver_sql(PLAN_ONCE)
+
+    def wake(self, queue: str) -> None:
+        """Announce work on `queue` when this transaction commits."""
+        self._queues[queue] = None
+
+    @property
+    def queues(self) -> list[str]:
+        """The queues to announce."""
+        return list(self._queues)
+
+
+def insert_into(table: sa.Table, dialect: str) -> Any:
+    """An INSERT that knows ON CONFLICT. Only the dialect in use is imported: PostgreSQL's costs 3 MiB."""
+    if dialect == "postgresql":
+        from sqlalchemy.dialects import postgresql
+
+        return postgresql.insert(table)
+    from sqlalchemy.dialects import sqlite
+
+    return sqlite.insert(table)
+
+
+class Database:
+    """Two pools on one database: reads in autocommit (one round trip each), writes in transactions."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        clock: Clock = time.time,
+        wakeup: Wakeup | None = None,
+        pool_size: int = 8,
+        abandoned_s: float = 20.0,
+    ) -> None:
+        """PostgreSQL takes back what a transaction has locked when nothing is heard from it for `abandoned_s`."""
+        self.url = sa.make_url(url)
+        self.wakeup: Wakeup = wakeup or NoWakeup()
+        # who wants events of what is written; None: nobody
+        self.subscriptions: Wanting | None = None
+        # a clock, and how many seconds the database's is ahead of it
+        self._time: tuple[Clock, float] = (clock, 0.0)
+        self._closed = threading.Event()
+        self._statements = statements.Statements()
+        self._writer = _engine(self.url, pool_size, autocommit=False)
+        self._reader = _engine(self.url, pool_size, autocommit=True)
+        if not self.is_sqlite:
+            event.listen(self._writer, "connect", _not_abandoned(abandoned_s))
+
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether this is the embedded database."""
+        return self.url.get_backend_name() == "sqlite"
+
+    def time(self) -> float:
+        """Seconds since the epoch by the database's clock, as far as it is known."""
+        clock, ahead_s = self._time
+        return clock() + ahead_s
+
+    def now(self) -> datetime.datetime:
+        """The same as naive UTC."""
+        return datetime.datetime.fromtimestamp(self.time(), datetime.UTC).replace(tzinfo=None)
+
+    def agree_on_time(self) -> None:
+        """From now on count from the database's clock, so that leases of several hosts compare.
+
+        Between two such looks this host's own clock may be set to whatever: only its passing counts.
+        """
+        if self.is_sqlite:
+            return
+        with self.read() as tx:
+            before_s = time.monotonic()
+            theirs_s = float(tx.scalar(sa.text("SELECT extract(epoch FROM clock_timestamp())")))
+            self._time = time.monotonic, theirs_s - (before_s + time.monotonic()) / 2
+
+    def keep_time(self, every_s: float = 10.0) -> None:
+        """Agree so now and again and again, in a thread of its own, until this is closed; what fails is tried anew."""
+        if not self.is_sqlite:
+            self._try_to_agree()
+            threading.Thread(target=self._keep_time, args=(every_s,), name="time", daemon=True).start()
+
+    def _keep_time(self, every_s: float) -> None:
+        while not self._closed.wait(every_s):
+            self._try_to_agree()
+
+    def _try_to_agree(self) -> None:
+        with contextlib.suppress(exc.SQLAlchemyError):
+            self.agree_on_time()
+
+    @contextlib.contextmanager
+    def read(self) -> Iterator[Tx]:
+        """A connection for looking. Each statement sees what was committed before it."""
+        with _connect(self._reader) as connection:
+            yield Tx(connection, self.now(), self._statements)
+
+    def once(self) -> contextlib.AbstractContextManager[Tx]:
+        """A connection for one statement that is a transaction by itself: a round trip where `write()` takes three."""
+        return self.read()
+
+    @contextlib.contextmanager
+    def write(self) -> Iterator[Tx]:
+        """A transaction: commits at the end of the block, rolls back when it raises."""
+        with _connect(self._writer) as connection, connection.begin():
+            tx = Tx(connection, self.now(), self._statements, self.subscriptions)
+            yield tx
+            queues = tx.queues
+            if queues:
+                self.wakeup.before_commit(tx, queues)
+        if queues:
+            self.wakeup.after_commit(queues)
+
+    def connect(self) -> sa.Connection:
+        """A connection of one's own, in autocommit, outside the pools' bounds of time."""
+        return _connect(self._reader)
+
+    def close(self) -> None:
+        """Give all connections back."""
+        self._closed.set()
+        self._writer.dispose()
+        self._reader.dispose()
+        self.wakeup.close()
+
+
+def _connect(engine: sa.Engine) -> sa.Connection:
+    """As the engine does it; when connections die as fast as they are made, that is the database being away."""
+    try:
+        return engine.connect()
+    except exc.InvalidRequestError as error:
+        raise exc.OperationalError(None, None, error) from error
+
+
+def _engine(url: sa.URL, pool_size: int, *, autocommit: bool) -> sa.Engine:
+    options: dict[str, Any] = {
+        "json_serializer": lambda value: msgspec.json.encode(value).decode(),
+        "json_deserializer": msgspec.json.decode,
+        # errors are logged, and among the values may be secrets
+        "hide_parameters": True,
+        "pool_size": pool_size,
+        "max_overflow": pool_size,
+        "pool_timeout": 30,
+    }
+    if autocommit:
+        options |= {"isolation_level": "AUTOCOMMIT", "pool_reset_on_return": None}
+    if url.get_backend_name() == "sqlite":
+        return _sqlite(url, options, autocommit=autocommit)
+    # a server that vanishes without a word is noticed within half a minute, not within hours
+    options["connect_args"] = {
+        "connect_timeout": 5,
+        "application_name": "abaca",
+        "keepalives_idle": 10,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
+        "tcp_user_timeout": 30000,
+    }
+    engine = sa.create_engine(url.set(drivername="postgresql+psycopg"), **options)
+    event.listen(engine, "checkout", _refuse_a_dead_socket)
+    if autocommit:
+        event.listen(engine, "connect", _plan_once)
+    return engine
+
+
+def _sqlite(url: sa.URL, options: dict[str, Any], *, autocommit: bool) -> sa.Engine:
+    engine = sa.create_engine(
+        url, connect_args={"timeout": 30, "check_same_thread": False}, poolclass=sa.QueuePool, **options
+    )
+
+    @event.listens_for(engine, "connect")
+    def _prepare(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "busy_timeout=30000"):
+            connection.execute(f"PRAGMA {pragma}")
+
+    if not autocommit:
+
+        @event.listens_for(engine, "begin")
+        def _lock_at_once(connection: sa.Connection) -> None:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    return engine
+
+
+def _plan_once(connection: Any, _record: Any) -> None:
+    """Looks go by indexes whatever the values are, and planning a page anew costs twice as much as reading it."""
+    connection.execute(PLAN_ONCE)
+    connection.commit()
+
+
+def _not_abandoned(after_s: float) -> Callable[[Any, Any], None]:
+    """A process that is frozen in a transaction, its host suspended say, keeps nobody else waiting."""
+    command = f"SET idle_in_transaction_session_timeout = {int(after_s * 1000)}"
+
+    def limit(connection: Any, _record: Any) -> None:
+        connection.execute(command)
+        connection.commit()
+
+    return limit
+
+
+def _refuse_a_dead_socket(dbapi_connection: Any, _record: Any, _proxy: Any) -> None:
+    """An idle server has nothing to say: a readable socket is a closed one. Costs no round trip."""
+    if not dbapi_connection.closed:
+        poll = select.poll()
+        poll.register(dbapi_connection.fileno(), select.POLLIN)
+        if not poll.poll(0):
+            return
+    raise exc.DisconnectionError("the database closed the connection")

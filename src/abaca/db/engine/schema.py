@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The schema's revision: is the database the one this code was written for, and how it becomes that.
+
+Looking costs one SELECT; Alembic is imported only to upgrade. Migrations first expand and contract a release later:
+code runs on a database that is ahead of it, and is refused on one that is behind.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+from sqlalchemy import exc
+
+from abaca import errors
+from abaca.db import tables
+from abaca.db.migrations import HEAD
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+
+    from abaca.db.engine.database import Database, Tx
+
+log = logging.getLogger(__name__)
+
+_UPGRADE_LOCK = 0x0ABACA
+# As Alembic makes it.
+_version = sa.Table(
+    "alembic_version",
+    sa.MetaData(),
+    sa.Column("version_num", sa.String(32), nullable=False),
+    sa.PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
+)
+
+
+def revision(db: Database) -> str | None:
+    """The revision that the database is at, None when it is empty. Raises what the driver raises when it is away."""
+    with db.read() as tx:
+        return _revision(tx)
+
+
+def _revision(tx: Tx) -> str | None:
+    if not sa.inspect(tx.connection).has_table("alembic_version"):
+        return None
+    found = tx.scalar(sa.select(_version.c.version_num))
+    return None if found is None else str(found)
+
+
+def check(db: Database) -> None:
+    """Raises `ConfigError` when the database is behind this code, `Unavailable` when it cannot be reached."""
+    try:
+        found = revision(db)
+    except exc.DBAPIError as error:
+        raise away(db.url, error) from None
+    if found is None or found < HEAD:
+        state = "is empty" if found is None else f"is at revision {found}"
+        problem = f"The database {state}, this release needs {HEAD}"
+        raise errors.ConfigError(problem=problem, mend="Run `abaca db upgrade`")
+    if found > HEAD:
+        log.info("the database is at revision %s, ahead of this release's %s", found, HEAD)
+
+
+def away(url: sa.URL, error: exc.DBAPIError) -> errors.Unavailable:
+    """The error for a database that does not answer: where it was looked for, without the password, and why not."""
+    where = url.render_as_string(hide_password=True)
+    reason = str(error.orig).strip().split("\n")[0]
+    return errors.Unavailable(
+        f"The database {where} does not answer: {reason}. Start it, or mend [database] connection"
+    )
+
+
+def create_if_empty(db: Database) -> bool:
+    """Make the schema of an empty SQLite database at once, without the chain; whether it was empty.
+
+    Several processes may call it together: SQLite's write lock lets one of them do it.
+    """
+    if revision(db) is not None:
+        return False
+    with db.write() as tx:
+        if _revision(tx) is not None:
+            return False
+        if sa.inspect(tx.connection).get_table_names():
+            raise errors.ConfigError(
+                problem=f"{db.url.database} holds tables but no revision", mend="Give Abaca a database of its own"
+            )
+        tables.metadata.create_all(tx.connection)
+        _version.create(tx.connection)
+        tx.execute(sa.insert(_version).values(version_num=HEAD))
+    return True
+
+
+def alembic_config() -> Config:
+    """Alembic's configuration without a file: the chain lies beside this module."""
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", "abaca.db:migrations")
+    config.set_main_option("path_separator", "os")
+    return config
+
+
+def upgrade(url: str, to: str = "head") -> tuple[str | None, str | None]:
+    """Bring the database forward to revision `to`, in one transaction; the revisions before and after."""
+    from alembic import command
+
+    return _migrate(url, command.upgrade, to)
+
+
+def downgrade(url: str, to: str) -> tuple[str | None, str | None]:
+    """Take the database back to revision `to`, in one transaction; the revisions before and after. Data may be lost."""
+    from alembic import command
+
+    return _migrate(url, command.downgrade, to)
+
+
+def _migrate(url: str, move: Callable[[Config, str], None], to: str) -> tuple[str | None, str | None]:
+    engine = migration_engine(sa.make_url(url))
+    config = alembic_config()
+    try:
+        with engine.connect() as connection, connection.begin():
+            if connection.dialect.name == "postgresql":
+                connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _UPGRADE_LOCK})
+            before = _current(connection)
+            config.attributes["connection"] = connection
+            move(config, to)
+            if connection.dialect.name == "sqlite":
+                _refuse_dangling(connection)
+            after = _current(connection)
+    finally:
+        engine.dispose()
+    return before, after
+
+
+def _current(connection: sa.Connection) -> str | None:
+    from alembic.runtime.migration import MigrationContext
+
+    found = MigrationContext.configure(connection).get_current_revision()
+    return None if found is None else str(found)
+
+
+def migration_engine(url: sa.URL) -> sa.Engine:
+    """Unlike at work, SQLite's foreign keys are off: a table that is rebuilt must not take its children with it."""
+    if url.get_backend_name() != "sqlite":
+        return sa.create_engine(url.set(drivername="postgresql+psycopg"), poolclass=sa.NullPool)
+    engine = sa.create_engine(url, poolclass=sa.NullPool, connect_args={"timeout": 30})
+
+    @sa.event.listens_for(engine, "connect")
+    def _prepare(connection: object, _record: object) -> None:
+        connection.isolation_level = None  # type: ignore[attr-defined]
+        connection.execute("PRAGMA journal_mode=WAL")  # type: ignore[attr-defined]
+
+    @sa.event.listens_for(engine, "begin")
+    def _lock_at_once(connection: sa.Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    return engine
+
+
+def _refuse_dangling(connection: sa.Connection) -> None:
+    dangling = connection.exec_driver_sql("PRAGMA foreign_key_check").first()
+    if dangling is not None:
+        raise errors.ConfigError(
+            problem=f"The upgrade would leave a row of {dangling[0]} without its {dangling[2]}",
+            mend="Nothing was changed; report this as a bug",
+        )

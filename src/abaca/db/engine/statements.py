@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Statements compiled once and then handed straight to the database's driver.
+
+SQLAlchemy writes the SQL and knows how values are converted; executing through it costs three times what the driver
+itself takes for a row. So a statement object that is run again and again (those of modules and of `lists.py`) is
+compiled at its second run, and from then on its parameters go to the driver and its rows come back without a detour.
+What is run once, in bulk, or relies on defaults of columns goes through SQLAlchemy as ever.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.engine import result_tuple
+from sqlalchemy.sql.compiler import SQLCompiler
+
+Parameters = Mapping[str, Any]
+Convert = Callable[[Any], Any]
+
+NONE: Parameters = {}
+# How many lengths of its lists a statement remembers the SQL for.
+_LENGTHS = 64
+# Rows whose memory a cursor that is kept may hold on to.
+_FEW = 100
+
+
+@functools.lru_cache(256)
+def changing(table: sa.Table, names: tuple[str, ...]) -> sa.Update:
+    """An UPDATE of the row with the id `:of`, whose columns `names` become `:new_<name>` and `updated_at` `:at`."""
+    values = {name: sa.bindparam(f"new_{name}", type_=table.c[name].type) for name in names}
+    made = sa.update(table).where(table.c.id == sa.bindparam("of", type_=table.c.id.type))
+    return made.values({**values, "updated_at": sa.bindparam("at", type_=table.c.updated_at.type)})
+
+
+class Done(NamedTuple):
+    """What a statement without rows has done."""
+
+    rowcount: int
+
+
+class _Text(NamedTuple):
+    """A statement's SQL for given lengths of its lists."""
+
+    sql: str
+    # a list's name, and those of its elements in the SQL
+    lists: tuple[tuple[str, Sequence[str]], ...]
+    converts: tuple[tuple[str, Convert], ...]
+    # where the driver wants values by position: their names
+    order: Sequence[str] | None
+
+
+class Ready:
+    """One statement, compiled for one set of parameter names."""
+
+    def __init__(self, compiled: SQLCompiler, dialect: sa.Dialect, keys: Iterable[str]) -> None:
+        self._compiled = compiled
+        self._dialect = dialect
+        binds = compiled.bind_names
+        # a parameter is given by the name that the statement's author wrote, which SQL may spell otherwise
+        self._given = tuple((name, bind.key) for bind, name in binds.items() if bind.key in keys)
+        self._own = {name: bind.effective_value for bind, name in binds.items() if bind.key not in keys}
+        self._lists = tuple(name for bind, name in binds.items() if bind in compiled.post_compile_params)
+        self._texts: dict[tuple[int, ...], _Text] = {}
+        self._converts: tuple[tuple[int, Convert], ...] = ()
+        self._make: Callable[[Any], sa.Row[Any]] | None = None
+
+    def values(self, parameters: Parameters) -> dict[str, Any]:
+        """All values by the names that they have in SQL."""
+        values = dict(self._own)
+        for name, key in self._given:
+            values[name] = parameters[key]
+        return values
+
+    def text(self, values: dict[str, Any]) -> _Text:
+        """The SQL for these values."""
+        lengths = tuple([len(values[name]) for name in self._lists])
+        text = self._texts.get(lengths)
+        if text is None:
+            if len(self._texts) >= _LENGTHS:
+                self._texts.clear()
+            text = self._texts[lengths] = self._write(values)
+        return text
+
+    def rows(self, cursor: Any, found: Sequence[Any]) -> list[sa.Row[Any]]:
+        """What the cursor has fetched, as rows."""
+        make = self._make or self._look(cursor.description)
+        if not self._converts:
+            return [make(one) for one in found]
+        made = []
+        for one in found:
+            values = list(one)
+            for at, convert in self._converts:
+                values[at] = convert(values[at])
+            made.append(make(values))
+        return made
+
+    def _look(self, described: Sequence[Any]) -> Callable[[Any], sa.Row[Any]]:
+        """Learn from the first result how its values are converted."""
+        columns = self._compiled._result_columns
+        kinds = (column.type.dialect_impl(self._dialect) for column in columns)
+        found = [kind.result_processor(self._dialect, told[1]) for kind, told in zip(kinds, described, strict=False)]
+        self._converts = tuple((at, convert) for at, convert in enumerate(found) if convert is not None)
+        self._make = result_tuple([column.keyname for column in columns] or [told[0] for told in described])
+        return self._make
+
+    def _write(self, values: dict[str, Any]) -> _Text:
+        compiled = self._compiled
+        converts: dict[str, Any] = dict(compiled._bind_processors)
+        if not self._lists:
+            return _Text(compiled.string, (), tuple(converts.items()), compiled.positiontup)
+        state = compiled._process_parameters_for_postcompile(dict(values))
+        converts = {name: one for name, one in converts.items() if name not in self._lists} | dict(state.processors)
+        return _Text(
+            state.statement, tuple(state.parameter_expansion.items()), tuple(converts.items()), state.positiontup
+        )
+
+
+def run(ready: Ready, connection: sa.Connection, parameters: Parameters) -> Any:
+    """The cursor, with the statement executed. Raises what SQLAlchemy raises for the driver's errors."""
+    values = ready.values(parameters)
+    text = ready.text(values)
+    for name, ones in text.lists:
+        values.update(zip(ones, values.pop(name), strict=True))
+    return _sent(connection, "execute", text.sql, _bound(text, values))
+
+
+def _bound(text: _Text, values: dict[str, Any]) -> Any:
+    """The values as the driver wants them."""
+    for name, convert in text.converts:
+        values[name] = convert(values[name])
+    return values if text.order is None else [values[name] for name in text.order]
+
+
+def _sent(connection: sa.Connection, how: str, sql: str, bound: Any) -> Any:
+    pooled = connection.connection
+    # a cursor is made in a tenth of the time that a short statement takes, so each connection keeps one
+    cursor = pooled.info.get("cursor")
+    if cursor is None:
+        cursor = pooled.info["cursor"] = pooled.cursor()
+    try:
+        getattr(cursor, how)(sql, bound)
+    except BaseException as error:  # noqa: BLE001 - it raises, and knows a lost connection from a refused statement
+        del pooled.info["cursor"]
+        connection._handle_dbapi_exception(error, sql, bound, cursor, None)
+    return cursor
+
+
+def do(ready: Ready, connection: sa.Connection, parameters: Parameters) -> Done:
+    """Execute for its effect alone."""
+    cursor = run(ready, connection, parameters)
+    if connection.dialect.name == "sqlite":
+        # rows that a RETURNING has ready would keep the transaction from committing
+        cursor.fetchall()
+    return Done(cursor.rowcount)
+
+
+def do_many(ready: Ready, connection: sa.Connection, rows: Sequence[Parameters]) -> Done:
+    """Execute once for each of these, for its effect alone. The statement holds no lists."""
+    text = ready.text(ready.values(rows[0]))
+    bound = [_bound(text, ready.values(row)) for row in rows]
+    return Done(_sent(connection, "executemany", text.sql, bound).rowcount)
+
+
+def fetch(ready: Ready, connection: sa.Connection, parameters: Parameters) -> list[sa.Row[Any]]:
+    """All rows."""
+    cursor = run(ready, connection, parameters)
+    found = cursor.fetchall()
+    rows = ready.rows(cursor, found)
+    if len(found) > _FEW:
+        cursor.close()
+        del connection.connection.info["cursor"]
+    return rows
+
+
+class Statements:
+    """The statements that one database has seen, each as long as somebody holds it."""
+
+    def __init__(self) -> None:
+        self._seen: weakref.WeakKeyDictionary[sa.Executable, dict[Any, Ready | None]] = weakref.WeakKeyDictionary()
+
+    def ready(self, dialect: sa.Dialect, statement: sa.Executable, parameters: Parameters) -> Ready | None:
+        """The compiled statement; None at its first run, and for one that SQLAlchemy must run."""
+        known = self._seen.get(statement)
+        if known is None:
+            # most statements that are made for one run end here
+            self._seen[statement] = {}
+            return None
+        keys = tuple(parameters)
+        if keys not in known:
+            known[keys] = _compiled(dialect, statement, keys)
+        return known[keys]
+
+
+def _compiled(dialect: sa.Dialect, statement: sa.Executable, keys: tuple[str, ...]) -> Ready | None:
+    compiled = statement.compile(dialect=dialect, column_keys=sorted(keys))  # type: ignore[attr-defined]
+    needs_more = not isinstance(compiled, SQLCompiler) or (
+        compiled.insert_prefetch
+        or compiled.update_prefetch
+        or compiled.implicit_returning
+        or compiled.literal_execute_params
+        or compiled.escaped_bind_names
+        or any(bind.required and bind.key not in keys for bind in compiled.bind_names)
+    )
+    return None if needs_more else Ready(compiled, dialect, keys)

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How full the queues are: one grouped look at the live operations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from abaca.db.engine.database import Tx
+from abaca.db.journal.operations import LIVE
+from abaca.db.tables import operations as t
+
+_FIGURES = (
+    sa.select(
+        t.c.queue,
+        t.c.kind,
+        t.c.state,
+        sa.func.count().label("number"),
+        sa.func.min(t.c.created_at).label("oldest"),
+        sa.func.sum(sa.case((t.c.lease_until < sa.bindparam("now_s"), 1), else_=0)).label("expired"),
+    )
+    .where(t.c.state.in_(LIVE))
+    .group_by(t.c.queue, t.c.kind, t.c.state)
+)
+
+
+def live(tx: Tx, now_s: float) -> Sequence[sa.Row[Any]]:
+    """Rows of queue, kind, state, number, created_at of the oldest, and how many have outlived their lease."""
+    return tx.rows(_FIGURES, {"now_s": now_s})

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where shares could be mounted from, and from when to when: a row for each time that a location was one.
+
+Rows are written by whoever changes the locations, in that transaction, and outlive the share.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from abaca.db.engine import lists
+from abaca.db.engine.database import Tx
+from abaca.db.tables import export_location_history as t
+from abaca.domain.ids import new_id
+
+
+class Cause(msgspec.Struct, frozen=True):
+    """The operation that changes something: its id and kind; None is an operator's hand."""
+
+    operation_id: str | None
+    kind: str | None
+
+
+NOBODY = Cause(None, None)
+
+
+class Owner(msgspec.Struct, frozen=True):
+    """Whose an instance is."""
+
+    share_id: str
+    project_id: str
+
+
+def begin(tx: Tx, owners: Mapping[str, Owner], locations: Sequence[Mapping[str, Any]], cause: Cause) -> None:
+    """These locations, as written to their own table, begin; `owners` by instance. One statement."""
+    if locations:
+        tx.execute(_BEGIN, [_row(tx, owners[row["share_instance_id"]], row, cause) for row in locations])
+
+
+_BEGIN = sa.insert(t).inline()
+
+
+def _row(tx: Tx, owner: Owner, location: Mapping[str, Any], cause: Cause) -> dict[str, Any]:
+    return {
+        "id": new_id(),
+        "export_location_id": location["id"],
+        "share_id": owner.share_id,
+        "share_instance_id": location["share_instance_id"],
+        "project_id": owner.project_id,
+        "path": location["path"],
+        "is_admin_only": location["is_admin_only"],
+        "preferred": location["preferred"],
+        "since": tx.now,
+        "until": None,
+        "begun_by": cause.operation_id,
+        "begun_by_kind": cause.kind,
+    }
+
+
+def end(tx: Tx, location_ids: Sequence[str], cause: Cause) -> None:
+    """These locations end. One statement."""
+    if location_ids:
+        tx.execute(_END, {"locations": location_ids, **_ended(tx, cause)})
+
+
+def end_of_instance(tx: Tx, instance_id: str, cause: Cause) -> None:
+    """All locations of an instance end."""
+    tx.execute(_END_OF_INSTANCE, {"instance": instance_id, **_ended(tx, cause)})
+
+
+def _ended(tx: Tx, cause: Cause) -> dict[str, Any]:
+    return {"at": tx.now, "by": cause.operation_id, "by_kind": cause.kind}
+
+
+_OPEN = (
+    sa.update(t)
+    .where(t.c.until.is_(None))
+    .values(until=sa.bindparam("at"), ended_by=sa.bindparam("by"), ended_by_kind=sa.bindparam("by_kind"))
+)
+_END = _OPEN.where(t.c.export_location_id.in_(sa.bindparam("locations", expanding=True)))
+_END_OF_INSTANCE = _OPEN.where(t.c.share_instance_id == sa.bindparam("instance"))
+
+
+HISTORY = lists.Listing(
+    t,
+    filters={"share_id": lists.equal(t.c.share_id), "is_admin_only": lists.equal(t.c.is_admin_only)},
+    sorts=("since", "path"),
+)
+
+
+def project_of(tx: Tx, share_id: str) -> str | None:
+    """Whose a share was that may be gone; None when nothing is known of it."""
+    found: str | None = tx.scalar(sa.select(t.c.project_id).where(t.c.share_id == share_id).limit(1))
+    return found
+
+
+def purge(tx: Tx, ended_before: datetime.datetime, most: int) -> int:
+    """Forget up to `most` that ended before then; how many."""
+    old = sa.select(t.c.id).where(t.c.until < ended_before).limit(most)
+    return tx.execute(sa.delete(t).where(t.c.id.in_(old))).rowcount

@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The copies of a share on back ends. `move` is the only writer of a status in all of Abaca."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from abaca import errors
+from abaca.db.engine import lists
+from abaca.db.engine.database import Tx
+from abaca.db.journal.operations import ACTIVE, LIVE
+from abaca.db.tables import (
+    RULE_NOT_ACTIVE,
+    RULES_SYNCING,
+    access_rules,
+    export_locations,
+    operations,
+    share_types,
+    shares,
+)
+from abaca.db.tables import share_instances as t
+from abaca.domain.shares.access_rules import PENDING
+from abaca.domain.shares.shares import RESETTABLE, SHARE_INSTANCE, status_rank
+
+
+def add(tx: Tx, values: Mapping[str, Any], event: str = "create") -> None:
+    """A new instance, born by `event`: `create`, or `refuse` when no pool can hold it."""
+    status = SHARE_INSTANCE.after("none", event)
+    row = {"access_rules_status": "active", "cast_rules_to_readonly": False, "created_at": tx.now, **values}
+    tx.execute(_ADD, {**row, "status": status, "status_rank": status_rank(status)})
+
+
+_ADD = sa.insert(t).inline()
+
+
+# Of rows that are named by their ids the status is compared without its index, which SQLite would go through instead.
+_STATUS = t.c.status.concat(sa.literal_column("''"))
+
+
+@functools.cache
+def _move_any(event: str, status: sa.ColumnElement[str] = t.c.status) -> Any:
+    sources = SHARE_INSTANCE.sources(event)
+    targets = set(sources.values())
+    to: Any = sa.case(sources, value=t.c.status)
+    rank: Any = sa.case({at: status_rank(then) for at, then in sources.items()}, value=t.c.status)
+    if len(targets) == 1:
+        to = targets.pop()
+        rank = status_rank(to)
+    return (
+        sa.update(t)
+        .where(status.in_(list(sources)))
+        .values(status=to, status_rank=rank, updated_at=sa.bindparam("at"))
+        .returning(t.c.id)
+    )
+
+
+@functools.cache
+def _move(event: str) -> Any:
+    return _move_any(event).where(t.c.id == sa.bindparam("instance"))
+
+
+@functools.cache
+def _move_many(event: str) -> Any:
+    return _move_any(event, _STATUS).where(t.c.id.in_(sa.bindparam("instances", expanding=True)))
+
+
+_CREATED = _move("created").values(progress="100%")
+
+
+@functools.cache
+def _move_at(event: str) -> Any:
+    return _move(event).where(t.c.status == sa.bindparam("at_status"))
+
+
+def try_move(tx: Tx, instance_id: str, event: str, status: str | None = None) -> bool:
+    """Let `event` happen to an instance; False, with nothing changed, where its status does not allow it.
+
+    With `status` it happens only there: when the end of an operation is written, another one may have been announced.
+    """
+    values = {"instance": instance_id, "at": tx.now}
+    if status is not None:
+        return tx.row(_move_at(event), {**values, "at_status": status}) is not None
+    return tx.row(_move(event), values) is not None
+
+
+def finish_create(tx: Tx, instance_id: str) -> None:
+    """`created`, with nothing left to copy; nothing where an operator has set another status meanwhile."""
+    tx.execute(_CREATED, {"instance": instance_id, "at": tx.now})
+
+
+def move(tx: Tx, instance_id: str, event: str) -> None:
+    """Let `event` happen. Raises `Conflict` where the status does not allow it, `NotFound` where nothing is left."""
+    if try_move(tx, instance_id, event):
+        return
+    row = tx.row(sa.select(t.c.status, t.c.share_id).where(t.c.id == instance_id))
+    if row is None:
+        raise errors.NotFound(resource="Share instance", id=instance_id)
+    raise errors.Conflict(resource="Share", id=row.share_id, event=event.replace("_", " "), status=row.status)
+
+
+def move_many(tx: Tx, instance_ids: Sequence[str], event: str) -> set[str]:
+    """Let `event` happen to each whose status allows it, in one statement; the ids of those."""
+    if not instance_ids:
+        return set()
+    return {row.id for row in tx.rows(_move_many(event), {"instances": instance_ids, "at": tx.now})}
+
+
+def move_on_backend(tx: Tx, service_host: str, event: str) -> int:
+    """The same for all instances of a back end; how many."""
+    return len(tx.rows(_move_any(event).where(_is_on(service_host)), {"at": tx.now}))
+
+
+def reset(tx: Tx, instance_id: str, status: str) -> None:
+    """An operator's word: set the status by hand. Raises `Invalid` for one that cannot be set."""
+    if status not in RESETTABLE:
+        raise errors.Invalid(f"Status {status!r} cannot be set; choose one of: {', '.join(RESETTABLE)}.")
+    tx.execute(
+        sa.update(t)
+        .where(t.c.id == instance_id)
+        .values(status=status, status_rank=status_rank(status), updated_at=tx.now)
+    )
+
+
+def update(tx: Tx, instance_id: str, values: Mapping[str, Any]) -> None:
+    """Change anything but the status."""
+    tx.change(t, instance_id, values)
+
+
+def lock(tx: Tx, instance_id: str) -> None:
+    """Nobody else changes the instance until this transaction ends."""
+    tx.rows(_LOCK, {"instance": instance_id})
+
+
+_LOCK = sa.select(t.c.id).where(t.c.id == sa.bindparam("instance")).with_for_update()
+
+
+def show_syncing(tx: Tx, instance_ids: Sequence[str]) -> None:
+    """Say that the rules of these are on their way to the back end."""
+    if instance_ids:
+        values = {"access_rules_status": "syncing", "updated_at": tx.now}
+        tx.execute(sa.update(t).where(t.c.id.in_(instance_ids)).values(values))
+
+
+def delete(tx: Tx, instance_id: str) -> None:
+    """The row, its export locations with it."""
+    tx.execute(_DELETE, {"instance": instance_id})
+
+
+_DELETE = sa.delete(t).where(t.c.id == sa.bindparam("instance"))
+
+
+def _exports(*conditions: sa.ColumnElement[bool]) -> sa.ColumnElement[Any]:
+    """All paths of an instance in one text, a line each."""
+    return (
+        sa.select(sa.func.aggregate_strings(export_locations.c.path, "\n"))
+        .where(export_locations.c.share_instance_id == t.c.id, *conditions)
+        .correlate(t)
+        .scalar_subquery()
+    )
+
+
+def _with_export(column: str) -> lists.Filter:
+    found = sa.select(export_locations.c.share_instance_id)
+    return lists.where(
+        lambda name: t.c.id.in_(found.where(export_locations.c[column] == sa.bindparam(name, type_=sa.String())))
+    )
+
+
+INSTANCES = lists.Listing(
+    t.join(shares, shares.c.id == t.c.share_id),
+    columns={
+        **{column.name: column for column in t.c},
+        "export_paths": _exports(export_locations.c.is_admin_only.is_(False)),
+        "all_export_paths": _exports(),
+    },
+    filters={
+        "share_id": lists.equal(t.c.share_id),
+        "is_soft_deleted": lists.equal(shares.c.is_soft_deleted),
+        "export_location_id": _with_export("id"),
+        "export_location_path": _with_export("path"),
+    },
+    sorts=("created_at", "id", "host", "status"),
+)
+
+
+_WHOLE = (
+    sa.select(
+        t,
+        shares.c.project_id,
+        shares.c.user_id,
+        shares.c.size,
+        shares.c.share_proto,
+        shares.c.mount_point_name,
+        shares.c.metadata,
+        share_types.c.extra_specs,
+    )
+    .join(shares, shares.c.id == t.c.share_id)
+    .outerjoin(share_types, share_types.c.id == t.c.share_type_id)
+)
+_WHOLE_ONE = _WHOLE.where(t.c.id == sa.bindparam("instance"))
+_WHOLE_MANY = _WHOLE.where(t.c.id.in_(sa.bindparam("instances", expanding=True))).order_by(t.c.id)
+
+
+def whole(tx: Tx, instance_id: str) -> sa.Row[Any] | None:
+    """An instance with what its driver is told of the share."""
+    return tx.row(_WHOLE_ONE, {"instance": instance_id})
+
+
+def whole_of(tx: Tx, instance_ids: Iterable[str]) -> Sequence[sa.Row[Any]]:
+    """The same for many, in the order of their ids."""
+    return tx.rows(_WHOLE_MANY, {"instances": list(instance_ids)})
+
+
+def _is_on(service_host: str) -> sa.ColumnElement[bool]:
+    return t.c.host.startswith(service_host + "#", autoescape=True)
+
+
+def page_of_backend(tx: Tx, service_host: str, after: str, most: int) -> Sequence[sa.Row[Any]]:
+    """The next instances of a back end (id, share_id, status) whose ids follow `after`, in the order of ids."""
+    return tx.rows(_page(service_host), {"after": after, "most": most})
+
+
+@functools.lru_cache(64)
+def _page(service_host: str) -> sa.Select[Any]:
+    columns = (t.c.id, t.c.share_id, t.c.status)
+    following = sa.select(*columns).where(_is_on(service_host), t.c.id > sa.bindparam("after"))
+    return following.order_by(t.c.id).limit(sa.bindparam("most"))
+
+
+def count_on_backend(tx: Tx, service_host: str) -> int:
+    """How many instances a back end has."""
+    return int(tx.scalar(sa.select(sa.func.count()).select_from(t).where(_is_on(service_host))))
+
+
+def hold_many(tx: Tx, instance_ids: Sequence[str], at: Sequence[str]) -> set[str]:
+    """The ids of those whose status is one of `at`, with their rows locked until this transaction ends."""
+    if not instance_ids:
+        return set()
+    return {row.id for row in tx.rows(_HOLD, {"instances": instance_ids, "at": at})}
+
+
+_HOLD = (
+    sa.select(t.c.id)
+    .where(t.c.id.in_(sa.bindparam("instances", expanding=True)), _STATUS.in_(sa.bindparam("at", expanding=True)))
+    .with_for_update()
+)
+
+
+_ensuring = sa.exists().where(
+    operations.c.kind == "backend-ensure",
+    operations.c.queue == sa.bindparam("on_queue"),
+    # one that is paused works on none
+    operations.c.state.in_(ACTIVE),
+)
+_has_no_operation = ~sa.exists().where(operations.c.key == t.c.share_id, operations.c.state.in_(LIVE))
+
+
+def busy_without_operation(tx: Tx, service_host: str, most: int = 500) -> Sequence[sa.Row[Any]]:
+    """Busy instances of a back end (id, share_id, project_id, host, status) that no live operation explains."""
+    statement = (
+        sa.select(t.c.id, t.c.share_id, t.c.host, t.c.status, shares.c.project_id)
+        .join(shares, shares.c.id == t.c.share_id)
+        .where(
+            t.c.status.in_(sorted(SHARE_INSTANCE.busy)),
+            _is_on(service_host),
+            _has_no_operation,
+            # that operation is about the whole back end
+            sa.or_(t.c.status != "ensuring", ~_ensuring),
+        )
+        .limit(most)
+    )
+    return tx.rows(statement, {"on_queue": service_host})
+
+
+def rules_without_operation(tx: Tx, service_host: str, most: int = 500) -> Sequence[sa.Row[Any]]:
+    """Instances of a back end (id, share_id, host) with rules on their way that no live operation carries."""
+    # two small sets, each by its index: an OR would read every instance of the back end
+    syncing = sa.select(t.c.id).where(RULES_SYNCING)
+    pending = (
+        sa.select(t.c.id)
+        .join(access_rules, access_rules.c.share_id == t.c.share_id)
+        .where(RULE_NOT_ACTIVE, access_rules.c.state.in_(PENDING))
+    )
+    statement = (
+        sa.select(t.c.id, t.c.share_id, t.c.host)
+        .where(t.c.id.in_(sa.union(syncing, pending)), _is_on(service_host), _has_no_operation)
+        .limit(most)
+    )
+    return tx.rows(statement)

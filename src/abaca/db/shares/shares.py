@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shares as users see them: a share's row joined with the one instance that speaks for it.
+
+That instance is found inside the same query (no better one exists, by the ranks of domain/shares), so a list costs
+one statement whatever the number of instances. Columns are asked for by name; only those are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from abaca.db.engine import lists
+from abaca.db.engine.database import Tx
+from abaca.db.tables import OF_ANY_PROJECT, export_locations, share_instances, share_types, shares
+
+_better = share_instances.alias("better")
+_sibling = share_instances.alias("sibling")
+
+
+_speaks = sa.and_(
+    share_instances.c.share_id == shares.c.id,
+    ~sa.exists().where(
+        _better.c.share_id == shares.c.id,
+        sa.tuple_(_better.c.status_rank, _better.c.id) < sa.tuple_(share_instances.c.status_rank, share_instances.c.id),
+    ),
+)
+
+_exporting = share_instances.alias("exporting")
+
+
+def _exports(*conditions: sa.ColumnElement[bool]) -> sa.ColumnElement[Any]:
+    """All paths of a share in one text, a line each: what versions before export locations were things show."""
+    return (
+        sa.select(sa.func.aggregate_strings(export_locations.c.path, "\n"))
+        .join(_exporting, _exporting.c.id == export_locations.c.share_instance_id)
+        .where(_exporting.c.share_id == shares.c.id, *conditions)
+        .correlate(shares)
+        .scalar_subquery()
+    )
+
+
+COLUMNS: dict[str, sa.ColumnElement[Any]] = {
+    **{column.name: column for column in shares.c},
+    "export_paths": _exports(export_locations.c.is_admin_only.is_(False)),
+    "all_export_paths": _exports(),
+    "instance_id": share_instances.c.id,
+    **{
+        name: share_instances.c[name]
+        for name in (
+            "status",
+            "access_rules_status",
+            "host",
+            "availability_zone",
+            "share_type_id",
+            "share_network_id",
+            "share_server_id",
+            "progress",
+        )
+    },
+    "share_type_name": share_types.c.name,
+    "extra_specs": share_types.c.extra_specs,
+    # most shares cannot have replicas, and are not looked at further
+    "has_replicas": sa.case(
+        (shares.c.replication_type.is_(None), sa.false()),
+        else_=sa.exists().where(
+            _sibling.c.share_id == shares.c.id,
+            _sibling.c.id != share_instances.c.id,
+            _sibling.c.replica_state.is_not(None),
+        ),
+    ),
+}
+# What a share takes from its type when it is made, and keeps.
+TRAITS = (
+    "snapshot_support",
+    "create_share_from_snapshot_support",
+    "revert_to_snapshot_support",
+    "mount_snapshot_support",
+    "snapshot_inherit_share_access_support",
+)
+
+_SORTS = (
+    "id", "status", "size", "host", "share_proto", "availability_zone", "user_id", "project_id", "created_at",
+    "updated_at", "name", "share_type_id", "share_network_id", "snapshot_id", "is_public",
+)  # fmt: skip
+# Other names under which clients ask for an order.
+SORT_ALIASES = {
+    "display_name": "name",
+    "availability_zone_id": "availability_zone",
+    "share_type": "share_type_id",
+    "share_network": "share_network_id",
+    "snapshot": "snapshot_id",
+}
+
+_EQUAL = (
+    "project_id", "is_public", "name", "description", "status", "host", "share_server_id", "share_type_id",
+    "snapshot_id", "share_network_id", "share_group_id", "encryption_key_ref", "availability_zone", "mount_point_name",
+    "is_soft_deleted", "share_proto", "user_id",
+)  # fmt: skip
+
+
+def _with_export(column: str) -> lists.Filter:
+    found = sa.select(share_instances.c.share_id).join(
+        export_locations, export_locations.c.share_instance_id == share_instances.c.id
+    )
+    return lists.where(
+        lambda name: shares.c.id.in_(found.where(export_locations.c[column] == sa.bindparam(name, type_=sa.String())))
+    )
+
+
+SHARES = lists.Listing(
+    # joins whose columns nobody asks for are dropped by the database itself
+    shares.join(share_instances, _speaks).outerjoin(share_types, share_types.c.id == share_instances.c.share_type_id),
+    columns=COLUMNS,
+    filters={
+        **{name: lists.equal(COLUMNS[name]) for name in _EQUAL},
+        "visible_to": lists.where(lambda name: sa.or_(shares.c.project_id == sa.bindparam(name), shares.c.is_public)),
+        "name_like": lists.contains(shares.c.name),
+        "description_like": lists.contains(shares.c.description),
+        "metadata": lists.has_pairs(shares.c.metadata),
+        "extra_specs": lists.has_pairs(share_types.c.extra_specs),
+        "export_location_id": _with_export("id"),
+        "export_location_path": _with_export("path"),
+    },
+    sorts=_SORTS,
+    # opens the index over all projects (db/tables.py)
+    unless=(frozenset({"id", "project_id", "is_public"}), OF_ANY_PROJECT),
+)
+
+
+def show(tx: Tx, share_id: str, names: tuple[str, ...]) -> sa.Row[Any] | None:
+    """The columns `names` of one share, or None. Who may see it is the caller's business."""
+    return SHARES.one(tx, names, {"id": share_id})
+
+
+def add(tx: Tx, values: Mapping[str, Any]) -> None:
+    """A new share's row."""
+    tx.execute(_ADD, {**_NEW, "created_at": tx.now, **values})
+
+
+_NEW: dict[str, Any] = {"metadata": {}, "is_public": False, "is_soft_deleted": False, **dict.fromkeys(TRAITS, False)}
+_ADD = sa.insert(shares).inline()
+
+
+def update(tx: Tx, share_id: str, values: Mapping[str, Any]) -> None:
+    """Change what the user or an operation may change; never a status."""
+    tx.change(shares, share_id, values)
+
+
+def metadata_for_update(tx: Tx, share_id: str) -> dict[str, str]:
+    """The share's metadata, with its row locked until this transaction ends."""
+    statement = sa.select(shares.c.metadata).where(shares.c.id == share_id).with_for_update()
+    return dict(tx.scalar(statement) or {})
+
+
+def lock(tx: Tx, share_id: str) -> None:
+    """Nobody else changes the share, or adds anything to it, until this transaction ends."""
+    tx.rows(sa.select(shares.c.id).where(shares.c.id == share_id).with_for_update())
+
+
+def lock_many(tx: Tx, share_ids: Sequence[str]) -> None:
+    """The same for many, in the order of their ids."""
+    if share_ids:
+        tx.rows(sa.select(shares.c.id).where(shares.c.id.in_(share_ids)).order_by(shares.c.id).with_for_update())
+
+
+def merge_metadata(tx: Tx, more: Mapping[str, Mapping[str, str]]) -> set[str]:
+    """Add pairs to the metadata of many shares; the ids of those for which something changed."""
+    if not more:
+        return set()
+    statement = sa.select(shares.c.id, shares.c.metadata).where(shares.c.id.in_(list(more))).with_for_update()
+    merged = [(row.id, row.metadata, {**row.metadata, **more[row.id]}) for row in tx.rows(statement)]
+    changed = [{"share": id, "pairs": new, "at": tx.now} for id, old, new in merged if new != old]
+    if changed:
+        tx.execute(_SET_METADATA, changed)
+    return {str(one["share"]) for one in changed}
+
+
+_SET_METADATA = (
+    sa.update(shares)
+    .where(shares.c.id == sa.bindparam("share"))
+    .values(metadata=sa.bindparam("pairs", type_=sa.JSON), updated_at=sa.bindparam("at"))
+)
+
+
+def delete(tx: Tx, share_id: str) -> None:
+    """The share's row, its rules with it. Its instances must be gone."""
+    tx.execute(_DELETE, {"share": share_id})
+
+
+_DELETE = sa.delete(shares).where(shares.c.id == sa.bindparam("share"))
+
+
+def expired(tx: Tx, host: str | None, most: int) -> Sequence[sa.Row[Any]]:
+    """Soft-deleted shares of the back end `host` (host@backend) whose time has come, or, for None, those of none.
+
+    Their rows are locked until this transaction ends: whoever restores one was sooner, or comes too late.
+    """
+    of_host = share_instances.c.host
+    statement = (
+        sa.select(shares, share_instances.c.id.label("instance_id"), share_instances.c.host)
+        .join(share_instances, share_instances.c.share_id == shares.c.id)
+        .where(
+            shares.c.is_soft_deleted.is_(True),
+            shares.c.scheduled_to_be_deleted_at <= tx.now,
+            # one that could not be deleted waits for somebody who has read why
+            share_instances.c.status.not_in(("deleting", "error_deleting")),
+            of_host.is_(None) if host is None else of_host.startswith(host + "#", autoescape=True),
+        )
+        .order_by(shares.c.id)
+        .limit(most)
+        .with_for_update(of=shares)
+    )
+    return tx.rows(statement)

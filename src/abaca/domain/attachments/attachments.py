@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A share on a server: its states, and what may be said of where it is mounted.
+
+`wanted` says which way an attachment in error goes when it is tried again: `attached` or `detached`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from abaca import errors
+from abaca.domain.state_machine import Machine
+
+Mode = Literal["network", "virtiofs"]
+MODES: tuple[Mode, ...] = ("network", "virtiofs")
+
+MACHINE = Machine(
+    "attachment",
+    # at                                     event       to
+    ("none",                                 "attach",   "attaching"),
+    ("attaching",                            "attached", "active"),
+    ("attaching",                            "prepared", "inactive"),  # for a machine that is off: let in, not mounted
+    ("active",                               "stopped",  "inactive"),
+    ("attaching",                            "failed",   "error"),
+    ("inactive",                             "attached", "active"),
+    (("active", "error", "inactive"),        "attach",   "attaching"),  # it is made true again
+    (("active", "inactive"),                 "lost",     "error"),  # verified, and found not to be so
+    ("active",                               "remount",  "remounting"),
+    ("remounting",                           "attached", "active"),
+    ("remounting",                           "failed",   "error"),
+    (("attaching", "active", "inactive",
+      "remounting", "error"),                "detach",   "detaching"),
+    ("detaching",                            "detached", "gone"),
+    ("detaching",                            "failed",   "error"),
+    busy=("attaching", "remounting", "detaching"),
+)  # fmt: skip
+
+# What machines can mount over the network; a test compares it with the mounters there are.
+PROTOCOLS = ("NFS",)
+
+# The code of the error that ends when the server is on, and not by trying again.
+SERVER_OFF = "ServerOff"
+
+# What a user, or an operator, can do about an attachment in error, by the error's code.
+MENDS = {
+    "MachineUnreachable": "Start the server, or let its SSH be reached; it is tried again by itself. "
+    "To detach without the server use force.",
+    SERVER_OFF: "Start the server, and it goes on by itself. To detach without the server use force: its access ends "
+    "at once, and what is mounted there goes when the server is on again.",
+    "MachineTimedOut": "See what the server is busy with; it is tried again by itself.",
+    "HostKeyMismatch": "Find out why the server shows another host key; if it was made anew, register its new key.",
+    "LoginRefused": "Let the registered user log in to the server with the registered key.",
+    "NoWayIn": "Register how to log in to the server: its host key and the reference to a private key.",
+    "ComputeUnreachable": "Nothing: it goes on when the compute service answers. To detach without it use force.",
+    "NoHypervisor": "Have an operator register the server's hypervisor and QMP socket, or attach it by network.",
+    "MountRefused": "Free the mount point on the server or choose another one, and see whether it reaches the storage.",
+    "MachineUnsupported": "Install the protocol's client on the server by hand, or attach to another server.",
+    "MountInUse": "End the processes that it names, or detach with force.",
+    "StillOpen": "Close the files of the former address, and it moves.",
+    "Refused": "Change or deny the access rule that stands in the way, or give the server an address that is let in.",
+    "RulePending": "See why the share's back end does not apply its access rules.",
+    "WorkerStopping": "Nothing: another worker goes on with it.",
+    "ServerGone": "Nothing: the attachment goes by itself.",
+}
+
+
+def mend(error_code: str | None) -> str | None:
+    """What to do about an error of this code."""
+    return None if error_code is None else MENDS.get(error_code, "Ask the operator, with the attachment's id.")
+
+
+# Delays, in seconds, before an attachment in error is tried again; the last goes on for ever.
+RETRY_S = (30, 60, 120, 300, 600, 1800, 3600)
+
+_PART = re.compile(r"[A-Za-z0-9_+@.][A-Za-z0-9_+@.-]*")
+# Nothing is mounted on or below these,
+_SYSTEM = ("bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "run", "sbin", "sys", "usr",
+           "lost+found")  # fmt: skip
+_OF_VAR = ("backups", "cache", "lib", "local", "lock", "log", "mail", "opt", "run", "spool", "tmp")
+# and on these themselves only what hides nothing may be: below them is fine.
+_TREES = frozenset(
+    {"/home", "/media", "/mnt", "/net", "/opt", "/root", "/srv", "/tmp", "/var", "/usr/local"}  # noqa: S108
+    | {f"/var/{name}" for name in _OF_VAR}
+)
+# As long as the device has room for.
+VIRTIOFS_TAG = 36
+_TAG = re.compile(r"[A-Za-z0-9-]{1,255}")
+
+
+def check_mount_point(path: str) -> str:
+    """`path`, fit to stand in a command line, an fstab line and a unit file as it is. Raises `Invalid`.
+
+    It is absolute and normalised, of letters, digits and `_ + @ . -`, and neither a directory of the system nor in one.
+    """
+    if not path.startswith("/"):
+        raise errors.Invalid("A mount point must be an absolute path: it begins with '/'.")
+    if len(path.encode(errors="replace")) > 255:
+        raise errors.Invalid("A mount point has at most 255 bytes.")
+    parts = path[1:].split("/")
+    if path == "/" or "" in parts or "." in parts or ".." in parts:
+        raise errors.Invalid(
+            "A mount point must be a normalised path below '/': no '.', '..', '//' and no '/' at its end."
+        )
+    if not all(_PART.fullmatch(part) for part in parts):
+        raise errors.Invalid(
+            "A mount point consists of letters, digits and the characters _ + @ . - between its slashes, "
+            "and no part of it begins with '-'."
+        )
+    is_system = parts[0] in _SYSTEM and not path.startswith("/usr/local/")
+    if is_system or path in _TREES or parts[:2] in (["var", "run"], ["var", "lock"]):
+        raise errors.Invalid(
+            f"{path} belongs to the system; choose another directory, such as one below /mnt, /srv or /home."
+        )
+    return path
+
+
+def default_mount_point(share_id: str) -> str:
+    """Where a share is mounted when nobody says."""
+    return f"/mnt/{share_id}"
+
+
+def check_tag(tag: str | None, share_id: str, mode: str = "network") -> str:
+    """The name by which a hypervisor hands the share in; the share's id where nothing is said. Raises `Invalid`."""
+    if tag is None:
+        return share_id
+    if mode == "virtiofs" and not 1 <= len(tag) <= VIRTIOFS_TAG:
+        raise errors.Invalid(f"The tag of a virtiofs device has at most {VIRTIOFS_TAG} letters, digits and '-'.")
+    if not _TAG.fullmatch(tag):
+        raise errors.Invalid("A tag has 1 to 255 letters, digits and '-'.")
+    return tag
+
+
+def retry_delay_s(attempts: int, longest_s: float = RETRY_S[-1]) -> float:
+    """How long an attachment in error waits after `attempts` tries in a row, in seconds, `longest_s` at most."""
+    return min(RETRY_S[min(max(attempts, 1), len(RETRY_S)) - 1], longest_s)

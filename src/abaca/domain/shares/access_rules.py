@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may reach a share: a rule's states and what each kind of rule may say."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable
+
+from abaca import errors
+from abaca.domain.state_machine import Machine
+
+TYPES = ("ip", "user", "cert", "cephx")
+LEVELS = ("rw", "ro")
+
+ACCESS_RULE = Machine(
+    "access rule",
+    # at                                     event     to
+    ("none",                                 "allow",  "queued_to_apply"),
+    ("queued_to_apply",                      "take",   "applying"),
+    ("applying",                             "done",   "active"),
+    (("active", "error"),                    "update", "queued_to_update"),
+    ("queued_to_update",                     "take",   "updating"),
+    ("updating",                             "done",   "active"),
+    (("active", "error", "queued_to_apply", "queued_to_update",
+      "applying", "updating"),               "deny",   "queued_to_deny"),
+    ("queued_to_deny",                       "take",   "denying"),
+    ("denying",                              "done",   "gone"),
+    (("applying", "updating", "denying"),    "failed", "error"),
+    ("error",                                "done",   "active"),  # it is in every later set, so it may yet succeed
+    busy=("queued_to_apply", "queued_to_update", "queued_to_deny", "applying", "updating", "denying"),
+)  # fmt: skip
+
+# What the share-wide word says before rules had states of their own: see the API's view of a rule.
+PENDING = ("queued_to_apply", "queued_to_update", "queued_to_deny", "applying", "updating", "denying")
+
+_USER = re.compile(r'[^"/\\\[\]:;|=,+*?<>\x00-\x1f\x7f]{4,255}')
+_CEPHX = re.compile(r"[\x20-\x2d\x2f-\x7e]{1,255}")
+
+
+def check_to(access_type: str, access_to: str) -> str:
+    """`access_to` as it is stored. Raises `Invalid` with the rule that it breaks."""
+    if access_type == "ip":
+        return _address(access_to)
+    if access_type == "user":
+        if not _USER.fullmatch(access_to) or not access_to.strip(". "):
+            raise errors.Invalid(
+                'A user or group name has 4 to 255 characters, none of "/\\[]:;|=,+*?<> and not only dots and blanks.'
+            )
+        return access_to
+    if access_type == "cert":
+        name = access_to.strip()
+        if not 1 <= len(name) <= 64 or not name.isprintable():
+            raise errors.Invalid("A certificate's common name has 1 to 64 printable characters.")
+        return name
+    if access_type == "cephx":
+        if not _CEPHX.fullmatch(access_to):
+            raise errors.Invalid("A cephx id consists of printable ASCII characters without a period.")
+        return access_to
+    raise errors.Invalid(f"Access type {access_type!r} is unknown; choose one of: {', '.join(TYPES)}.")
+
+
+def _address(text: str) -> str:
+    try:
+        if "%" in text:
+            raise ValueError("a scope means nothing to a server")
+        network = ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        raise errors.Invalid(f"{text!r} is neither an IPv4 or IPv6 address nor a network.") from None
+    if "/" not in text:
+        return str(network.network_address)
+    if ipaddress.ip_interface(text).ip != network.network_address:
+        raise errors.Invalid(f"{text} has host bits set; the network is {network}.")
+    return str(network)
+
+
+def check_level(level: str | None) -> str:
+    """`rw` where nothing is said. Raises `Invalid`."""
+    if level is None:
+        return "rw"
+    if level not in LEVELS:
+        raise errors.Invalid(f"Access level {level!r} is not supported; choose rw or ro.")
+    return level
+
+
+def address_of(access_to: str) -> str:
+    """One address in one way: a network that holds only one is that address."""
+    address, _, prefix = access_to.partition("/")
+    return address if prefix == ("128" if ":" in address else "32") else access_to
+
+
+def level_of(address: str, rules: Iterable[tuple[str, str]]) -> str | None:
+    """What an address may do by rules (a network, its level), of which the one for the smallest network counts."""
+    found = [(ipaddress.ip_network(to, strict=False).prefixlen, level) for to, level in rules if holds(to, address)]
+    return max(found)[1] if found else None
+
+
+def holds(network: str, address: str) -> bool:
+    """Whether a rule for `network` (an address, or one with its prefix) lets `address` in."""
+    wanted, given = ipaddress.ip_address(address), ipaddress.ip_network(network, strict=False)
+    return wanted.version == given.version and wanted in given

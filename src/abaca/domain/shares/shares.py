@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a share is: its states, whose names are Manila's, and the rules for its fields.
+
+A share has one or more instances, each on one back end. The share's own status is that of one chosen instance: the
+first by `STATUS_PREFERENCE`, where whatever an operation on the whole share is about comes before a healthy copy, and
+a healthy copy before a broken one.
+"""
+
+from __future__ import annotations
+
+import re
+
+from abaca import errors
+from abaca.domain.state_machine import Machine
+
+PROTOCOLS = ("NFS", "CIFS", "GLUSTERFS", "HDFS", "CEPHFS", "MAPRFS", "LUSTRE")
+
+# An exbibyte.
+MAX_SIZE_GIB = 2**30
+
+# Wherever the last operation has ended, well or badly, its user may delete.
+DELETABLE = ("available", "error", "inactive", "extending_error", "shrinking_error", "error_deleting")
+
+# What ensuring takes up; a share that it left half done shows the second.
+ENSURABLE = ("available", "ensuring")
+
+TRANSITIONAL = (
+    "creating",
+    "creating_from_snapshot",
+    "deleting",
+    "manage_starting",
+    "unmanage_starting",
+    "extending",
+    "shrinking",
+    "migrating",
+    "migrating_to",
+    "restoring",
+    "reverting",
+    "server_migrating",
+    "server_migrating_to",
+    "backup_restoring",
+    "backup_creating",
+    "ensuring",
+)
+
+SHARE_INSTANCE = Machine(
+    "share",
+    # at                                   event            to
+    ("none",                               "create",        "creating"),
+    ("none",                               "refuse",        "error"),  # no pool can hold it; a message says why
+    ("creating",                           "created",       "available"),
+    ("creating",                           "failed",        "error"),
+    (("available",),                       "extend",        "extending"),
+    ("extending",                          "extended",      "available"),
+    ("extending",                          "failed",        "extending_error"),
+    (("available",
+      "shrinking_possible_data_loss_error"), "shrink",      "shrinking"),
+    ("shrinking",                          "shrunk",        "available"),
+    ("shrinking",                          "kept",          "available"),  # more is in use; a message says so
+    ("shrinking",                          "failed",        "shrinking_error"),
+    (("available", "ensuring"),            "ensure",        "ensuring"),
+    ("ensuring",                           "ensured",       "available"),
+    ("ensuring",                           "let_go",        "available"),  # not now: it goes on as it was
+    ("ensuring",                           "failed",        "available"),  # nothing is known against it
+    (("available", "ensuring"),            "lost",          "error"),  # the back end cannot serve it any more
+    (DELETABLE,                            "delete",        "deleting"),
+    (("creating", "extending", "extending_error", "shrinking", "shrinking_error", "deleting", "error_deleting",
+      "shrinking_possible_data_loss_error", "available", "error", "inactive", "migrating", "migrating_to",
+      "server_migrating", "ensuring", "reverting_error", "manage_error", "unmanage_error"),
+                                           "force_delete",  "deleting"),
+    ("deleting",                           "deleted",       "gone"),
+    ("deleting",                           "failed",        "error_deleting"),
+    busy=("creating", "extending", "shrinking", "deleting", "ensuring"),
+)  # fmt: skip
+
+# What an operator may set by hand (reset_status); every status may be left this way.
+RESETTABLE = (
+    "creating",
+    "available",
+    "deleting",
+    "error",
+    "error_deleting",
+    "migrating",
+    "migrating_to",
+    "server_migrating",
+)
+
+# Where a migration can be said to stand (reset_task_state).
+TASK_STATES = (
+    "migration_starting",
+    "migration_in_progress",
+    "migration_completing",
+    "migration_success",
+    "migration_error",
+    "migration_cancelled",
+    "migration_driver_in_progress",
+    "migration_driver_phase1_done",
+    "data_copying_starting",
+    "data_copying_in_progress",
+    "data_copying_completing",
+    "data_copying_completed",
+    "data_copying_cancelled",
+    "data_copying_error",
+)
+
+# First match wins; a status that is in neither list ranks between them.
+STATUS_PREFERENCE = ("reverting", "replication_change", "migrating", "server_migrating", "available", "error")
+
+ACCESS_RULES_STATUSES = ("active", "syncing", "error")
+
+
+def status_rank(status: str) -> int:
+    """Where `status` stands when a share's instances compete to speak for it; the lowest rank wins."""
+    if status in STATUS_PREFERENCE:
+        return STATUS_PREFERENCE.index(status)
+    return len(STATUS_PREFERENCE) + (status in TRANSITIONAL)
+
+
+def check_protocol(protocol: str | None, enabled: tuple[str, ...]) -> str:
+    """The protocol in capitals. Raises `Invalid` when it is missing, unknown or not enabled here."""
+    name = (protocol or "").upper()
+    if name not in PROTOCOLS or name not in enabled:
+        raise errors.Invalid(f"Share protocol {protocol!r} is not offered here; choose one of: {', '.join(enabled)}.")
+    return name
+
+
+def check_size(size: int) -> None:
+    """Raises `Invalid` for a size (GiB) that no back end has."""
+    if not 1 <= size <= MAX_SIZE_GIB:
+        raise errors.Invalid(f"A share's size must be from 1 to {MAX_SIZE_GIB} GiB.")
+
+
+def check_new_size(current: int, new: int, *, grow: bool) -> None:
+    """Raises `Invalid` unless `new` (GiB) is larger than `current`, or smaller and not nothing."""
+    check_size(new)
+    if grow and new <= current:
+        raise errors.Invalid(f"The new size must be greater than the current size: {current} GiB now, {new} asked.")
+    if not grow and new >= current:
+        raise errors.Invalid(f"The new size must be less than the current size: {current} GiB now, {new} asked.")
+
+
+def check_type_limits(size: int, extra_specs: dict[str, str], *, extending: bool = False) -> None:
+    """Raises `Invalid` when `size` (GiB) is outside what the share type allows."""
+    minimum = extra_specs.get("provisioning:min_share_size")
+    maximum = extra_specs.get("provisioning:max_share_size")
+    if extending:
+        maximum = extra_specs.get("provisioning:max_share_extend_size", maximum)
+    if minimum and size < int(minimum):
+        raise errors.Invalid(f"The share type asks for at least {minimum} GiB; {size} asked.")
+    if maximum and size > int(maximum):
+        raise errors.Invalid(f"The share type allows at most {maximum} GiB; {size} asked.")
+
+
+def check_task_state(state: str | None) -> str | None:
+    """The state; None is none. Raises `Invalid` for one that no migration has."""
+    if state is not None and state not in TASK_STATES:
+        raise errors.Invalid(f"'task_state' must be null or one of: {', '.join(TASK_STATES)}.")
+    return state
+
+
+_MOUNT_POINT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
+
+
+def check_mount_point_name(name: str) -> str:
+    """The last part of an export path, as users choose it. Raises `Invalid` for what could not stand in a path."""
+    if not _MOUNT_POINT.fullmatch(name):
+        raise errors.Invalid(
+            "A mount point name begins with a letter or digit and goes on with letters, digits, '.', '_' and '-'; "
+            "with its prefix it has at most 255 characters."
+        )
+    return name

@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What callers send: bodies and filters, declared like views, read leniently as the shared file system API always has.
+
+    class CreateShare(Body, key="share", missing=422):
+        size: Gib
+        name: Name | None = None
+        is_public: Flag = False
+        share_group_id: Annotated[Uuid | None, Since("2.31")] = None
+
+A field without a default is required. `unknown="refuse"` refuses fields that no version or only a later version knows;
+the default drops them. `Since("2.41", refuse=True)` says so for one field. `UNSET` as default tells "not sent" from
+null.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import datetime
+import re
+import types
+import typing
+from collections.abc import Callable, Collection, Mapping
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, dataclass_transform
+
+import msgspec
+
+from abaca import errors
+from abaca.domain import metadata
+from abaca.http import paging, wire
+
+# Tab, line feed and carriage return are text; what a database or a terminal could stumble over is not.
+CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
+# As many as one may ask a list for at once; each is a condition of the query.
+MOST_PAIRS = 50
+
+UNSET = msgspec.UNSET
+UnsetType = msgspec.UnsetType
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Scalar:
+    """How one kind of value is read: `read` returns it or raises ValueError, `must` ends "'field' must be ..."."""
+
+    read: Callable[[Any], Any]
+    must: str
+    schema: Mapping[str, Any]
+
+
+class Also(NamedTuple):
+    """Another name under which a field may be sent; its own name wins."""
+
+    name: str
+
+
+def _flag(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    text = str(value).strip().lower() if isinstance(value, str | int) else None
+    if text in ("1", "true", "t", "yes", "y", "on"):
+        return True
+    if text in ("0", "false", "f", "no", "n", "off"):
+        return False
+    raise ValueError
+
+
+def _whole(value: Any) -> int:
+    # text too, but not all that Python takes for a number: digits of other scripts, 1_0, blanks
+    if isinstance(value, str) and _WHOLE.fullmatch(value):
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) >= 10**18:
+        raise ValueError
+    return value
+
+
+def _gib(value: Any) -> int:
+    size = _whole(value)
+    if size < 1:
+        raise ValueError
+    return size
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError  # noqa: TRY004 (one kind of failure for the reader)
+    return value
+
+
+def _name(value: Any) -> str:
+    if len(_text(value)) > 255:
+        raise ValueError
+    return str(value)
+
+
+def _uuid(value: Any) -> str:
+    if not _UUID.fullmatch(_text(value)):
+        raise ValueError
+    return str(value)
+
+
+def _time(value: Any) -> datetime.datetime:
+    time = datetime.datetime.fromisoformat(value)
+    try:
+        return time.astimezone(datetime.UTC).replace(tzinfo=None) if time.tzinfo else time
+    except OverflowError as beyond:
+        raise ValueError from beyond
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError  # noqa: TRY004
+    return value
+
+
+def _pairs(value: Any) -> dict[str, str]:
+    """A dict from its JSON or Python text, as clients write it in a query."""
+    if not isinstance(value, str) or len(value) > 10_000:
+        raise ValueError
+    try:
+        pairs = ast.literal_eval(value)
+    except (SyntaxError, RecursionError, MemoryError, TypeError) as reason:
+        raise ValueError from reason
+    if not isinstance(pairs, dict):
+        raise ValueError  # noqa: TRY004
+    found = {str(key): str(item) for key, item in pairs.items()}
+    # the literals have escapes of their own
+    if len(found) > MOST_PAIRS or any(CONTROL.search(text) for pair in found.items() for text in pair):
+        raise ValueError
+    return found
+
+
+_WHOLE = re.compile(r"[+-]?[0-9]{1,20}")
+_UUID = re.compile(r"[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}")
+
+Flag = Annotated[bool, Scalar(_flag, "a boolean", {"type": "boolean"})]
+Whole = Annotated[int, Scalar(_whole, "a whole number", {"type": "integer"})]
+Gib = Annotated[int, Scalar(_gib, "a whole number of GiB greater than 0", {"type": "integer", "minimum": 1})]
+Text = Annotated[str, Scalar(_text, "text", {"type": "string"})]
+Name = Annotated[str, Scalar(_name, "text of at most 255 characters", {"type": "string", "maxLength": 255})]
+Uuid = Annotated[str, Scalar(_uuid, "a UUID", {"type": "string", "format": "uuid"})]
+Time = Annotated[
+    datetime.datetime,
+    Scalar(_time, "a time such as 2026-08-21T09:00:00", {"type": "string", "format": "date-time"}),
+]
+Object = Annotated[dict[str, Any], Scalar(_object, "an object", {"type": "object"})]
+Metadata = Annotated[dict[str, str], Scalar(metadata.check, "an object of text", {"type": "object"})]
+Pairs = Annotated[
+    dict[str, str],
+    Scalar(_pairs, "a dictionary, such as {'key': 'value'}", {"type": "string", "example": "{'k': 'v'}"}),
+]
+
+_PLAIN: dict[Any, Any] = {bool: Flag, int: Whole, str: Text, dict: Object}
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+class Body:
+    """What a caller sends under `key`; subclasses declare fields.
+
+    `missing` is the status when there is nothing under the key; with `alone` nothing may stand beside it. Bodies of
+    actions have no key: they stand under the action's name.
+    """
+
+    KEYS: ClassVar[tuple[str, ...]] = ()
+    REFUSES: ClassVar[bool] = False
+    MISSING: ClassVar[Literal[400, 422]] = 400
+    ALONE: ClassVar[bool] = False
+
+    def __init_subclass__(
+        cls,
+        *,
+        key: str | tuple[str, ...] = (),
+        unknown: Literal["drop", "refuse"] = "drop",
+        missing: Literal[400, 422] = 400,
+        alone: bool = False,
+    ) -> None:
+        cls.KEYS = (key,) if isinstance(key, str) else key
+        cls.REFUSES = unknown == "refuse"
+        cls.MISSING = missing
+        cls.ALONE = alone
+        dataclasses.dataclass(frozen=True, kw_only=True)(cls)
+
+
+class Anything(Body):
+    """A body that is no object of known fields: the handler checks `sent` itself."""
+
+    sent: Any
+
+
+def flag(name: str, value: Any) -> bool:
+    """A boolean as the API takes it. Raises Invalid naming it."""
+    return bool(_value(Flag, value, name))
+
+
+class Filters:
+    """What a caller may ask a list for; subclasses declare fields, all optional. Handlers get a dict of those sent.
+
+    `unknown="refuse"` refuses what is neither a field nor about pages; else that is passed over, as clients expect.
+    """
+
+    REFUSES: ClassVar[bool] = False
+
+    def __init_subclass__(cls, *, unknown: Literal["drop", "refuse"] = "drop") -> None:
+        cls.REFUSES = unknown == "refuse"
+
+
+class Reader(NamedTuple):
+    """One field of a body or of filters at one version."""
+
+    attr: str
+    names: tuple[str, ...]
+    type: Any
+    required: bool
+    known: bool
+    refuse: bool
+    since: str
+
+
+def read_body(body: type[Body], version: int, sent: Any, *, is_admin: bool) -> Any:
+    """An instance of `body` from the object that was sent. Raises Invalid, naming the field and what it must be."""
+    if body is Anything:
+        return Anything(sent=sent)
+    sent = {} if sent is None else sent
+    if not isinstance(sent, dict):
+        raise errors.Invalid("The body must be an object.")
+    values: dict[str, Any] = {}
+    left = set(sent)
+    for field in readers(body, version, is_admin=is_admin):
+        name = next((name for name in field.names if name in sent), None)
+        left.difference_update(field.names)
+        if name is None:
+            if field.required and field.known:
+                raise errors.Invalid(f"'{field.names[0]}' is required.")
+        elif field.known:
+            values[field.attr] = _value(field.type, sent[name], name)
+        elif field.refuse:
+            raise errors.Invalid(f"'{name}' needs microversion {field.since} or later.")
+    if body.REFUSES:
+        _refuse(left)
+    return body(**values)
+
+
+def read_filters(filters: type[Filters], version: int, query: Mapping[str, str], *, is_admin: bool) -> dict[str, Any]:
+    """The filters that were sent and that this version knows, by attribute. Raises Invalid."""
+    found: dict[str, Any] = {}
+    left = set(query).difference(paging.NAMES) if filters.REFUSES else set()
+    for field in readers(filters, version, is_admin=is_admin):
+        left.difference_update(field.names)
+        name = next((name for name in field.names if name in query), None)
+        if name is None:
+            continue
+        if field.known:
+            found[field.attr] = _value(field.type, query[name], name)
+        elif field.refuse:
+            raise errors.Invalid(f"'{name}' needs microversion {field.since} or later.")
+    _refuse(left)
+    return found
+
+
+def _refuse(unknown: Collection[str]) -> None:
+    if unknown:
+        raise errors.Invalid(f"Nothing is known of {', '.join(repr(name) for name in sorted(unknown)[:5])} here.")
+
+
+def readers(declared: type[Any], version: int, *, is_admin: bool = True) -> tuple[Reader, ...]:
+    """How each field of a body or of filters is read at a version."""
+    return _readers(declared, wire.interval(declared, version), is_admin)
+
+
+@wire.once
+def _readers(declared: type[Any], version: int, is_admin: bool) -> tuple[Reader, ...]:  # noqa: FBT001 (a cache key)
+    is_body = dataclasses.is_dataclass(declared)
+    optional = {field.name for field in dataclasses.fields(declared) if _has_default(field)} if is_body else None
+    found = []
+    for field in wire.fields_of(declared):
+        since = field.first(wire.Since)
+        refuse = since.refuse if since and since.refuse is not None else getattr(declared, "REFUSES", False)
+        names = (field.name(version), *(also.name for also in field.all(Also)))
+        found.append(
+            Reader(
+                field.attr,
+                names,
+                _type_with(field),
+                required=optional is not None and field.attr not in optional,
+                known=field.known(version, is_admin=is_admin),
+                refuse=bool(refuse),
+                since=since.version if since else "",
+            )
+        )
+    return tuple(found)
+
+
+def _has_default(field: dataclasses.Field[Any]) -> bool:
+    return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
+
+
+def _type_with(field: wire.Field) -> Any:
+    """The declared type; a Scalar that stood beside the marks is put back on it."""
+    scalar = field.first(Scalar)
+    return Annotated[field.type, scalar] if scalar else field.type
+
+
+def _value(declared: Any, sent: Any, name: str) -> Any:
+    origin = typing.get_origin(declared)
+    if origin is Annotated:
+        scalar = next((mark for mark in declared.__metadata__ if isinstance(mark, Scalar)), None)
+        if scalar is None:
+            return _value(declared.__origin__, sent, name)
+        try:
+            return scalar.read(sent)
+        except (ValueError, TypeError):
+            raise errors.Invalid(f"'{name}' must be {scalar.must}.") from None
+    if origin in (typing.Union, types.UnionType):
+        kinds = [kind for kind in typing.get_args(declared) if kind not in (type(None), UnsetType)]
+        if sent is None and type(None) in typing.get_args(declared):
+            return None
+        return _value(kinds[0], sent, name)
+    if origin is Literal:
+        choices = typing.get_args(declared)
+        if sent not in choices:
+            raise errors.Invalid(f"'{name}' must be one of: {', '.join(str(choice) for choice in choices)}.")
+        return sent
+    if origin is list:
+        if not isinstance(sent, list):
+            raise errors.Invalid(f"'{name}' must be a list.")
+        (kind,) = typing.get_args(declared)
+        return [_value(kind, item, f"{name}[{place}]") for place, item in enumerate(sent)]
+    if origin is dict or declared is dict:
+        return _value(Object, sent, name)
+    return sent if declared is Any else _value(_PLAIN[declared], sent, name)

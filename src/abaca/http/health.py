@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What stands before the pipeline: it times every request and answers the load balancer and Prometheus.
+
+These two are asked every few seconds, without a token, and must answer when the rest cannot: when the database is away
+`/healthcheck` says so with a 503 and `/metrics` leaves out what only the database knows.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import sqlalchemy as sa
+from sqlalchemy import exc
+
+from abaca import metrics as figures
+from abaca.db.administration import events
+from abaca.db.attachments import attachments
+from abaca.db.journal import queue_figures
+from abaca.domain.attachments.attachments import MACHINE
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
+
+    from abaca.db.engine.database import Database
+
+log = logging.getLogger(__name__)
+
+Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+
+# Where the pipeline leaves the route's template, so that figures are kept by route and not by address.
+ROUTE = "abaca.route"
+
+
+class Health:
+    """Whether the database answers; asked at most once a second."""
+
+    def __init__(self, db: Database, clock: Callable[[], float] = time.monotonic) -> None:
+        self._db = db
+        self._clock = clock
+        self._until = 0.0
+        self._reason: str | None = None
+
+    def problem(self) -> str | None:
+        """What is wrong, or None."""
+        if self._clock() >= self._until:
+            self._until = self._clock() + 1.0
+            before, self._reason = self._reason, self._look()
+            if self._reason != before:
+                log.warning("health: %s", self._reason or "the database answers again")
+        return self._reason
+
+    def _look(self) -> str | None:
+        try:
+            with self._db.read() as tx:
+                tx.scalar(sa.text("SELECT 1"))
+        except exc.SQLAlchemyError:
+            return "The database does not answer"
+        return None
+
+
+class Queues:
+    """The journal's figures, asked from the database at the scrape."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def collect(self) -> Iterable[Metric]:
+        """Live operations, the oldest of each queue, and leases that nobody has taken over yet."""
+        from prometheus_client.core import GaugeMetricFamily
+
+        live = GaugeMetricFamily(
+            "abaca_operations", "Operations that have not ended.", labels=("queue", "kind", "state")
+        )
+        oldest = GaugeMetricFamily(
+            "abaca_operations_oldest_seconds",
+            "Age of the oldest that has not ended.",
+            labels=("queue", "kind", "state"),
+        )
+        expired = GaugeMetricFamily(
+            "abaca_operations_lease_expired", "Running without a live lease.", labels=("queue",)
+        )
+        try:
+            with self._db.read() as tx:
+                rows = queue_figures.live(tx, self._db.time())
+                now = tx.now
+        except exc.SQLAlchemyError:
+            return []
+        left: dict[str, int] = {}
+        for row in rows:
+            labels = (row.queue, row.kind, row.state)
+            live.add_metric(labels, row.number)
+            oldest.add_metric(labels, (now - row.oldest).total_seconds())
+            left[row.queue] = left.get(row.queue, 0) + int(row.expired or 0)
+        for queue, count in left.items():
+            expired.add_metric((queue,), count)
+        return [live, oldest, expired]
+
+
+class Attachments:
+    """How many attachments there are, asked from the database at the scrape."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def collect(self) -> Iterable[Metric]:
+        """In each state, also in those in which there is none."""
+        from prometheus_client.core import GaugeMetricFamily
+
+        number = GaugeMetricFamily("abaca_attachments", "Shares on servers.", labels=("state",))
+        try:
+            with self._db.read() as tx:
+                found = attachments.count_by_state(tx)
+        except exc.SQLAlchemyError:
+            return []
+        for state in sorted(MACHINE.states):
+            number.add_metric((state,), found.get(state, 0))
+        return [number]
+
+
+class Events:
+    """How far targets of events are behind, asked from the database at the scrape."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def collect(self) -> Iterable[Metric]:
+        """For each target that ever was served."""
+        from prometheus_client.core import GaugeMetricFamily
+
+        number = GaugeMetricFamily("abaca_events_undelivered", "Events a target does not have yet.", labels=("target",))
+        oldest = GaugeMetricFamily(
+            "abaca_events_oldest_undelivered_seconds", "Age of the oldest of them.", labels=("target",)
+        )
+        dropped = GaugeMetricFamily("abaca_events_dropped", "Events given up for a target.", labels=("target",))
+        try:
+            with self._db.read() as tx:
+                found = events.targets(tx)
+                now = tx.now
+        except exc.SQLAlchemyError:
+            return []
+        for one in found:
+            number.add_metric((one["name"],), one["undelivered"])
+            oldest.add_metric((one["name"],), (now - one["oldest"]).total_seconds() if one["oldest"] else 0.0)
+            dropped.add_metric((one["name"],), one.get("dropped", 0))
+        return [number, oldest, dropped]
+
+
+def front(application: Application, health: Health, metrics: figures.Metrics | None) -> Application:
+    """The application with its front; without `metrics` nothing is counted and there is no `/metrics`."""
+
+    def answer_health(start_response: Callable[..., Any]) -> Iterable[bytes]:
+        problem = health.problem()
+        body = msgspec.json.encode({"detailed": False, "reasons": [problem or "OK"]})
+        status = "503 Service Unavailable" if problem else "200 OK"
+        headers = [("content-type", "application/json"), ("content-length", str(len(body)))]
+        if problem:
+            headers.append(("retry-after", "5"))
+        start_response(status, headers)
+        return [body]
+
+    def answer_metrics(start_response: Callable[..., Any]) -> Iterable[bytes]:
+        body = metrics.text() if metrics else b""
+        start_response("200 OK", [("content-type", figures.CONTENT_TYPE), ("content-length", str(len(body)))])
+        return [body]
+
+    def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        path = environ["PATH_INFO"]
+        if path == "/healthcheck":
+            return answer_health(start_response)
+        if metrics is None:
+            return application(environ, start_response)
+        if path == "/metrics":
+            return answer_metrics(start_response)
+        begin = time.perf_counter()
+        seen = "500"
+
+        def watch(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
+            nonlocal seen
+            seen = status[:3]
+            return start_response(status, headers, *rest)
+
+        try:
+            return application(environ, watch)
+        finally:
+            route = environ.get(ROUTE, "other")
+            metrics.request(environ["REQUEST_METHOD"], route, seen, time.perf_counter() - begin)
+
+    return answer

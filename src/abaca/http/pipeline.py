@@ -1,0 +1,394 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The way of a request through the API: `STEPS`, in that order, each a function of the call.
+
+`make_app` gives the WSGI application. A step that returns True has answered; an error raised anywhere becomes a fault.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import falcon
+import msgspec
+
+from abaca import errors, logs
+from abaca.db.engine.database import Database
+from abaca.db.engine.lists import Page
+from abaca.domain.callers import Caller
+from abaca.http import auth, bodies, doors, faults, health, paging, reading, routing, wire
+from abaca.policy import Rule
+from abaca.policy.decisions import Policy
+from abaca.settings import Settings
+
+_ENCODER = msgspec.json.Encoder()
+_REQUEST_ID = re.compile(r"req-[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What all requests share. `extras` is what app.py hands to handlers beyond that."""
+
+    settings: Settings
+    db: Database
+    doors: tuple[doors.Door, ...]
+    policy: Policy
+    strategy: auth.Strategy
+    project_id: re.Pattern[str]
+    extras: Mapping[str, Any]
+
+
+class Call:
+    """One request, as its handler sees it."""
+
+    def __init__(self, parts: Parts, request: falcon.Request, response: falcon.Response) -> None:
+        self.parts = parts
+        self.request = request
+        self.response = response
+        self.request_id = ""
+        self.path: str = request.path
+        self.project_in_url: str | None = None
+        self.version = 0
+        self.experimental = False
+        self.query: Mapping[str, str] = {}
+        self.door: doors.Door
+        self.caller: Caller
+        self.route: routing.Route
+        self.plan: routing.Plan
+        self.arguments: dict[str, Any]
+        self.page: Page
+        self.status = 200
+        # what a handler leaves for the computed fields of its view
+        self.notes: dict[str, Any] = {}
+        self._sent: Any = None
+        self._asked: routing.Entry
+        self._answer: Any = None
+
+    @property
+    def db(self) -> Database:
+        """The database."""
+        return self.parts.db
+
+    @property
+    def settings(self) -> Settings:
+        """The settings."""
+        return self.parts.settings
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What the route's view needs of a row at this version for this caller; return rows in this order."""
+        return self.plan.columns
+
+    @functools.cached_property
+    def root(self) -> str:
+        """The address of the service, without a path."""
+        configured = self.settings.osapi_share_base_url
+        if configured:
+            return configured.rstrip("/")
+        request = self.request
+        if self.settings.oslo_middleware.enable_proxy_headers_parsing:
+            return f"{request.forwarded_scheme}://{request.forwarded_host}"
+        return f"{request.scheme}://{request.netloc}"
+
+    @functools.cached_property
+    def base(self) -> str:
+        """Where links start: the address of the API, with the project when the request's own path had it."""
+        return f"{self.root}{self.door.prefix}{self._project_part}"
+
+    @functools.cached_property
+    def _project_part(self) -> str:
+        return f"/{self.project_in_url}" if self.project_in_url else ""
+
+    @functools.cached_property
+    def _bookmark_base(self) -> str:
+        return self.root + self.door.prefix.rpartition("/")[0] + self._project_part
+
+    def links(self, collection: str, thing_id: str) -> list[wire.Link]:
+        """The two links that a thing carries."""
+        path = f"/{collection}/{thing_id}"
+        return [wire.Link("self", self.base + path), wire.Link("bookmark", self._bookmark_base + path)]
+
+    def has(self, feature: wire.Feature) -> bool:
+        """Whether the asked version behaves so already."""
+        return self.version >= wire.minor(feature.since)
+
+    def allows(self, rule: Rule, *, project_id: str | None = None, user_id: str | None = None) -> bool:
+        """Whether the caller may do this to a thing of that project and user; by default the caller's own."""
+        return self.parts.policy.allows(rule.name, self.caller, project_id=project_id, user_id=user_id)
+
+    def require(self, rule: Rule, *, project_id: str | None = None, user_id: str | None = None) -> None:
+        """Raises Forbidden unless the caller may."""
+        if not self.allows(rule, project_id=project_id, user_id=user_id):
+            raise errors.Forbidden(f"Your roles do not allow {rule.name}.")
+
+    @property
+    def wants_count(self) -> bool:
+        """Whether the answer shall say how many there are in all. Raises Invalid."""
+        view = self.route.view
+        counted = isinstance(view, wire.Many) and view.counted is not None and self.version >= wire.minor(view.counted)
+        return counted and paging.wants_count(self.query)
+
+    def shape(self, view: type[wire.View]) -> wire.Shape:
+        """A view that stands inside the route's own: its columns and `show(call, row)` for this version and caller."""
+        return wire.shape(view, self.version, is_admin=self.caller.is_admin)
+
+    def visible(self, project_id: str, what: str, thing_id: str) -> None:
+        """Raises NotFound when the thing's project is one in which the caller may not use this route."""
+        if project_id != self.caller.project_id and not self.allows(self.route.policy, project_id=project_id):
+            raise errors.NotFound(resource=what, id=thing_id)
+
+    def project_filter(self, all_projects: Rule) -> dict[str, str]:
+        """The condition on `project_id` for a list: none when all are asked for and allowed, else the caller's."""
+        said = self.query.get("all_tenants", self.query.get("all_projects"))
+        wanted = said is not None and said.lower() not in paging.FALSE
+        return {} if wanted and self.allows(all_projects) else {"project_id": self.caller.project_id}
+
+
+Step = Callable[[Call], bool | None]
+
+
+def name_request(call: Call) -> None:
+    """Every answer carries an id under which the logs speak of it."""
+    call.request_id = f"req-{uuid.uuid4()}"
+    call.response.set_header("x-openstack-request-id", call.request_id)
+    logs.begin(request_id=call.request_id)
+
+
+def find_door(call: Call) -> bool:
+    """The list of versions needs no token, and what is behind no door is not here for anybody."""
+    path = call.path
+    for door in call.parts.doors:
+        is_here = door.holds(path)
+        if is_here:
+            call.door = door
+            door.greet(call)
+        if path in door.public and call.request.method == "GET":
+            if is_here:
+                door.negotiate(call)
+            return _finish(call, "200 OK", door.public[path](call.root))
+        if is_here:
+            return False
+    if path == "/":
+        return _finish(call, "300 Multiple Choices", call.parts.doors[0].document(call.root))
+    raise faults.NoSuchRoute(faults.NoSuchRoute.__doc__)
+
+
+def refuse_control_characters(call: Call) -> None:
+    """No handler and no database ever sees them."""
+    request = call.request
+    if not call.path.isprintable() and reading.CONTROL_OR_BREAK.search(call.path):
+        raise errors.Invalid("The address must not hold control characters.")
+    if request.query_string:
+        call.query = {key: value[-1] if isinstance(value, list) else value for key, value in request.params.items()}
+        if "%" in request.query_string and any(
+            reading.CONTROL.search(text) for pair in call.query.items() for text in pair
+        ):
+            raise errors.Invalid("The query must not hold control characters.")
+
+
+def authenticate(call: Call) -> None:
+    """From here on it is known who asks."""
+    environ = call.request.env
+    parts = call.parts
+    who = parts.strategy.identify(environ)
+    said = environ.get("HTTP_X_OPENSTACK_REQUEST_ID")
+    call.caller = Caller(
+        who.user_id,
+        who.project_id,
+        who.roles,
+        parts.policy.is_admin(who),
+        call.request_id,
+        said if said and _REQUEST_ID.fullmatch(said) else None,
+        who.system_scope,
+    )
+
+
+def find_route(call: Call) -> bool:
+    """Strip the prefix and the project from the path and look up the rest."""
+    door = call.door
+    rest = call.path[len(door.prefix) :].removesuffix(".json")
+    if rest in ("", "/"):
+        return _announce(call, rest)
+    if door.names_projects:
+        first, slash, following = rest[1:].partition("/")
+        if first not in door.table.collections and slash and call.parts.project_id.fullmatch(first):
+            call.project_in_url = first
+            rest = "/" + following
+    # An empty segment would be a thing without an id.
+    found = None if "//" in rest or rest.endswith("/") else door.table.find(rest)
+    if found is None or not (call.request.method in found[0].methods or _is_action(call, found[0])):
+        raise faults.NoSuchRoute(faults.NoSuchRoute.__doc__)
+    call.path = rest
+    call._asked, call.arguments = found
+    return False
+
+
+def negotiate_version(call: Call) -> None:
+    """Which version is asked for, and that it was understood."""
+    call.door.negotiate(call)
+
+
+def check_project(call: Call) -> None:
+    """The project in the path, if any, is the caller's."""
+    if call.project_in_url is not None and call.project_in_url != call.caller.project_id:
+        raise errors.Invalid("The address names another project than the one that you are known in.")
+
+
+def choose_route(call: Call) -> None:
+    """Among the routes of the path, the one for the method or the action, at this version."""
+    entry = call._asked
+    if call.request.method == "POST" and entry.actions:
+        action, call._sent = reading.action(call)
+        among = entry.actions.get(action)
+        if among is None:
+            raise errors.Invalid(f"There is no such action: {action[:64]}")
+    else:
+        among = entry.methods[call.request.method]
+    for route in among:
+        if route.serves(call.version, experimental=call.experimental):
+            call.route = route
+            call.request.env[health.ROUTE] = call.door.prefix + route.path
+            call.status = route.status
+            call.plan = routing.plan(route, call.version, call.caller.is_admin)
+            return
+    raise faults.NoSuchMethod(faults.NoSuchMethod.__doc__)
+
+
+def authorize(call: Call) -> None:
+    """The route's policy, asked for the caller's own project; handlers ask again for things of others."""
+    if not call.parts.policy.allows(call.route.policy.name, call.caller):
+        raise errors.Forbidden
+
+
+def parse(call: Call) -> None:
+    """Filters, page and body, as the asked version knows them."""
+    route, arguments = call.route, call.arguments
+    is_admin = call.caller.is_admin
+    if isinstance(route.view, wire.Many):
+        call.page = paging.read(call.query, call.settings.osapi_max_limit)
+    if route.filters is not None:
+        arguments["filters"] = bodies.read_filters(route.filters, call.version, call.query, is_admin=is_admin)
+    if route.body is None:
+        return
+    sent = call._sent if route.action else reading.entity(call, route.body)
+    arguments["body"] = bodies.read_body(route.body, call.version, sent, is_admin=is_admin)
+
+
+def handle(call: Call) -> None:
+    """The resource's own code."""
+    call._answer = call.route.handler(call, **call.arguments)
+
+
+def render(call: Call) -> None:
+    """What the handler returned, in the shape of the asked version."""
+    route, result, response = call.route, call._answer, call.response
+    response.status = falcon.code_to_http_status(call.status)
+    view = route.view
+    if view is None:
+        return
+    if isinstance(view, wire.Plain):
+        body = result if view.key is None else {view.key: result}
+    elif isinstance(view, wire.One):
+        if result is None:
+            raise errors.NotFound("What the request is about has just been deleted.")
+        body = dict.fromkeys(view.keys, call.plan.show(call, result))
+    else:
+        body = _render_list(call, view, result)
+    response.data = _ENCODER.encode(body)
+
+
+STEPS: tuple[Step, ...] = (
+    name_request,
+    refuse_control_characters,
+    find_door,
+    authenticate,
+    find_route,
+    negotiate_version,
+    check_project,
+    choose_route,
+    authorize,
+    parse,
+    handle,
+    render,
+)
+
+
+def make_app(
+    settings: Settings,
+    db: Database,
+    resources: Iterable[routing.Resource],
+    *,
+    further: Iterable[doors.Door] = (),
+    **extras: Any,
+) -> falcon.App[Any, Any]:
+    """The WSGI application that serves `resources` as shared file systems, and what is behind `further` doors.
+
+    Handlers find `extras` in `call.parts.extras`. Raises ConfigError for settings that cannot work.
+    """
+    all_doors = (doors.shared_file_systems(resources), *further)
+    dirs = [settings.policy_file.parent / name for name in settings.oslo_policy.policy_dirs]
+    policy = Policy([rule for door in all_doors for rule in door.table.rules], settings.policy_file, dirs)
+    project_id = re.compile(settings.project_id_regex)
+    parts = Parts(settings, db, all_doors, policy, auth.strategy(settings), project_id, extras)
+
+    def serve(req: falcon.Request, resp: falcon.Response, **_: Any) -> None:
+        call = Call(parts, req, resp)
+        resp.content_type = reading.JSON
+        try:
+            for step in STEPS:
+                if step(call):
+                    return
+        except Exception as error:  # noqa: BLE001 (the one place that turns errors into answers)
+            _fail(call, error)
+
+    app: falcon.App[Any, Any] = falcon.App()
+    app.add_sink(serve, "/")
+    return app
+
+
+def _fail(call: Call, error: Exception) -> None:
+    if isinstance(error, errors.Unauthorized):
+        fault = faults.unauthorized(error.message, call.parts.strategy.challenge)
+    else:
+        fault = faults.fault(error, call.request_id)
+    call.response.status = falcon.code_to_http_status(fault.status)
+    call.response.data = fault.body
+    call.response.set_headers(dict(fault.headers))
+
+
+def _finish(call: Call, status: str, body: Any) -> bool:
+    call.response.status = status
+    call.response.data = _ENCODER.encode(body)
+    return True
+
+
+def _announce(call: Call, rest: str) -> bool:
+    """The door itself: clients that leave the last slash out are sent to where it is."""
+    if not rest:
+        call.response.set_header("location", f"{call.root}{call.door.prefix}/")
+        return _finish(call, "302 Found", call.door.document(call.root))
+    call.door.negotiate(call)
+    return _finish(call, "200 OK", call.door.document(call.root))
+
+
+def _is_action(call: Call, entry: routing.Entry) -> bool:
+    return bool(entry.actions) and call.request.method == "POST"
+
+
+def _render_list(call: Call, view: wire.Many, result: Any) -> dict[str, Any]:
+    listed = result if isinstance(result, paging.Listed) else paging.Listed(result)
+    show = call.plan.show
+    shown = [show(call, row) for row in listed.rows]
+    body: dict[str, Any] = dict.fromkeys(view.keys, shown)
+    if listed.count is not None:
+        body["count"] = listed.count
+    url = f"{call.base}{call.path}"
+    if listed.next_marker is not None and view.links:
+        body[view.links] = paging.link_after(url, call.query, listed.next_marker)
+    elif view.links and shown and "limit" in call.query and len(shown) == call.page.limit and not listed.is_marked:
+        body[view.links] = paging.next_link(url, call.query, call.page, shown[-1].id)
+    return body

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The body of a request: JSON of a reasonable size, without control characters, or nothing."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from abaca import errors
+from abaca.http import bodies
+
+if TYPE_CHECKING:
+    from abaca.http.pipeline import Call
+
+JSON = "application/json"
+# Also by the names that the version documents give it.
+_IS_JSON = re.compile(r"application/(vnd\.openstack\.(compute|share)\+)?json\b", re.IGNORECASE)
+_NO_BODY = f"The request needs a JSON body, and the header that says so: Content-Type: {JSON}."
+CONTROL = bodies.CONTROL
+# In an address they are none.
+CONTROL_OR_BREAK = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
+# JSON has no raw control characters, so only these can bring one in.
+_SUSPICIOUS = re.compile(rb"\\u00[01]|\\[bf]|\\u007[fF]|\x7f")
+
+
+def json_body(call: Call) -> Any:
+    """The decoded body; None when there is none or it is not JSON by its own account. Raises Invalid, OverLimit."""
+    request = call.request
+    most = call.settings.oslo_middleware.max_request_body_size
+    length = request.content_length
+    if length is None and request.env.get("HTTP_TRANSFER_ENCODING"):
+        length = most + 1
+    if not length or not _IS_JSON.match(request.content_type or ""):
+        return None
+    raw = request.env["wsgi.input"].read(min(length, most + 1))
+    if max(len(raw), request.content_length or 0) > most:
+        raise errors.OverLimit("The body of the request is too large.", code="RequestTooLarge")
+    if not raw:
+        return None
+    try:
+        sent = msgspec.json.decode(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise errors.Invalid("The body of the request is not valid JSON.") from None
+    if _SUSPICIOUS.search(raw) and _has_control(sent):
+        raise errors.Invalid("Text must not hold control characters.")
+    return sent
+
+
+def action(call: Call) -> tuple[str, Any]:
+    """The name of the one action in the body, and what is said to it. Raises Invalid."""
+    sent = json_body(call)
+    if sent is None:
+        raise errors.Invalid(_NO_BODY)
+    if not isinstance(sent, dict) or len(sent) != 1:
+        raise errors.Invalid('The body must hold one action and nothing else: {"NAME": {...}}.')
+    return next(iter(sent.items()))
+
+
+def entity(call: Call, body: type[bodies.Body]) -> Any:
+    """What stands under the body's key. Raises Invalid, or Unprocessable where the body's class says so."""
+    sent = json_body(call)
+    if not body.KEYS:
+        return sent
+    if sent is None:
+        raise errors.Invalid(_NO_BODY)
+    for key in body.KEYS:
+        if isinstance(sent, dict) and isinstance(sent.get(key), dict):
+            beside = sorted(sent.keys() - {key})
+            if beside and body.ALONE:
+                raise errors.Invalid(f"Nothing is known of {', '.join(map(repr, beside[:5]))} beside '{key}'.")
+            return sent[key]
+    kind = errors.Unprocessable if body.MISSING == 422 else errors.Invalid
+    raise kind(f"The body must hold an object under '{body.KEYS[0]}'.")
+
+
+def _has_control(sent: Any) -> bool:
+    if isinstance(sent, str):
+        return CONTROL.search(sent) is not None
+    if isinstance(sent, dict):
+        return any(_has_control(key) or _has_control(value) for key, value in sent.items())
+    return isinstance(sent, list) and any(_has_control(item) for item in sent)

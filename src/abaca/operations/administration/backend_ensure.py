@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Make the shares of a back end what its present configuration says, while it serves.
+
+It goes through the share instances of the back end page by page, in the order of their ids, so the shares of one page
+at most are `ensuring`. A page is marked, handed to the driver in one call, and written down in one transaction with how
+far the whole is: after a crash that page alone is done again. Shares that are busy or broken are skipped and counted.
+Between two pages it can be paused; then no share is `ensuring` either. What can go wrong: the back end stays away for
+long, or refuses a page; then it fails there, and what was done stays. The claim under faults: it always ends, and then
+no share is `ensuring`.
+
+While one has not ended, whoever asks for another joins it, shares that it has passed included; one that is paused stays
+so. A worker that comes back with another configuration begins it anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from abaca import errors
+from abaca.db.administration import messages, services
+from abaca.db.journal import findings, operations
+from abaca.db.journal.findings import Found
+from abaca.db.shares import export_locations, share_instances, shares
+from abaca.db.shares.export_location_history import Cause, Owner
+from abaca.domain.administration.ensuring import LISTED, Findings
+from abaca.domain.administration.messages import About, Action, Detail
+from abaca.domain.shares.shares import ENSURABLE
+from abaca.drivers import contract
+from abaca.journal import events, journal
+from abaca.operations.administration import ensure_calls
+from abaca.operations.shares import access_rules_sync
+from abaca.operations.shares.share_instances import told
+
+if TYPE_CHECKING:
+    from abaca.db.engine.database import Tx
+    from abaca.journal.journal import Op, Requester
+
+
+class Manner(msgspec.Struct, frozen=True, kw_only=True):
+    """How the shares are gone through: whether they show it, how many at a time, and in how many threads of a page.
+
+    The threads are for drivers that take shares one by one.
+    """
+
+    shows_status: bool = True
+    page_size: int = 100
+    threads: int = 8
+
+
+class Args(msgspec.Struct, frozen=True):
+    """Which service, and how."""
+
+    service_id: int
+    host: str
+    manner: Manner
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What has become of a request: the operation's id, whether it had been under way before, and whether it waits."""
+
+    id: str
+    is_joined: bool = False
+    is_paused: bool = False
+
+
+class Page(msgspec.Struct):
+    """A few instances: all that were looked at (rows), and those that are worked on, as the driver is told of them."""
+
+    seen: Sequence[Any]
+    taken: Mapping[str, Any]
+    told: Sequence[contract.ShareInstance]
+
+
+def digest(driver: contract.Driver) -> str:
+    """What the back end says of itself, to be compared. Raises `Unreachable`."""
+    said = msgspec.json.encode(sorted(driver.backend_info().items()))
+    return hashlib.sha256(said).hexdigest()
+
+
+def ask(tx: Tx, host: str, service_down_time_s: int, manner: Manner, by: Requester | None) -> Asked:
+    """Start it for `host` (host@backend), or join the one under way.
+
+    Raises `NotFound` for a host that no service has, `Conflict` when the service is not up and does not just restart.
+    """
+    return start(tx, service_that_takes_work(tx, host, service_down_time_s).id, host, manner, by)
+
+
+def service_that_takes_work(tx: Tx, host: str, service_down_time_s: int) -> Any:
+    """The service's row. Raises `NotFound`, `Conflict`."""
+    service = services.find(tx, host, service_down_time_s)
+    if service is None:
+        raise errors.NotFound(f"There is no service {services.SHARE_BINARY} on host {host}.")
+    if not service.takes_work:
+        raise errors.Conflict(f"The service on host {host} is not up: nobody would ensure its shares.")
+    return service
+
+
+def start(tx: Tx, service_id: int, host: str, manner: Manner, by: Requester | None) -> Asked:
+    """The same for a service that is known, whatever its state."""
+    key = f"service:{service_id}"
+    joined = operations.join(tx, key)
+    if joined is not None:
+        return Asked(joined.id, is_joined=True, is_paused=joined.pause)
+    target = journal.Target(queue=host, key=key, resource_id=str(service_id), coalesce_key=key)
+    op_id = journal.enqueue(tx, OPERATION, Args(service_id, host, manner), target, by)
+    services.set_ensuring(tx, host, ensuring=True)
+    return Asked(op_id)
+
+
+def ensure_pages(op: Op) -> None:
+    """Page by page, from where an earlier life has come to."""
+    _stop_if_unwanted(op)
+    said = digest(op.driver)
+    if not ensure_calls.can_ensure(op.driver):
+        raise errors.BackendError(reason="ensuring shares is unsupported by its driver")
+    _begin(op, said)
+    while _ensure_page(op):
+        op.between_parts()
+
+
+def _stop_if_unwanted(op: Op) -> None:
+    """Whoever pauses it while its worker is dead finds no share `ensuring` either. Raises `Paused`."""
+    if op.wants_pause():
+        with op.write() as tx:
+            share_instances.move_on_backend(tx, op.args.host, "let_go")
+        op.between_parts()
+
+
+def _begin(op: Op, said: str) -> None:
+    if op.data.get("backend_info") == said:
+        return
+    with op.part() as tx:
+        total = share_instances.count_on_backend(tx, op.args.host)
+        findings.forget(tx, op.id)
+        op.learn(backend_info=said, cursor="", page=1, total=total, findings=Findings())
+        op.show_progress(tx, 0, total)
+        events.tell_start(tx, op)
+
+
+def _ensure_page(op: Op) -> bool:
+    """Whether there was one."""
+    name, before, begun_s = f"page-{op.data['page']}", op.data["findings"], time.monotonic()
+    with op.write() as tx:
+        page = _take(op, tx)
+    if not page.seen:
+        return False
+    op.point(name, "marked")
+    try:
+        outcomes = ensure_calls.ensure(op.driver, page.told, op.args.manner.threads)
+        op.point(name, "inside")
+    except journal.PASSING:
+        # until the next try nobody shall be kept from working with these
+        with op.write() as tx:
+            share_instances.move_many(tx, list(page.taken), "let_go")
+        raise
+    with op.part() as tx:
+        _write_down(op, tx, page, outcomes)
+        op.point(name, "writing")
+    now, then = (msgspec.convert(found, Findings) for found in (op.data["findings"], before))
+    op.on_part(now.more_than(then), time.monotonic() - begun_s)
+    op.point(name, "written")
+    return True
+
+
+def _take(op: Op, tx: Tx) -> Page:
+    manner: Manner = op.args.manner
+    seen = share_instances.page_of_backend(tx, op.args.host, op.data["cursor"], manner.page_size)
+    ids = [row.id for row in seen if row.status in ENSURABLE]
+    taken = share_instances.move_many(tx, ids, "ensure") if manner.shows_status else set(ids)
+    return page_of(tx, seen, taken, is_held=manner.shows_status)
+
+
+def page_of(tx: Tx, seen: Sequence[Any], ids: set[str], *, is_held: bool) -> Page:
+    """The page of which these instances are worked on."""
+    whole = share_instances.whole_of(tx, ids) if ids else []
+    exports = export_locations.of_many(tx, ids) if ids else {}
+    instances = [msgspec.structs.replace(told(row, exports.get(row.id, ())), is_held=is_held) for row in whole]
+    return Page(seen, {row.id: row for row in whole}, instances)
+
+
+def _write_down(op: Op, tx: Tx, page: Page, outcomes: Mapping[str, contract.EnsureOutcome]) -> None:
+    # in the order in which others lock these: shares before instances
+    shares.lock_many(tx, [page.taken[id].share_id for id, one in outcomes.items() if one.share_metadata])
+    lost = {id: outcome for id, outcome in outcomes.items() if outcome.status == "error" and id in page.taken}
+    well = [id for id in page.taken if id not in lost]
+    if op.args.manner.shows_status:
+        kept = share_instances.move_many(tx, well, "ensured")
+    else:
+        kept = share_instances.hold_many(tx, well, ENSURABLE)
+    gone = share_instances.move_many(tx, list(lost), "lost")
+    # whatever somebody took out of our hands meanwhile is theirs
+    still = {id: outcomes.get(id, UNCHANGED) for id in kept}
+    changed = _update(op, tx, page, still)
+    again = [id for id in kept if is_synced_again(page, id, still[id])]
+    access_rules_sync.start_many(tx, [page.taken[id] for id in sorted(again)], op)
+    reasons = {id: lost[id].reason or "The back end cannot serve it." for id in gone}
+    told_of = [(_about(op, page.taken[id]), _LOST.format(reason=reason)) for id, reason in reasons.items()]
+    messages.record_many(tx, told_of, Action.UPDATE, Detail.UNKNOWN_ERROR)
+    tally = Tally(op)
+    for row in page.seen:
+        outcome = still.get(row.id, UNCHANGED)
+        if row.id in reasons:
+            tally.fail(row, reasons[row.id])
+        elif row.id not in kept:
+            tally.skip(row, "changed meanwhile" if row.id in page.taken else row.status)
+        elif outcome.is_failed:
+            tally.fail(row, outcome.reason or "It could not be ensured.")
+        else:
+            is_mended = row.id in again or bool(outcome.repairs)
+            tally.findings.count("updated" if row.id in changed else "repaired" if is_mended else "unchanged")
+    tally.record(tx, page)
+
+
+UNCHANGED = contract.EnsureOutcome()
+_LOST = "{reason}. It is in error now; the administrator can bring it back on the back end and reset its status."
+
+
+class Tally:
+    """What a page adds to the findings of an operation: counts, examples, and rows of those that need saying."""
+
+    def __init__(self, op: Op) -> None:
+        self.op = op
+        self.findings = msgspec.convert(op.data["findings"], Findings)
+        self.named: list[Found] = []
+
+    def skip(self, row: Any, why: str) -> None:
+        """One that is left as it is."""
+        self.findings.skip(row.share_id, row.id, why)
+        self.name("skipped", row, why)
+
+    def fail(self, row: Any, why: str) -> None:
+        """One that the back end cannot serve, or not now."""
+        self.findings.fail(row.share_id, row.id, why)
+        self.name("failed", row, why)
+
+    def name(self, kind: str, row: Any, why: str) -> None:
+        """It is listed, if there is room."""
+        if self.findings.listed < LISTED:
+            self.findings.listed += 1
+            self.named.append(Found(kind=kind, share_id=row.share_id, instance_id=row.id, why=why))
+
+    def record(self, tx: Tx, page: Page) -> None:
+        """Write it, and how far the operation is."""
+        op = self.op
+        findings.add_many(tx, op.id, self.named)
+        op.learn(cursor=page.seen[-1].id, page=op.data["page"] + 1, findings=self.findings)
+        op.show_progress(tx, self.findings.done, max(self.findings.done, op.data["total"]))
+
+
+def is_synced_again(page: Page, instance_id: str, outcome: contract.EnsureOutcome) -> bool:
+    """Whether its access rules go to the back end once more."""
+    return outcome.reapply_access_rules or page.taken[instance_id].access_rules_status != "active"
+
+
+def _update(op: Op, tx: Tx, page: Page, outcomes: Mapping[str, contract.EnsureOutcome]) -> set[str]:
+    """Write what the back end says of these; the ids of those whose users see something new."""
+    exports = {id: one.exports for id, one in outcomes.items() if one.exports is not None}
+    owners = {id: Owner(page.taken[id].share_id, page.taken[id].project_id) for id in exports}
+    cause = Cause(op.id, op.what.kind)
+    changed = export_locations.replace_many(tx, msgspec.to_builtins(exports), owners, cause)
+    pairs = {page.taken[id].share_id: one.share_metadata for id, one in outcomes.items() if one.share_metadata}
+    marked = shares.merge_metadata(tx, pairs)
+    return {id for id in outcomes if id in changed or page.taken[id].share_id in marked}
+
+
+def _about(op: Op, row: Any) -> About:
+    return About(row.project_id, op.request_id, "SHARE", row.share_id)
+
+
+def succeed(op: Op, tx: Tx) -> None:
+    """From now on the configuration that its shares were made for is this one; if it is another again, on it goes."""
+    services.set_backend_info(tx, op.args.host, op.data["backend_info"])
+    _close(op, tx)
+    if not op.is_followed and digest(op.driver) != op.data["backend_info"]:
+        start(tx, op.args.service_id, op.args.host, op.args.manner, op)
+
+
+def fail(op: Op, tx: Tx, _error: errors.AbacaError) -> None:
+    """What was done stays; the shares of the page under way are as before."""
+    _close(op, tx)
+
+
+def _close(op: Op, tx: Tx) -> None:
+    services.set_ensuring(tx, op.args.host, ensuring=op.is_followed)
+    share_instances.move_on_backend(tx, op.args.host, "let_go")
+
+
+OPERATION = journal.operation(
+    kind="backend-ensure",
+    resource="service",
+    args=Args,
+    steps=(journal.Step(ensure_pages, undo=journal.nothing),),
+    succeed=succeed,
+    fail=fail,
+    tells=events.Telling(name="share.ensure", payload=events.ensured_backend, starts=False),
+    pausable=True,
+)

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Accept attachments of one share, to one server or to many, in the one transaction that makes them exist.
+
+The rows, the rules that they need and the operations are written together, so that a hundred servers cost one call to
+the back end. Each server is accepted or refused by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from abaca import errors
+from abaca.db.attachments import attachments
+from abaca.domain.attachments import attachments as domain
+from abaca.domain.shares import access_rules as rules
+from abaca.operations.attachments import attachment_attach, attachment_rules
+
+if TYPE_CHECKING:
+    from abaca.compute.contract import Server
+    from abaca.db.engine.database import Tx
+    from abaca.journal.journal import Requester
+
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """How the share shall be there; what is None is chosen."""
+
+    mount_point: str | None = None
+    tag: str | None = None
+    access_level: str | None = None
+    mode: str | None = None
+
+
+class Accepted(msgspec.Struct):
+    """The ids of the attachments, and for servers that were refused why."""
+
+    ids: list[str] = msgspec.field(default_factory=list)
+    refused: list[tuple[str, errors.AbacaError]] = msgspec.field(default_factory=list)
+
+
+# What `accept` reads of a share.
+SHARE_COLUMNS = ("id", "project_id", "status", "host", "share_proto", "is_soft_deleted")
+
+
+def accept(
+    tx: Tx, share: Any, servers: Sequence[Server], wish: Wish, by: Requester | None, *, hosts: Mapping[str, Server]
+) -> Accepted:
+    """Attach a share, whose row was locked before it was read with SHARE_COLUMNS, to servers.
+
+    `hosts` are, by the ids of guests that are handed the share by them, their hypervisors: who mounts is let in.
+
+    Raises `Invalid` and `Conflict` for what is wrong with the share or the wish.
+    """
+    values = _common(share, wish)
+    _check(share)
+    versions = attachment_rules.versions_of(tx, share.host)
+    found = Accepted()
+    # In one order: who wants the same place for another share, there too, waits and does not hold what is waited for.
+    for server in sorted(servers, key=lambda server: server.id):
+        try:
+            told = {"server_id": server.id, "addresses": _addresses_of(hosts.get(server.id, server), versions)}
+            user_id = by.user_id if by is not None else None
+            found.ids.append(attachments.add(tx, {**values, **told, "user_id": user_id}))
+        except errors.AbacaError as error:
+            found.refused.append((server.id, error))
+    new = set(found.ids)
+    rows = [row for row in attachments.of_share(tx, share.id) if row.id in new]
+    attachment_rules.settle(tx, share.id, sorted({ip for row in rows for ip in row.addresses}), by)
+    attachment_attach.enqueue(tx, rows, by)
+    return found
+
+
+def _common(share: Any, wish: Wish) -> dict[str, Any]:
+    mode = "network" if wish.mode is None else wish.mode
+    if mode not in domain.MODES:
+        raise errors.Invalid(f"'mode' must be one of: {', '.join(domain.MODES)}.")
+    return {
+        "share_id": share.id,
+        "project_id": share.project_id,
+        "mode": mode,
+        "mount_point": domain.check_mount_point(
+            domain.default_mount_point(share.id) if wish.mount_point is None else wish.mount_point
+        ),
+        "tag": domain.check_tag(wish.tag, share.id, mode),
+        "access_level": rules.check_level(wish.access_level),
+    }
+
+
+def _check(share: Any) -> None:
+    if share.is_soft_deleted:
+        raise errors.Conflict(f"Share {share.id} is in the recycle bin; restore it before you attach it.")
+    if share.status != "available":
+        raise errors.Conflict(f"Share {share.id} is {share.status}; it can be attached when it is available.")
+    if share.share_proto not in domain.PROTOCOLS:
+        raise errors.Conflict(
+            f"Share {share.id} is {share.share_proto}; servers can mount: {', '.join(domain.PROTOCOLS)}."
+        )
+
+
+def _addresses_of(server: Server, versions: set[int]) -> list[str]:
+    """The addresses of a server that are let in. Raises `Conflict` when it has none."""
+    found = attachment_rules.let_in([address.ip for address in server.addresses], versions)
+    if not found:
+        raise errors.Conflict(
+            f"Server {server.id} has no address that the share's back end can let in: it serves IPv"
+            + " and IPv".join(str(version) for version in sorted(versions))
+        )
+    return found

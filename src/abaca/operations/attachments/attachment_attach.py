@@ -1,0 +1,312 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Make an attachment true: its rules in force, the share mounted on the server, seen there, and written down.
+
+The same operation attaches, tries again, verifies, and moves to another export location: every part of it is "already
+so" where it is. A server that is off is let in and left alone until it is on. What can go wrong: the back end does not
+let the server in, the machine does not answer or refuses; then the attachment is in `error` with the reason, and the
+reconciler tries again with growing delays. A mount that never was in use is taken back; the rules stay, explained by
+the attachment, until it is detached.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import ipaddress
+import logging
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from abaca import errors
+from abaca.compute.contract import NoWayIn
+from abaca.db.administration import messages
+from abaca.db.attachments import attachments
+from abaca.db.shares import export_locations, shares
+from abaca.domain.administration.messages import Action, Detail
+from abaca.domain.attachments.attachments import mend, retry_delay_s
+from abaca.drivers import contract
+from abaca.journal import events, journal
+from abaca.nodes.contract import Guest, InUse, Mount, MountRefused, NodeError
+from abaca.operations.attachments import attachment_orphaned, attachment_rules
+from abaca.operations.attachments.attachment_tools import (
+    QUEUE,
+    NoHypervisor,
+    ServerGone,
+    ServerOff,
+    StillOpen,
+    until_stopped,
+)
+
+if TYPE_CHECKING:
+    from abaca.db.engine.database import Tx
+    from abaca.journal.journal import Op, Requester
+
+log = logging.getLogger(__name__)
+
+# How long it waits at most before it looks at its rules by itself; their end lets it go on at once.
+RULES_S = 2.0
+
+
+class Args(msgspec.Struct, frozen=True):
+    """Which attachment, and why: it is wanted, it was true and shall be again, or its export has moved."""
+
+    attachment_id: str
+    cause: Literal["attach", "mend", "move"] = "attach"
+
+
+def start(tx: Tx, row: Any, by: Requester | None, *, event: str = "attach") -> str:
+    """Move an attachment's row that exists by `event` (`attach`, `remount`) and queue the work; the operation's id."""
+    attachments.move(tx, row.id, event)
+    in_force = attachment_rules.in_force(tx, row.share_id, row.addresses)
+    return _enqueue(tx, row, Args(row.id, "move" if event == "remount" else "mend"), by, in_force)
+
+
+def enqueue(tx: Tx, rows: Sequence[Any], by: Requester | None) -> None:
+    """Queue the work for new ones of one share, `attaching` already: rows with id, share_id and addresses."""
+    asked = sorted({address for row in rows for address in row.addresses})
+    in_force = attachment_rules.in_force(tx, rows[0].share_id, asked) if rows else set()
+    for row in rows:
+        _enqueue(tx, row, Args(row.id), by, in_force)
+
+
+def _enqueue(tx: Tx, row: Any, args: Args, by: Requester | None, in_force: set[str]) -> str:
+    target = journal.Target(queue=QUEUE, key=attachments.key(row.id), resource_id=row.id)
+    wait_s = 0.0 if in_force.issuperset(row.addresses) else RULES_S
+    return journal.enqueue(tx, OPERATION, args, target, by, wait_s=wait_s)
+
+
+def find_server(op: Op) -> None:
+    """Which addresses it has by now: it may have been moved while it was off, or could not be reached."""
+    with op.db.read() as tx:
+        row = _row(op, tx)
+    server = op.driver.servers.show(row.server_id)
+    if server is None:
+        raise ServerGone(server=row.server_id)
+    op.learn(addresses=[address.ip for address in op.driver.mounting(server, row.mode).addresses])
+
+
+def grant_access(op: Op, tx: Tx) -> None:
+    """The rules that it needs, made or made again; and where it shall be mounted from."""
+    row = _row(op, tx)
+    attachment_rules.follow(tx, row, op.data.get("addresses", row.addresses), op)
+    op.learn(row=told_of(tx, _row(op, tx)))
+
+
+def leave_access(_op: Op, _tx: Tx) -> None:
+    """The attachment stays, in error, and with it what it needs."""
+
+
+def await_access(op: Op) -> None:
+    """Not before the back end lets it in."""
+    row = op.data["row"]
+    if row["wanted_source"] is None:
+        raise contract.Refused(reason=f"share {row['share_id']} has no export location")
+    with op.db.read() as tx:
+        are_missing = attachment_rules.are_missing(tx, row["share_id"], row["addresses"])
+    if are_missing:  # that of an attachment which is gone, say, has just been taken away
+        with op.db.write() as tx:
+            attachment_rules.settle(tx, row["share_id"], row["addresses"], op)
+    with op.db.read() as tx:
+        attachment_rules.check(tx, row["share_id"], row["addresses"], row["access_level"])
+
+
+def mount_on_server(op: Op) -> None:
+    """Package, directory, persistence, mount, and a look at the machine's own table; or a move from the old source."""
+    row = op.data["row"]
+    if op.driver.is_off(row["server_id"]):
+        op.learn(seen=None)
+        return
+    with until_stopped():
+        attachment_orphaned.clear(op, row)
+        entry, guest = op.driver.way(row)
+        wanted, old = mount_of(row, row["wanted_source"], guest), row["source"]
+        if old in (None, row["wanted_source"]):
+            seen = _mounted(op, entry, wanted)
+        else:
+            seen = _moved(op, entry, wanted, mount_of(row, old, guest))
+    op.learn(seen=seen)
+
+
+def _mounted(op: Op, entry: Any, wanted: Mount) -> Any:
+    """Seen there. What is left of this very share since the server was removed, and registered again, is taken over."""
+    try:
+        return op.driver.nodes.mount(entry, wanted)
+    except MountRefused as refused:
+        owner = refused.details.get("owner", "")
+        with op.db.read() as tx:
+            is_known = not owner or attachments.show(tx, owner) is not None
+        if is_known:
+            raise
+    return op.driver.nodes.mount(entry, msgspec.structs.replace(wanted, former=owner))
+
+
+def _moved(op: Op, entry: Any, wanted: Mount, old: Mount) -> Any:
+    try:
+        return op.driver.nodes.remount(entry, wanted, old)
+    except InUse as error:
+        waits = StillOpen(reason=error.message)
+        with op.write() as tx:  # for its users to see meanwhile
+            said = {"error_code": waits.code, "error_text": waits.message}
+            attachments.update(tx, op.args.attachment_id, said)
+        raise waits from error
+
+
+def unmount_on_server(op: Op) -> None:
+    """What never was in use goes again; a machine that cannot be reached keeps what it may have for the next try."""
+    row = op.data["row"]
+    if row["was_active"] or row["wanted_source"] is None:
+        return
+    with contextlib.suppress(NodeError, NoWayIn, NoHypervisor, errors.NotFound):
+        entry, guest = op.driver.way(row)
+        with until_stopped():
+            op.driver.nodes.unmount(entry, mount_of(row, row["wanted_source"], guest))
+
+
+def succeed(op: Op, tx: Tx) -> None:
+    """It is mounted; a machine that was seen to say so."""
+    row, seen = op.data["row"], op.data["seen"]
+    if seen is None:
+        if not attachments.try_move(tx, op.args.attachment_id, "prepared", also=HEALTHY):
+            fail(op, tx, ServerOff(server=row["server_id"]))
+        return
+    values: dict[str, Any] = {
+        "source": row["wanted_source"],
+        "made_directory": bool(seen["made_directory"]) or row["made_directory"],
+        "last_verified_at": tx.now,
+    }
+    if not attachments.try_move(tx, op.args.attachment_id, "attached", also=values | HEALTHY):
+        attachments.update(tx, op.args.attachment_id, values)  # it is to be detached: there is something to undo
+
+
+def fail(op: Op, tx: Tx, error: errors.AbacaError) -> None:
+    """In error with the reason, to be tried again."""
+    fail_at(op, tx, error, ("attaching", "remounting"))
+
+
+HEALTHY = {"error_code": None, "error_text": None, "attempts": 0, "retry_at": None}
+
+
+def fail_at(op: Op, tx: Tx, error: errors.AbacaError, states: Sequence[str]) -> None:
+    """The same for an operation that left it at one of `states`; it may be somewhere else meanwhile."""
+    row = attachments.show(tx, op.args.attachment_id)
+    if row is None:
+        return
+    values = _of_error(tx, row, error, op.driver.longest_pause_s)
+    if attachments.try_move(tx, row.id, "failed", states, also=values):
+        _note_error(tx, row, error, values, op)
+
+
+def write_error(tx: Tx, attachment_id: str, error: errors.AbacaError, longest_s: float) -> None:
+    """Why it is in error, and when it is tried again, in `longest_s` at most; for a server that is off that is open.
+
+    Its users get a message when that is news.
+    """
+    row = attachments.show(tx, attachment_id)
+    if row is not None:
+        values = _of_error(tx, row, error, longest_s)
+        attachments.update(tx, attachment_id, values)
+        _note_error(tx, row, error, values, None)
+
+
+def _of_error(tx: Tx, row: Any, error: errors.AbacaError, longest_s: float) -> dict[str, Any]:
+    values: dict[str, Any] = {"error_code": error.code, "error_text": error.message, "retry_at": None}
+    if error.code != ServerOff.code:
+        values["attempts"] = row.attempts + 1
+        values["retry_at"] = tx.now + datetime.timedelta(seconds=retry_delay_s(row.attempts + 1, longest_s))
+    return values
+
+
+def _note_error(tx: Tx, row: Any, error: errors.AbacaError, values: Mapping[str, Any], by: Requester | None) -> None:
+    if values.get("attempts") == 1 or row.error_code != error.code:
+        _tell_users(tx, row, error, by)
+    log.warning("attachment=%s on server %s: %s", row.id, row.server_id, error.message)
+
+
+def _tell_users(tx: Tx, row: Any, error: errors.AbacaError, by: Requester | None) -> None:
+    about = messages.About(row.project_id, by.request_id if by else None, "SHARE", row.share_id)
+    cause = (Action.ATTACH, Detail.NOT_ON_SERVER)
+    if row.wanted == "detached":
+        cause = (Action.DETACH, Detail.STILL_ON_SERVER)
+    place = f"Server {row.server_id}, {row.mount_point}, attachment {row.id}"
+    messages.record(tx, about, *cause, reason=f"{place}: {error.message.rstrip('.')}. {mend(error.code)}")
+
+
+# ---------------------------------------------------------------- what it is made of
+
+
+def _row(op: Op, tx: Tx) -> Any:
+    row = attachments.show(tx, op.args.attachment_id)
+    if row is None:
+        raise errors.NotFound(resource="Attachment", id=op.args.attachment_id)
+    return row
+
+
+def told_of(tx: Tx, row: Any) -> dict[str, Any]:
+    """An attachment's row as its steps keep it; `wanted_source` is None where the share has nothing to mount."""
+    share = shares.show(tx, row.share_id, ("share_proto",))
+    return {
+        "id": row.id,
+        "share_id": row.share_id,
+        "server_id": row.server_id,
+        "mode": row.mode,
+        "tag": row.tag,
+        "mount_point": row.mount_point,
+        "access_level": row.access_level,
+        "addresses": row.addresses,
+        "protocol": share.share_proto if share is not None else "NFS",
+        "source": row.source,
+        "made_directory": row.made_directory,
+        "wanted_source": choose_source(tx, row.share_id, row.addresses, row.source),
+        "was_active": row.last_verified_at is not None,
+    }
+
+
+def mount_of(row: Any, source: str, guest: Guest | None = None) -> Mount:
+    """An attachment, as machines are told of it; `guest` is what `Tools.way` says."""
+    return Mount(
+        name=row["id"],
+        protocol=row["protocol"],
+        source=source,
+        mount_point=row["mount_point"],
+        is_read_only=row["access_level"] == "ro",
+        guest=guest,
+        was_seen=row["was_active"],
+    )
+
+
+def choose_source(tx: Tx, share_id: str, addresses: list[str], current: str | None) -> str | None:
+    """Where to mount from, of the locations that such a server can reach: what is in use, else the first of them.
+
+    The preferred is the first. Where it reaches none all count; None when the share has none.
+    """
+    paths = [row.path for row in export_locations.of_share(tx, share_id, ("path",), with_admin_only=False)]
+    families = {ipaddress.ip_address(address).version for address in addresses}
+    reachable = [path for path in paths if (6 if path.startswith("[") else 4) in families] or paths
+    return current if current in reachable else next(iter(reachable), None)
+
+
+def has_moved(tx: Tx, row: Any) -> bool:
+    """Whether an attachment's row is to be mounted from elsewhere by now: its server may have other addresses."""
+    return choose_source(tx, row.share_id, row.addresses, row.source) not in (None, row.source)
+
+
+def _told_as(args: Args) -> str:
+    return "share.attach" if args.cause == "attach" else f"share.attachment.{args.cause}"
+
+
+OPERATION = journal.operation(
+    kind="attachment-attach",
+    resource="attachment",
+    args=Args,
+    steps=(
+        journal.Step(find_server, undo=journal.nothing),
+        journal.Record(grant_access, undo=leave_access),
+        journal.Step(await_access, undo=journal.nothing),
+        journal.Step(mount_on_server, undo=unmount_on_server),
+    ),
+    succeed=succeed,
+    fail=fail,
+    tells=events.Telling(name=_told_as, payload=events.attachment),
+)

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Take a share off a server: unmounted there, then, in one transaction, its row and the rules that nobody else needs.
+
+What can go wrong: files are open (the error names the processes), the machine does not answer, or it is off; then the
+attachment is in `error`, still wanted gone, and is tried again with growing delays, or when the server is on. With
+`force`, which may also come while it is tried, open files lose the share, and a machine that cannot be entered is
+given up: its access ends all the same, and what is left there is remembered. So it is while the compute service does
+not answer, without which nobody knows the way in. A server that nobody knows any more is not asked, nor is one that
+nobody ever could log in to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from abaca import errors
+from abaca.compute.contract import NoWayIn
+from abaca.db.attachments import attachments
+from abaca.db.journal import operations
+from abaca.db.shares import shares
+from abaca.journal import events, journal
+from abaca.nodes.contract import InUse, NodeError
+from abaca.operations.attachments import attachment_orphaned, attachment_rules
+from abaca.operations.attachments.attachment_attach import fail_at, mount_of, told_of
+from abaca.operations.attachments.attachment_tools import QUEUE, NoHypervisor, ServerGone, ServerOff, until_stopped
+
+if TYPE_CHECKING:
+    from abaca.db.engine.database import Tx
+    from abaca.journal.journal import Op, Requester
+
+log = logging.getLogger(__name__)
+
+
+class Args(msgspec.Struct, frozen=True):
+    """Which attachment."""
+
+    attachment_id: str
+
+
+def start(tx: Tx, row: Any, by: Requester | None, *, force: bool = False) -> str | None:
+    """Accept the end of an attachment (its row, with its share locked); the operation's id.
+
+    None where one is on its way already: that is told of `force`, and begins no second time.
+    """
+    if row.state != "detaching":
+        # What still attaches need not come to its end. Before the row, as whoever ends it does.
+        operations.cancel_of_key(tx, attachments.key(row.id))
+    if force and not row.is_forced:
+        attachments.update(tx, row.id, {"is_forced": True})
+    # Tries to attach do not count as tries to detach: the first that fails is news, and the next comes soon.
+    turned = {"wanted": "detached", "attempts": 0} if row.wanted == "attached" else {}
+    if not attachments.try_move(tx, row.id, "detach", also=turned):
+        return None
+    target = journal.Target(queue=QUEUE, key=attachments.key(row.id), resource_id=row.id)
+    return journal.enqueue(tx, OPERATION, Args(row.id), target, by)
+
+
+def forget_server(tx: Tx, server_id: str, by: Requester | None) -> None:
+    """A server is no longer known: its attachments end, and with them its access."""
+    for row in sorted(attachments.of_servers(tx, [server_id]), key=lambda row: str(row.share_id)):
+        shares.lock(tx, row.share_id)
+        fresh = attachments.show(tx, row.id)
+        if fresh is not None:
+            start(tx, fresh, by, force=True)
+
+
+def unmount_on_server(op: Op) -> None:
+    """Unmounted, not persistent any more, and its directory gone if it was made for it and is empty."""
+    row, told = _told(op)
+    if row is None or told["source"] is None:
+        return
+    with contextlib.suppress(errors.Unavailable):  # that is judged below
+        if row.last_verified_at is None and row.error_code is None and op.driver.is_off(row.server_id):
+            return  # there never was anything to mount it on
+    error = _unmount(op, told, force=row.is_forced)
+    if error is None:
+        return
+    is_forced = row.is_forced or _is_forced(op)
+    if is_forced and not row.is_forced and isinstance(error, InUse):
+        error = _unmount(op, told, force=True)
+    if error is None:
+        return
+    if not is_forced:
+        raise error
+    log.warning("attachment=%s goes by force, without its machine: %s", row.id, error.message)
+    op.learn(left=told | attachment_orphaned.where(op.driver, told))
+
+
+def _told(op: Op) -> tuple[Any, dict[str, Any]]:
+    with op.db.read() as tx:
+        row = attachments.show(tx, op.args.attachment_id)
+        if row is None:
+            return None, {}
+        told = told_of(tx, row)
+    return row, {**told, "source": told["source"] or told["wanted_source"]}
+
+
+def _is_forced(op: Op) -> bool:
+    with op.db.read() as tx:
+        row = attachments.show(tx, op.args.attachment_id)
+    return row is not None and bool(row.is_forced)
+
+
+def _unmount(op: Op, told: dict[str, Any], *, force: bool) -> errors.AbacaError | None:
+    """What kept it from being unmounted, None when it is."""
+    try:
+        if op.driver.is_mounting_off(told["server_id"], told["mode"]):
+            return ServerOff(server=told["server_id"])
+        entry, guest = op.driver.way(told)
+        with until_stopped():
+            op.driver.nodes.unmount(entry, mount_of(told, told["source"], guest), force=force)
+    except ServerGone:
+        log.info("attachment=%s: server %s is gone, and with it what was mounted", told["id"], told["server_id"])
+    except NoWayIn as error:
+        return error if told["was_active"] else None  # there never was a way to mount it
+    except (NodeError, NoHypervisor, errors.Unavailable) as error:
+        return error
+    return None
+
+
+def succeed(op: Op, tx: Tx) -> None:
+    """The row goes, and the rules that it was the last to need."""
+    row = attachments.show(tx, op.args.attachment_id)
+    if row is None:
+        return
+    shares.lock(tx, row.share_id)  # before the row, as whoever forces it does
+    if not attachments.remove(tx, row.id):
+        return
+    if op.data.get("left"):
+        attachment_orphaned.remember(tx, op.data["left"])
+    attachment_rules.settle(tx, row.share_id, row.addresses, op)
+    if not attachments.of_share(tx, row.share_id):
+        operations.hurry(tx, row.share_id)  # a deletion of the share that waited for this
+
+
+def fail(op: Op, tx: Tx, error: errors.AbacaError) -> None:
+    """It stays, in error, for another try."""
+    fail_at(op, tx, error, ("detaching",))
+
+
+OPERATION = journal.operation(
+    kind="attachment-detach",
+    resource="attachment",
+    args=Args,
+    steps=(journal.Step(unmount_on_server, undo=journal.nothing),),
+    succeed=succeed,
+    fail=fail,
+    cancellable=False,
+    tells=events.Telling(name="share.detach", payload=events.attachment, gone={"state": "detached"}),
+)

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a forced detach left on a machine that could not be entered: remembered, and taken away when it can be.
+
+Only what bears our mark with the attachment's name is touched there: the attachment is gone, and somebody else may use
+its mount point meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from abaca.db.attachments import orphaned_mounts
+from abaca.nodes.contract import Guest, Mount
+
+if TYPE_CHECKING:
+    from abaca.db.engine.database import Tx
+    from abaca.journal.journal import Op
+
+_KEPT = ("id", "server_id", "machine_id", "qmp_socket", "mode", "tag", "mount_point", "protocol", "source")
+
+
+def where(tools: Any, told: Mapping[str, Any]) -> dict[str, Any]:
+    """On which machine an attachment is, and for which guest there; this may change once it is given up.
+
+    Raises what the compute plugin raises.
+    """
+    server = tools.servers.show(told["server_id"]) if told["mode"] == "virtiofs" else None
+    if server is None or server.hypervisor_id is None:
+        return {"machine_id": told["server_id"], "qmp_socket": None}
+    return {"machine_id": server.hypervisor_id, "qmp_socket": server.qmp_socket}
+
+
+def remember(tx: Tx, told: Mapping[str, Any]) -> None:
+    """What an attachment, as its steps are told of it with the `source` it is mounted from and `where`, may have left.
+
+    A worker of an earlier release did not say where.
+    """
+    at = {"machine_id": told["server_id"], "qmp_socket": None}
+    orphaned_mounts.add(tx, {name: (at | dict(told))[name] for name in _KEPT})
+
+
+def mount_of(row: Any, guest: Guest | None) -> Mount:
+    """A remembered one, as machines are told of it."""
+    return Mount(name=row.id, protocol=row.protocol, source=row.source, mount_point=row.mount_point, guest=guest)
+
+
+def way(tools: Any, row: Any) -> tuple[Any, Guest | None]:
+    """Into which machine, and for which guest of it. Raises `ServerGone`, and what the compute plugin raises."""
+    guest = None if row.qmp_socket is None else Guest(tag=row.tag, qmp_socket=row.qmp_socket)
+    return tools.entry(row.machine_id), guest
+
+
+def clear(op: Op, told: Mapping[str, Any]) -> None:
+    """Nothing is left that stands in the way of an attachment, as its steps are told of it.
+
+    Raises what `Tools.way` and `nodes.clear` raise. What is left elsewhere may fail to go without harm to this one.
+    """
+    with op.db.read() as tx:
+        left = orphaned_mounts.of_server(tx, told["server_id"])
+    at = where(op.driver, told) if left else {}
+    for row in left:
+        if row.machine_id != at["machine_id"] or not _is_in_the_way(row, told):
+            continue
+        entry, guest = way(op.driver, row)
+        op.driver.nodes.clear(entry, mount_of(row, guest))
+        with op.db.write() as tx:
+            orphaned_mounts.remove(tx, row.id)
+
+
+def _is_in_the_way(row: Any, told: Mapping[str, Any]) -> bool:
+    """In the same guest, whose ports are few; or on the same machine at, above or below the mount point."""
+    one, other = f"{row.mount_point}/", f"{told['mount_point']}/"
+    return row.mode == "virtiofs" or one.startswith(other) or other.startswith(one)

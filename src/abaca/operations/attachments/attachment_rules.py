@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The access rules that attachments need: one for each share and address, shared by all attachments that need it.
+
+`settle` is level-triggered: it looks at the attachments there are and makes the rules theirs, in the caller's
+transaction, with the back end's part queued. A rule that a user made serves too, and is never changed or taken away;
+when he takes it away himself, one of theirs stands in its place.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from abaca import errors
+from abaca.db.administration import pools
+from abaca.db.attachments import attachments
+from abaca.db.shares import access_rules, shares
+from abaca.domain.shares.access_rules import PENDING, address_of
+from abaca.drivers import contract
+from abaca.operations.attachments.attachment_tools import RulePending
+from abaca.operations.shares import access_rules_sync
+
+if TYPE_CHECKING:
+    from abaca.db.engine.database import Tx
+    from abaca.journal.journal import Requester
+
+log = logging.getLogger(__name__)
+
+MARK = "attachments"
+_DENIED = ("queued_to_deny", "denying")
+_COLUMNS = ("id", "access_to", "access_level", "state", "made_for")
+
+
+class _Instance(msgspec.Struct, frozen=True):
+    """The instance whose back end lets in."""
+
+    id: str
+    share_id: str
+    host: str
+
+
+def settle(tx: Tx, share_id: str, addresses: Sequence[str], by: Requester | None) -> None:
+    """Make the rules for these addresses those that the share's attachments need now."""
+    shares.lock(tx, share_id)
+    needed = _needed(tx, share_id)
+    known = _known(tx, share_id, addresses)
+    changed = [_settle(tx, share_id, address, needed.get(address), known.get(address)) for address in addresses]
+    if any(changed):
+        share = shares.show(tx, share_id, ("instance_id", "host"))
+        if share is not None and share.host is not None:
+            access_rules_sync.start(tx, _Instance(share.instance_id, share_id, share.host), by)
+
+
+def _needed(tx: Tx, share_id: str) -> dict[str, str]:
+    """The level that each address needs."""
+    found: dict[str, str] = {}
+    for row in attachments.needs(tx, share_id):
+        for address in row.addresses:
+            found[address] = "rw" if "rw" in (row.access_level, found.get(address)) else "ro"
+    return found
+
+
+def _known(tx: Tx, share_id: str, addresses: Sequence[str]) -> dict[str, Any]:
+    spelt = [one for address in addresses for one in (address, f"{address}/{128 if ':' in address else 32}")]
+    rows = access_rules.of_addresses(tx, share_id, _COLUMNS, spelt)
+    return {address_of(row.access_to): row for row in rows}
+
+
+def _settle(tx: Tx, share_id: str, address: str, level: str | None, rule: Any) -> bool:
+    """Whether the back end has to be told."""
+    if rule is None:
+        if level is not None:
+            access_rules.add(tx, share_id, _ours(address, level))
+        return level is not None
+    if rule.made_for != MARK or rule.state in _DENIED:
+        return False  # a user's; or it goes, and whoever needs it again waits for that
+    if level is None:
+        access_rules.move(tx, rule.id, "deny")
+        return True
+    if rule.access_level == level and rule.state != "error":
+        return False
+    if rule.state in ("active", "error"):
+        access_rules.move(tx, rule.id, "update")
+    access_rules.update(tx, rule.id, {"access_level": level})
+    return True
+
+
+def _ours(address: str, level: str) -> dict[str, str]:
+    return {"access_type": "ip", "access_to": address, "access_level": level, "made_for": MARK}
+
+
+# ---------------------------------------------------------------- for which addresses
+
+
+def versions_of(tx: Tx, host: str) -> set[int]:
+    """Of which addresses a share's back end lets clients in."""
+    pool = pools.show(tx, host, 0)  # whether it is up does not matter here
+    said = {} if pool is None else pool.capabilities
+    return {version for version in (4, 6) if said.get(f"ipv{version}_support", True)}
+
+
+def let_in(addresses: Sequence[str], versions: set[int]) -> list[str]:
+    """Those of a server's addresses that such a back end lets in."""
+    return sorted({address for address in addresses if (6 if ":" in address else 4) in versions})
+
+
+def follow(tx: Tx, row: Any, addresses: Sequence[str], by: Requester | None) -> None:
+    """Rules for the addresses that an attachment's server (or who mounts for it) has now, and for no former ones.
+
+    Where it has none any more the former stay: that is told when its machine is looked at.
+    """
+    shares.lock(tx, row.share_id)
+    share = shares.show(tx, row.share_id, ("host",))
+    if share is None:
+        return
+    now = let_in(addresses, versions_of(tx, share.host)) or row.addresses
+    if now != row.addresses:
+        log.info("attachment=%s: server %s has other addresses", row.id, row.server_id)
+        attachments.update(tx, row.id, {"addresses": now})
+    settle(tx, row.share_id, sorted({*now, *row.addresses}), by)
+
+
+# ---------------------------------------------------------------- beside the rules of users
+
+
+def take_over(tx: Tx, rule: Any) -> bool:
+    """Put a rule of the attachments in the place of a user's that shall go; False where no attachment needs it.
+
+    `rule` is a row with id, share_id, access_type and access_to; its share is locked.
+    """
+    address = address_of(rule.access_to)
+    level = _needed(tx, rule.share_id).get(address) if rule.access_type == "ip" else None
+    if level is None:
+        return False
+    access_rules.replace(tx, rule.id, rule.share_id, _ours(address, level))
+    return True
+
+
+def look_again(tx: Tx, share_id: str) -> None:
+    """A user's rule has changed: attachments for which it was too little are tried again soon."""
+    attachments.retry_refused(tx, share_id, contract.Refused.code)
+
+
+def refuse_less(tx: Tx, rule: Any, level: str) -> None:
+    """Raises `Conflict` when a user's rule (a row as for `take_over`) shall give less than attachments need of it."""
+    if level != "ro" or rule.access_type != "ip":
+        return
+    users = _users(tx, rule.share_id, address_of(rule.access_to), "rw")
+    if users:
+        raise errors.Conflict(
+            f"Access rule {rule.id} cannot become read-only: attachments write by it, {_named(users)}. "
+            "Detach those, and attach them with access_level ro."
+        )
+
+
+def refuse_double(tx: Tx, share_id: str, access_type: str, access_to: str) -> None:
+    """Raises `Taken`, saying who holds it, when attachments have made a rule for the same client."""
+    address = address_of(access_to)
+    rule = _known(tx, share_id, [address]).get(address) if access_type == "ip" else None
+    if rule is None or rule.made_for != MARK:
+        return
+    said = f"Share access ip:{address} ({rule.access_level}) exists already: "
+    users = _users(tx, share_id, address)
+    if not users:
+        raise access_rules.Taken(said + "it was made for an attachment, and is being taken away; repeat it when it is.")
+    raise access_rules.Taken(
+        f"{said}rule {rule.id} was made for attachments, {_named(users)}, and goes with the last of them. "
+        f"GET /abaca/v1/attachments?share_id={share_id} shows them."
+    )
+
+
+def _users(tx: Tx, share_id: str, address: str, level: str | None = None) -> list[Any]:
+    rows = attachments.of_share(tx, share_id)
+    return [row for row in rows if address in row.addresses and level in (None, row.access_level)]
+
+
+def _named(rows: Sequence[Any]) -> str:
+    more = f" and {len(rows) - 5} more" if len(rows) > 5 else ""
+    return ", ".join(f"{row.id} (server {row.server_id})" for row in rows[:5]) + more
+
+
+# ---------------------------------------------------------------- waiting for them
+
+
+def are_missing(tx: Tx, share_id: str, addresses: Sequence[str]) -> bool:
+    """Whether one has gone, or never came, while somebody waits for it."""
+    known = _known(tx, share_id, addresses)
+    return any(address not in known for address in addresses)
+
+
+def in_force(tx: Tx, share_id: str, addresses: Sequence[str]) -> set[str]:
+    """Those of these addresses for whose rules nobody has to wait."""
+    return {address for address, rule in _known(tx, share_id, addresses).items() if rule.state == "active"}
+
+
+def check(tx: Tx, share_id: str, addresses: Sequence[str], level: str) -> None:
+    """Return when the share lets in at least one of these addresses, none below `level`, and nothing is on its way.
+
+    From which of its addresses a server comes is its own matter. Raises `RulePending` while it may yet come,
+    `contract.Refused` when it will not.
+    """
+    known = _known(tx, share_id, addresses)
+    refused = []
+    is_in = False
+    for address in addresses:
+        rule = known.get(address)
+        if rule is None or rule.state in PENDING:
+            raise RulePending(reason=f"that for {address} is {rule.state if rule else 'about to be made'}")
+        if rule.state == "error":
+            refused.append(f"the back end does not let in {address}")
+        elif level == "rw" and rule.access_level == "ro":
+            if rule.made_for == MARK:
+                raise RulePending(reason=f"that for {address} becomes one to write")
+            raise contract.Refused(
+                reason=f"rule {rule.id}, which a user made, lets {address} only read; change or deny that rule"
+            )
+        else:
+            is_in = True
+    if not is_in:
+        raise contract.Refused(reason="; ".join(refused))

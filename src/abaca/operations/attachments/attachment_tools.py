@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the operations of attachments work with in place of a storage driver: servers, and the hands on them.
+
+Their queue is served by every worker. Each attachment has a key of its own, so that one machine which does not answer
+holds up nothing but itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from abaca import errors
+from abaca.domain.attachments.attachments import RETRY_S, SERVER_OFF
+from abaca.drivers import contract
+from abaca.journal.journal import Interrupted
+from abaca.nodes.contract import Guest, Stopping
+
+if TYPE_CHECKING:
+    from abaca.nodes.contract import Entry, Machines
+
+QUEUE = "nodes"
+
+
+class RulePending(contract.Busy):
+    """The access rules are not in force yet: {reason}"""
+
+    code = "RulePending"
+
+
+class StillOpen(contract.Busy):
+    """The share has moved, and files of its former address are still open: {reason}"""
+
+    code = "StillOpen"
+
+
+class ServerGone(errors.NotFound):
+    """Server {server} is not known any more; its attachments go by themselves."""
+
+    code = "ServerGone"
+
+
+class ServerOff(errors.Conflict):
+    """Server {server} is off, and can be mended only when it is on again."""
+
+    code = SERVER_OFF
+
+
+class NotMounted(errors.Conflict):
+    """The share was not mounted at {mount_point} on server {server} as it shall be; it is mounted again."""
+
+    code = "NotMounted"
+
+
+class NoHypervisor(errors.Conflict):
+    """Server {server} has no registered hypervisor that could hand it a share; register both, or attach by network."""
+
+    code = "NoHypervisor"
+
+
+class Servers(Protocol):
+    """Where servers come from: `compute.contract.Compute`, as far as it is needed here."""
+
+    def show(self, server_id: str, /) -> Any: ...
+
+    def entry(self, server_id: str, /) -> Any: ...
+
+
+def hypervisor_of(servers: Servers, server: Any) -> Any:
+    """The server on which a guest runs. Raises `NoHypervisor`, and what the compute plugin raises."""
+    host = servers.show(server.hypervisor_id) if server.hypervisor_id and server.qmp_socket else None
+    if host is None:
+        raise NoHypervisor(server=server.id)
+    return host
+
+
+def hosts_of(
+    servers: Servers, guests: Sequence[Any], mode: str | None
+) -> tuple[dict[str, Any], list[tuple[str, errors.AbacaError]]]:
+    """By guest the server that hands it the share, and the guests that have none with why; nothing in other modes.
+
+    Raises what the compute plugin raises when it does not answer.
+    """
+    hosts: dict[str, Any] = {}
+    refused: list[tuple[str, errors.AbacaError]] = []
+    for server in guests if mode == "virtiofs" else ():
+        try:
+            hosts[server.id] = hypervisor_of(servers, server)
+        except NoHypervisor as missing:
+            refused.append((server.id, missing))
+    return hosts, refused
+
+
+@contextlib.contextmanager
+def until_stopped() -> Iterator[None]:
+    """What is done on machines here goes on in another worker, from this step on, when this one is stopped."""
+    try:
+        yield
+    except Stopping as stopping:
+        raise Interrupted from stopping
+
+
+class Tools:
+    """Handed to steps as their `driver`; its back end is only the name of the queue."""
+
+    def __init__(self, servers: Servers, nodes: Machines, *, longest_pause_s: float = RETRY_S[-1]) -> None:
+        """`longest_pause_s` is how long what failed waits at most before it is tried again."""
+        self.servers = servers
+        self.nodes = nodes
+        self.longest_pause_s = longest_pause_s
+        self.backend = contract.Backend(
+            name=QUEUE, host=QUEUE, share_backend_name=QUEUE, state_dir=Path("/nonexistent/nodes")
+        )
+
+    def start(self) -> None:
+        """There is nothing to wait for."""
+
+    def stop(self) -> None:
+        """Let go of all machines; what is mounted stays."""
+        self.nodes.close()
+
+    def entry(self, server_id: str) -> Entry:
+        """How to get into a server. Raises `ServerGone`, and what the compute plugin raises."""
+        if self.is_gone(server_id):
+            raise ServerGone(server=server_id)
+        entry: Entry = self.servers.entry(server_id)
+        return entry
+
+    def is_off(self, server_id: str) -> bool:
+        """Whether there is no use in knocking. Raises what the compute plugin raises."""
+        server = self.servers.show(server_id)
+        return server is not None and server.status == "SHUTOFF"
+
+    def is_mounting_off(self, server_id: str, mode: str) -> bool:
+        """The same of the machine that mounts for a server. Raises `NoHypervisor` too."""
+        server = self.servers.show(server_id)
+        return server is not None and self.mounting(server, mode).status == "SHUTOFF"
+
+    def way(self, told: Mapping[str, Any]) -> tuple[Entry, Guest | None]:
+        """Into which machine, and for which guest of it, an attachment with server_id, mode and tag is made.
+
+        Raises `ServerGone`, `NoHypervisor`, and what the compute plugin raises.
+        """
+        if told["mode"] != "virtiofs":
+            return self.entry(told["server_id"]), None
+        server = self.servers.show(told["server_id"])
+        if server is None:
+            raise ServerGone(server=told["server_id"])
+        host = self.mounting(server, told["mode"])
+        return self.entry(host.id), Guest(tag=told["tag"], qmp_socket=server.qmp_socket)
+
+    def mounting(self, server: Any, mode: str) -> Any:
+        """The server that mounts, and whose addresses are let in. Raises `NoHypervisor`."""
+        return server if mode != "virtiofs" else hypervisor_of(self.servers, server)
+
+    def is_gone(self, server_id: str) -> bool:
+        """Whether nobody knows the server any more. Raises what the compute plugin raises."""
+        return self.servers.show(server_id) is None

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Make a back end let in exactly whom a share's rules name.
+
+However many rules were posted since the last time, they reach the back end in one call: at most one such operation
+waits per instance, and it takes all that is queued when it starts. What can go wrong: the back end refuses one rule
+(that rule alone goes to `error`), or cannot do any (all those under way do). The claim under faults: it always ends,
+and then the rules say what the back end does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from abaca import errors
+from abaca.db.administration import messages, resource_locks
+from abaca.db.attachments import attachments
+from abaca.db.journal import operations
+from abaca.db.shares import access_rules, share_instances, shares
+from abaca.domain.administration.messages import Action, Detail
+from abaca.domain.shares.access_rules import PENDING
+from abaca.drivers import contract
+from abaca.journal import events, journal
+from abaca.operations.attachments.attachment_tools import QUEUE
+from abaca.operations.shares.share_instances import service_host, told
+
+if TYPE_CHECKING:
+    from abaca.db.engine.database import Tx
+    from abaca.journal.journal import Op, Requester
+
+
+class Args(msgspec.Struct, frozen=True):
+    """Which instance of which share."""
+
+    share_id: str
+    instance_id: str
+
+
+def start(tx: Tx, instance: Any, by: Requester | None) -> str:
+    """Queue it for a row with id, share_id and host, and show the rules as not yet in force; the operation's id."""
+    share_instances.update(tx, instance.id, {"access_rules_status": "syncing"})
+    return journal.enqueue(tx, OPERATION, *_about(instance), by)
+
+
+def start_many(tx: Tx, instances: Sequence[Any], by: Requester | None) -> None:
+    """The same for many, in a few statements."""
+    share_instances.show_syncing(tx, [instance.id for instance in instances])
+    journal.enqueue_many(tx, OPERATION, [_about(instance) for instance in instances], by)
+
+
+def _about(instance: Any) -> tuple[Args, journal.Target]:
+    target = journal.Target(
+        queue=service_host(instance.host),
+        key=instance.share_id,
+        resource_id=instance.share_id,
+        coalesce_key=f"access:{instance.id}",
+    )
+    return Args(share_id=instance.share_id, instance_id=instance.id), target
+
+
+def take_rules(op: Op, tx: Tx) -> None:
+    """Say which rules are being worked on, and remember the whole set that is wanted."""
+    row = share_instances.whole(tx, op.args.instance_id)
+    if row is None:
+        op.learn(instance=None, wanted=[], denied=[])
+        return
+    rules = access_rules.take(tx, op.args.share_id)
+    wanted = [
+        contract.AccessRule(
+            id=rule.id,
+            type=rule.access_type,
+            to=rule.access_to,
+            level="ro" if row.cast_rules_to_readonly else rule.access_level,
+        )
+        for rule in rules
+        if rule.state != "denying"
+    ]
+    denied = [rule.id for rule in rules if rule.state == "denying"]
+    op.learn(instance=told(row), wanted=wanted, denied=denied)
+
+
+def leave_rules(_op: Op, _tx: Tx) -> None:
+    """Nothing to take back: the end says what became of the rules."""
+
+
+def apply_rules(op: Op) -> None:
+    """One call with the whole set."""
+    if op.data["instance"] is None:
+        return
+    instance = msgspec.convert(op.data["instance"], contract.ShareInstance)
+    wanted = msgspec.convert(op.data["wanted"], list[contract.AccessRule])
+    op.learn(outcomes=op.driver.set_access(instance, wanted))
+
+
+def succeed(op: Op, tx: Tx) -> None:
+    """Each rule gets what the back end made of it."""
+    if op.data["instance"] is None:
+        return
+    outcomes = msgspec.convert(op.data.get("outcomes") or {}, dict[str, contract.AccessOutcome])
+    refused = {rule_id: outcome for rule_id, outcome in outcomes.items() if outcome.state == "error"}
+    wanted = [rule["id"] for rule in op.data["wanted"]]
+    access_rules.finish(tx, op.data["denied"] + [rule_id for rule_id in wanted if rule_id not in refused], "done")
+    access_rules.finish(tx, list(refused), "failed")
+    for rule_id, outcome in outcomes.items():
+        if outcome.key is not None:
+            access_rules.update(tx, rule_id, {"access_key": outcome.key})
+    hidden = resource_locks.hidden(tx, op.args.share_id) if refused else ()
+    for rule_id, outcome in refused.items():
+        # the reason may name whom a hidden rule would let in
+        _tell(op, tx, Detail.UNSUPPORTED_CLIENT, None if rule_id in hidden else outcome.reason)
+    _settle(op, tx)
+
+
+def fail(op: Op, tx: Tx, error: errors.AbacaError) -> None:
+    """Every rule under way is in error; the next change of any rule tries them all again."""
+    if "wanted" not in op.data:
+        _fail_untaken(op, tx)
+    elif op.data["instance"] is None:
+        return
+    else:
+        access_rules.finish(tx, op.data["denied"] + [rule["id"] for rule in op.data["wanted"]], "failed")
+    _tell(op, tx, Detail.UNKNOWN_ERROR, error.message)
+    _settle(op, tx)
+
+
+def _fail_untaken(op: Op, tx: Tx) -> None:
+    """It never came to take the rules: whoever comes next does, and if nobody comes they are in error."""
+    if not operations.find(tx, state="queued", kind=op.what.kind, key=op.key, limit=1):
+        access_rules.finish(tx, [rule.id for rule in access_rules.take(tx, op.args.share_id)], "failed")
+
+
+def _settle(op: Op, tx: Tx) -> None:
+    # before looking: whoever adds a rule has this until the rule can be seen, or says so after us
+    share_instances.lock(tx, op.args.instance_id)
+    states = access_rules.summary(tx, op.args.share_id)
+    status = "syncing" if states & set(PENDING) else "error" if "error" in states else "active"
+    share_instances.update(tx, op.args.instance_id, {"access_rules_status": status})
+    attachments.hurry(tx, op.args.share_id, QUEUE)
+
+
+def _tell(op: Op, tx: Tx, detail: Detail, reason: str | None) -> None:
+    share = shares.show(tx, op.args.share_id, ("project_id",))
+    if share is not None:
+        about = messages.About(share.project_id, op.request_id, "SHARE", op.args.share_id)
+        messages.record(tx, about, Action.UPDATE_ACCESS_RULES, detail, reason=reason)
+
+
+OPERATION = journal.operation(
+    kind="access-rules-sync",
+    resource="share",
+    args=Args,
+    steps=(
+        journal.Record(take_rules, undo=leave_rules),
+        journal.Step(apply_rules, undo=journal.nothing),
+    ),
+    succeed=succeed,
+    fail=fail,
+    cancellable=False,
+    # many requests become one of these, so only what became of them is told
+    tells=events.Telling(name="share.access.update", payload=events.share, starts=False),
+)

@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Accept a new share: everything that is checked and written in the one transaction that makes it exist.
+
+Type, zone and quota are checked, a pool is chosen and its room taken, and the rows and the operation are written. The
+contended rows (the project's usage, the pool) come last, so that their locks are held only for the commit. A share
+that no pool can hold is accepted too, in `error` with a message, because that is what clients of this API know how to
+read.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from abaca import errors
+from abaca.db.administration import messages, pools
+from abaca.db.catalog import availability_zones, quotas, share_types
+from abaca.db.shares import share_instances, shares
+from abaca.domain import metadata
+from abaca.domain.administration.messages import About, Action, Detail
+from abaca.domain.catalog import extra_specs
+from abaca.domain.ids import new_id
+from abaca.domain.shares import shares as rules
+from abaca.drivers import contract
+from abaca.journal import events
+from abaca.operations.shares import share_create
+from abaca.operations.shares.share_instances import pool_name
+from abaca.scheduler import choose
+from abaca.scheduler.filters import ShareRequest
+
+if TYPE_CHECKING:
+    from sqlalchemy import Row
+
+    from abaca.db.engine.database import Database, Tx
+    from abaca.domain.administration.pools import Pool
+    from abaca.domain.callers import Caller
+    from abaca.settings import Settings
+
+log = logging.getLogger(__name__)
+
+# How often it is tried again when somebody else took the room in between.
+TRIES = 4
+SAME, DIFFERENT = "__affinity_same_host", "__affinity_different_host"
+
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """A share as its user wants it; `share_type` is a name or an id, sizes are in GiB."""
+
+    share_proto: str
+    size_gib: int | None = None
+    name: str | None = None
+    description: str | None = None
+    share_type: str | None = None
+    share_network_id: str | None = None
+    snapshot_id: str | None = None
+    is_public: bool = False
+    metadata: Any = None
+    availability_zone: str | None = None
+    share_group_id: str | None = None
+    scheduler_hints: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    mount_point_name: str | None = None
+    encryption_key_ref: str | None = None
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """The share type that was found; None when there is none to be had."""
+
+    id: str | None
+    specs: dict[str, str]
+
+
+class _RoomTaken(Exception):
+    """Another request was faster."""
+
+
+class Acceptance:
+    """Accepts shares for one caller."""
+
+    def __init__(self, settings: Settings, caller: Caller) -> None:
+        self.settings = settings
+        self.caller = caller
+
+    def share(self, db: Database, wish: Wish, columns: tuple[str, ...]) -> Row[Any] | None:
+        """The new share as it was accepted, with these columns.
+
+        Raises `Invalid`, `NotFound`, `Forbidden`, `OverLimit`, `Unavailable`; then nothing is written.
+        """
+        protocol = rules.check_protocol(wish.share_proto, self.settings.enabled_share_protocols)
+        pairs = self._metadata(wish)
+        if wish.size_gib is None:
+            raise errors.Invalid("The share needs a 'size', a whole number of GiB greater than 0.")
+        rules.check_size(wish.size_gib)
+        if not isinstance(wish.scheduler_hints.get("only_host"), str | None):
+            raise errors.Invalid("Scheduler hint only_host must be the name of a pool: host@backend#pool.")
+        for _ in range(TRIES):
+            try:
+                with db.write() as tx:
+                    return self._write(tx, wish, (protocol, pairs), columns)
+            except _RoomTaken:
+                # the next try sees what is left
+                continue
+        raise errors.Unavailable(part="The scheduler")
+
+    def _metadata(self, wish: Wish) -> dict[str, str]:
+        pairs = metadata.check(wish.metadata) if wish.metadata is not None else {}
+        metadata.check_admin_only(pairs, self.settings.admin_only_metadata, is_admin=self.caller.is_admin)
+        for hint, key in (("same_host", SAME), ("different_host", DIFFERENT)):
+            ids = self._hinted(wish, hint)
+            if ids:
+                pairs[key] = ",".join(ids)
+        return pairs
+
+    @staticmethod
+    def _hinted(wish: Wish, hint: str) -> list[str]:
+        said = wish.scheduler_hints.get(hint)
+        if said is None:
+            return []
+        if not isinstance(said, str | list):
+            raise errors.Invalid(f"Scheduler hint {hint} must be the ids of shares, with commas between them.")
+        ids = [one.strip() for one in said.split(",")] if isinstance(said, str) else said
+        for one in ids:
+            try:
+                uuid.UUID(one)
+            except (ValueError, AttributeError, TypeError):
+                raise errors.Invalid(f"Scheduler hint {hint}: {one!r} is not the id of a share.") from None
+        if len(",".join(ids)) > metadata.MAX_VALUE:
+            raise errors.Invalid(f"Scheduler hint {hint} names too many shares: {len(ids)}.")
+        return list(ids)
+
+    # ---------------------------------------------------------------- inside the transaction
+
+    def _write(
+        self, tx: Tx, wish: Wish, checked: tuple[str, dict[str, str]], columns: tuple[str, ...]
+    ) -> Row[Any] | None:
+        protocol, pairs = checked
+        kind = self._kind(tx, wish)
+        self._check(tx, wish, kind)
+        share_id, instance_id = new_id(), new_id()
+        placement = self._place(tx, wish, kind, protocol) if kind.id else None
+        candidate = placement.candidates[0] if placement and placement.candidates else None
+        self._add(tx, wish, kind, share_id, {"share_proto": protocol, "metadata": pairs})
+        if candidate is None:
+            self._refuse(tx, share_id, instance_id, kind, wish, placement)
+        else:
+            self._queue(tx, wish, kind, {"id": instance_id, "share_id": share_id}, candidate.pool, checked)
+        # Read here: once this is committed, a worker may already have changed it.
+        row = shares.show(tx, share_id, columns)
+        quotas.take(
+            tx,
+            self.caller.project_id,
+            self.caller.user_id,
+            kind.id,
+            {"shares": 1, "gigabytes": wish.size_gib or 0},
+            self.settings.quota.limits,
+        )
+        if candidate is not None and not pools.claim(tx, candidate.claim):
+            raise _RoomTaken
+        return row
+
+    def _queue(
+        self, tx: Tx, wish: Wish, kind: Kind, ids: dict[str, str], pool: Pool, checked: tuple[str, dict[str, str]]
+    ) -> None:
+        place = {"host": pool.host, "availability_zone": pool.availability_zone}
+        share_instances.add(tx, {**ids, **place, "share_type_id": kind.id, "progress": None})
+        instance = contract.ShareInstance(
+            id=ids["id"],
+            share_id=ids["share_id"],
+            project_id=self.caller.project_id,
+            size_gib=wish.size_gib or 0,
+            protocol=checked[0],
+            pool=pool_name(pool.host),
+            mount_point_name=self._mount_point(wish, kind),
+            share_metadata=checked[1],
+            extra_specs=kind.specs,
+        )
+        share_create.start(tx, instance, pool.host, self.caller)
+
+    def _kind(self, tx: Tx, wish: Wish) -> Kind:
+        wanted = wish.share_type or self.settings.default_share_type
+        if not wanted:
+            return Kind(None, {})
+        visible = {} if self.caller.is_admin else {"open_to": self.caller.project_id}
+        row = share_types.find(tx, wanted, ("id", "extra_specs"), **visible)
+        if row is None:
+            if wish.share_type:
+                raise errors.NotFound(f"Share type {wanted} could not be found.")
+            return Kind(None, {})
+        return Kind(row.id, row.extra_specs)
+
+    def _check(self, tx: Tx, wish: Wish, kind: Kind) -> None:
+        for what, named in (
+            ("Share network", wish.share_network_id),
+            ("Snapshot", wish.snapshot_id),
+            ("Share group", wish.share_group_id),
+        ):
+            if named is not None:
+                raise errors.NotFound(resource=what, id=named)
+        if extra_specs.is_true(kind.specs, "driver_handles_share_servers"):
+            raise errors.Invalid("This share type makes share servers of its own: a share_network_id is required.")
+        if wish.availability_zone is not None:
+            if not availability_zones.exists(tx, wish.availability_zone):
+                raise errors.NotFound(resource="Availability zone", id=wish.availability_zone)
+            bound = extra_specs.zones(kind.specs)
+            if bound and wish.availability_zone not in bound:
+                raise errors.Invalid(f"The share type allows only these availability zones: {', '.join(bound)}.")
+        if wish.encryption_key_ref is not None and "encryption_support" not in kind.specs:
+            raise errors.Invalid("The share type does not support encryption with a key of one's own.")
+        self._mount_point(wish, kind)
+        rules.check_type_limits(wish.size_gib or 0, kind.specs)
+
+    def _mount_point(self, wish: Wish, kind: Kind) -> str | None:
+        if wish.mount_point_name is None:
+            return None
+        if not extra_specs.is_true(kind.specs, "mount_point_name_support"):
+            raise errors.Invalid("The share type does not let its users choose a mount point name.")
+        prefix = kind.specs.get("provisioning:mount_point_prefix", self.caller.project_id)
+        return rules.check_mount_point_name(f"{prefix}_{wish.mount_point_name}")
+
+    def _place(self, tx: Tx, wish: Wish, kind: Kind, protocol: str) -> choose.Placement:
+        request = ShareRequest(
+            size_gib=wish.size_gib or 0,
+            share_proto=protocol,
+            specs=kind.specs,
+            project_id=self.caller.project_id,
+            availability_zone=wish.availability_zone,
+            # it reaches what is disabled; from others it is, as always, no hint at all
+            only_host=wish.scheduler_hints.get("only_host") if self.caller.is_admin else None,
+            same_hosts=self._hosts(tx, wish, "same_host"),
+            different_hosts=self._hosts(tx, wish, "different_host"),
+        )
+        known = pools.read_for_scheduling(tx, self.settings.service_down_time)
+        return choose.place(request, known, choose.rules_of(self.settings))
+
+    def _hosts(self, tx: Tx, wish: Wish, hint: str) -> list[str]:
+        found = []
+        for share_id in self._hinted(wish, hint):
+            row = shares.show(tx, share_id, ("host", "project_id"))
+            if row is None or (row.project_id != self.caller.project_id and not self.caller.is_admin):
+                raise errors.NotFound(resource="Share", id=share_id)
+            if row.host:
+                found.append(row.host)
+        return found
+
+    def _add(self, tx: Tx, wish: Wish, kind: Kind, share_id: str, checked: Mapping[str, Any]) -> None:
+        traits = {name: extra_specs.is_true(kind.specs, name) for name in shares.TRAITS}
+        shares.add(
+            tx,
+            {
+                "id": share_id,
+                "project_id": self.caller.project_id,
+                "user_id": self.caller.user_id,
+                "name": wish.name,
+                "description": wish.description,
+                "size": wish.size_gib,
+                "is_public": wish.is_public,
+                "replication_type": kind.specs.get("replication_type"),
+                "mount_point_name": self._mount_point(wish, kind),
+                **traits,
+                **checked,
+            },
+        )
+
+    def _refuse(
+        self, tx: Tx, share_id: str, instance_id: str, kind: Kind, wish: Wish, placement: choose.Placement | None
+    ) -> None:
+        row = {"id": instance_id, "share_id": share_id, "share_type_id": kind.id, "host": None}
+        share_instances.add(tx, {**row, "availability_zone": wish.availability_zone, "progress": None}, event="refuse")
+        events.tell_share(tx, "share.create.start", share_id, self.caller)
+        events.tell_share(tx, "share.create.error", share_id, self.caller)
+        about = About(self.caller.project_id, self.caller.request_id, "SHARE", share_id)
+        if placement is None:
+            messages.record(tx, about, Action.CREATE, Detail.NO_DEFAULT_SHARE_TYPE)
+            return
+        unplaced = placement.refusal or placement.taken_meanwhile
+        reasons = "; ".join(map(str, placement.refusals[:20]))
+        log.warning("share=%s no pool can take it: %s", share_id, reasons or unplaced.text)
+        messages.record(tx, about, Action.ALLOCATE_HOST, unplaced.detail, reason=unplaced.text)

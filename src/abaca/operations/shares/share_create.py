@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Make a share on the back end that the scheduler chose.
+
+One transaction accepts it: the rows, the quota, the room in the pool and this operation. What can go wrong: the back
+end is full, refuses or stays away for long; then whatever it had begun is taken back there, the share is in `error`,
+and a message says why. The share keeps its quota until it is deleted, as any share does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from abaca import errors
+from abaca.db.shares import export_locations, share_instances
+from abaca.db.shares.export_location_history import Cause, Owner
+from abaca.domain.administration.messages import Action, Detail
+from abaca.drivers import contract
+from abaca.journal import events, journal
+from abaca.operations.shares.share_instances import service_host, tell
+
+if TYPE_CHECKING:
+    from abaca.db.engine.database import Tx
+    from abaca.journal.journal import Op, Requester
+
+
+class Args(msgspec.Struct, frozen=True):
+    """What the driver is told."""
+
+    instance: contract.ShareInstance
+
+
+def start(tx: Tx, instance: contract.ShareInstance, host: str, by: Requester | None) -> str:
+    """Queue it, for an instance whose rows were written in this transaction; the operation's id."""
+    target = journal.Target(queue=service_host(host), key=instance.share_id, resource_id=instance.share_id)
+    return journal.enqueue(tx, OPERATION, Args(instance=instance), target, by)
+
+
+def create_on_backend(op: Op) -> None:
+    """The back end's part: data and export, for nobody yet."""
+    op.learn(exports=op.driver.create(op.args.instance))
+
+
+def remove_from_backend(op: Op) -> None:
+    """Whatever there is of it."""
+    op.driver.delete(op.args.instance)
+
+
+def succeed(op: Op, tx: Tx) -> None:
+    """It can be used from here on."""
+    instance_id = op.args.instance.id
+    owner = Owner(op.args.instance.share_id, op.args.instance.project_id)
+    export_locations.add(tx, instance_id, op.data["exports"], owner, Cause(op.id, op.what.kind))
+    share_instances.finish_create(tx, instance_id)
+
+
+def fail(op: Op, tx: Tx, error: errors.AbacaError) -> None:
+    """It stays visible, broken, with the reason."""
+    share_instances.try_move(tx, op.args.instance.id, "failed", "creating")
+    tell(op, tx, op.args.instance, (Action.CREATE, Detail.UNKNOWN_ERROR), error.message)
+
+
+OPERATION = journal.operation(
+    kind="share-create",
+    resource="share",
+    args=Args,
+    steps=(journal.Step(create_on_backend, undo=remove_from_backend),),
+    succeed=succeed,
+    fail=fail,
+    tells=events.Telling(name="share.create", payload=events.share),
+)

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A share instance as its driver is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from abaca.db.administration import messages
+from abaca.drivers import contract
+
+if TYPE_CHECKING:
+    from abaca.db.engine.database import Tx
+    from abaca.domain.administration.messages import Action, Detail
+    from abaca.journal.journal import Op
+
+
+def service_host(host: str) -> str:
+    """`host@backend` of `host@backend#pool`: the queue on which the back end's work waits."""
+    return host.partition("#")[0]
+
+
+def pool_name(host: str) -> str:
+    """The pool's own name."""
+    return host.partition("#")[2]
+
+
+def told(row: Any, exports: Iterable[Any] = ()) -> contract.ShareInstance:
+    """The value for a row of `db.share_instances.whole`, and rows of its export locations where they matter."""
+    return contract.ShareInstance(
+        id=row.id,
+        share_id=row.share_id,
+        project_id=row.project_id,
+        size_gib=row.size,
+        protocol=row.share_proto,
+        pool=pool_name(row.host or ""),
+        mount_point_name=row.mount_point_name,
+        share_metadata=row.metadata or {},
+        extra_specs=row.extra_specs or {},
+        exports=[
+            contract.Export(path=one.path, is_admin_only=one.is_admin_only, preferred=one.preferred) for one in exports
+        ],
+    )
+
+
+def tell(op: Op, tx: Tx, instance: contract.ShareInstance, cause: tuple[Action, Detail], reason: str | None) -> None:
+    """Tell the share's project what went wrong, whoever had asked for it."""
+    action, detail = cause
+    about = messages.About(instance.project_id, op.request_id, "SHARE", instance.share_id)
+    messages.record(tx, about, action, detail, reason=reason)

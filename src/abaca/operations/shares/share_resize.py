@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What extending and shrinking a share have in common."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from abaca import errors
+from abaca.db.journal import operations
+from abaca.db.shares import share_instances
+from abaca.domain.shares import shares as rules
+from abaca.drivers import contract
+from abaca.journal import journal
+from abaca.operations.shares.share_instances import service_host, told
+
+if TYPE_CHECKING:
+    from abaca.db.engine.database import Tx
+    from abaca.journal.journal import Op, Operation, Requester
+
+# Of these a share has one at a time, since each counts from the size that it found.
+KINDS = ("share-extend", "share-shrink")
+
+
+class Args(msgspec.Struct, frozen=True):
+    """What the driver is told, and the size it shall have, in GiB."""
+
+    instance: contract.ShareInstance
+    new_size_gib: int
+    user_id: str | None
+    share_type_id: str | None
+    host: str
+
+    @property
+    def difference_gib(self) -> int:
+        """By how much it changes, whichever way."""
+        return abs(self.new_size_gib - self.instance.size_gib)
+
+
+def start(tx: Tx, what: Operation, event: str, share: Any, new_size_gib: int, by: Requester | None) -> int:
+    """Move a share (a row with id and instance_id) and queue `what`; by how many GiB its size will change.
+
+    The size that counts is the one after the move: from then on nobody else changes it. Raises `Conflict`, and
+    `Invalid` for a size that is no larger, or no smaller, than that.
+    """
+    share_instances.move(tx, share.instance_id, event)
+    _refuse_second(tx, share.id)
+    row = share_instances.whole(tx, share.instance_id)
+    if row is None:
+        raise errors.NotFound(resource="Share", id=share.id)
+    if row.host is None:
+        raise errors.Conflict(f"Share {share.id} is on no back end, whatever its status says; delete it.")
+    rules.check_new_size(row.size, new_size_gib, grow=event == "extend")
+    args = Args(told(row), new_size_gib, row.user_id, row.share_type_id, row.host)
+    target = journal.Target(queue=service_host(row.host), key=row.share_id, resource_id=row.share_id)
+    journal.enqueue(tx, what, args, target, by)
+    return args.difference_gib
+
+
+def _refuse_second(tx: Tx, share_id: str) -> None:
+    """An operator may have said that the share is available, while it is being resized."""
+    for row in operations.find(tx, live=True, key=share_id):
+        if row.kind in KINDS:
+            raise errors.Conflict(
+                f"Share {share_id} is still being resized, whatever its status says; wait for operation {row.id}."
+            )
+
+
+def resizing(op: Op) -> contract.Resizes:
+    """The driver, as one that resizes. Raises `BackendError` when it does not."""
+    if not isinstance(op.driver, contract.Resizes):
+        raise errors.BackendError(reason="it cannot change the size of a share")
+    return op.driver
+
+
+def back_on_backend(op: Op) -> None:
+    """Undo: the size that it had, whether or not it ever became another one."""
+    if isinstance(op.driver, contract.Resizes):
+        was = op.args.instance.size_gib
+        (op.driver.shrink if op.args.new_size_gib > was else op.driver.extend)(op.args.instance, was)

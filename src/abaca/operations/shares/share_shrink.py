@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Make a share smaller, never at the price of data.
+
+What can go wrong: more is in use than the new size (the share is `available` at its old size, a message says so), or
+the back end fails (`shrinking_error`). Quota and room come back only when the back end has really shrunk it. The
+claim under faults: it always ends.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from abaca.db.administration import pools
+from abaca.db.catalog import quotas
+from abaca.db.shares import share_instances, shares
+from abaca.domain.administration.messages import Action, Detail
+from abaca.drivers import contract
+from abaca.journal import events, journal
+from abaca.operations.shares import share_resize
+from abaca.operations.shares.share_instances import tell
+
+if TYPE_CHECKING:
+    from abaca import errors
+    from abaca.db.engine.database import Tx
+    from abaca.journal.journal import Op, Requester
+
+
+def start(tx: Tx, share: Any, new_size_gib: int, by: Requester | None) -> int:
+    """Accept it for a row with id and instance_id; by how many GiB it shrinks. Raises `Conflict`, `Invalid`."""
+    return share_resize.start(tx, OPERATION, "shrink", share, new_size_gib, by)
+
+
+def shrink_on_backend(op: Op) -> None:
+    """The back end's part; it refuses rather than lose data."""
+    share_resize.resizing(op).shrink(op.args.instance, op.args.new_size_gib)
+
+
+def succeed(op: Op, tx: Tx) -> None:
+    """The new size is the size, and what it gave up comes back."""
+    args, instance = op.args, op.args.instance
+    # in the order in which others lock these: shares before instances
+    shares.update(tx, instance.share_id, {"size": args.new_size_gib})
+    share_instances.try_move(tx, instance.id, "shrunk")
+    freed = {"gigabytes": args.difference_gib}
+    quotas.give_back(tx, instance.project_id, args.user_id, args.share_type_id, freed)
+    pools.release(tx, args.host, args.difference_gib)
+
+
+def fail(op: Op, tx: Tx, error: errors.AbacaError) -> None:
+    """The old size stays."""
+    is_kept = error.code == contract.Refused.code
+    share_instances.try_move(tx, op.args.instance.id, "kept" if is_kept else "failed", "shrinking")
+    detail = Detail.SHRINK_REFUSED if is_kept else Detail.DRIVER_FAILED_SHRINK
+    tell(op, tx, op.args.instance, (Action.SHRINK, detail), error.message)
+
+
+OPERATION = journal.operation(
+    kind="share-shrink",
+    resource="share",
+    args=share_resize.Args,
+    steps=(journal.Step(shrink_on_backend, undo=share_resize.back_on_backend),),
+    succeed=succeed,
+    fail=fail,
+    cancellable=False,
+    tells=events.Telling(name="share.shrink", payload=events.resized_share),
+)

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What forced detaching gave up on machines goes when these can be entered again.
+
+It may run in any number of workers at any time: taking away what is away is fine.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from abaca import errors
+from abaca.db.attachments import orphaned_mounts
+from abaca.domain.attachments.attachments import retry_delay_s
+from abaca.nodes.contract import Job
+from abaca.operations.attachments import attachment_orphaned
+
+if TYPE_CHECKING:
+    from abaca.db.engine.database import Database
+    from abaca.operations.attachments.attachment_tools import Tools
+
+log = logging.getLogger(__name__)
+
+# So many machines are entered together.
+PAGE = 16
+# A server that is off is asked for again after so many seconds, or sooner.
+OFF_S = 15.0
+
+
+class LeftMounts:
+    """What one worker sees to."""
+
+    def __init__(self, db: Database, tools: Tools) -> None:
+        self.db = db
+        self.tools = tools
+
+    def sweep(self) -> int:
+        """Try a page of those whose time has come; how many there were."""
+        with self.db.read() as tx:
+            found = orphaned_mounts.due(tx, PAGE)
+        pairs = [(row, job) for row in found if (job := self._job(row)) is not None]
+        outcomes = self.tools.nodes.many([job for _, job in pairs])
+        for (row, _), outcome in zip(pairs, outcomes, strict=True):
+            if outcome.error is None:
+                self._forget(row, "gone")
+            else:
+                self._fail(row, outcome.error)
+        return len(found)
+
+    def _job(self, row: Any) -> Job | None:
+        """How it is taken away; None where that is not to be tried now."""
+        try:
+            if self.tools.is_gone(row.machine_id):
+                self._forget(row, "gone with its machine")
+            elif self.tools.is_off(row.machine_id):
+                self._put_off(row, min(OFF_S, self.tools.longest_pause_s), has_failed=False)
+            else:
+                entry, guest = attachment_orphaned.way(self.tools, row)
+                return Job(action="clear", entry=entry, mount=attachment_orphaned.mount_of(row, guest))
+        except errors.AbacaError as error:
+            self._fail(row, error)
+        return None
+
+    def _forget(self, row: Any, how: str) -> None:
+        log.info("attachment=%s: what was left of it on server %s is %s", row.id, row.machine_id, how)
+        with self.db.write() as tx:
+            orphaned_mounts.remove(tx, row.id)
+
+    def _fail(self, row: Any, error: errors.AbacaError) -> None:
+        log.warning("attachment=%s: what is left on server %s stays: %s", row.id, row.machine_id, error.message)
+        self._put_off(row, retry_delay_s(row.attempts + 1, self.tools.longest_pause_s), has_failed=True)
+
+    def _put_off(self, row: Any, delay_s: float, *, has_failed: bool) -> None:
+        with self.db.write() as tx:
+            orphaned_mounts.put_off(tx, row, delay_s, has_failed=has_failed)
