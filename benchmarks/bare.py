@@ -15,7 +15,8 @@ import falcon
 import msgspec
 import sqlalchemy as sa
 
-from abaca.db.tables import share_instances, share_types, shares
+from abaca.db.tables.catalog import share_types
+from abaca.db.tables.shares import share_instances, shares
 
 _better = share_instances.alias("better")
 _speaks = sa.and_(

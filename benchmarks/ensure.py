@@ -15,8 +15,9 @@ from typing import Any, NamedTuple, Self
 
 import sqlalchemy as sa
 
-from abaca.db import tables
 from abaca.db.journal.operations import ENDED
+from abaca.db.tables import journal as journal_tables
+from abaca.db.tables import shares as share_tables
 from abaca.domain.ids import new_id
 from benchmarks import clients, usage
 from benchmarks.figures import Figure
@@ -138,14 +139,19 @@ class Place:
 
     def plant(self, number: int) -> None:
         """Have so many shares in all: copies of one that was made, in the database and in the back end's books."""
-        known = [tables.shares, tables.share_instances, tables.export_locations, tables.export_location_history]
+        known = [
+            share_tables.shares,
+            share_tables.share_instances,
+            share_tables.export_locations,
+            share_tables.export_location_history,
+        ]
         with self._engine.begin() as connection, contextlib.closing(self._books()) as books, books:
             instance_id, share_id = connection.execute(
-                sa.select(tables.share_instances.c.id, tables.share_instances.c.share_id)
+                sa.select(share_tables.share_instances.c.id, share_tables.share_instances.c.share_id)
             ).first()
             rows = [connection.execute(statement).mappings().first() for statement in _templates(instance_id, share_id)]
             (held,) = books.execute("SELECT value FROM held WHERE id = ?", (instance_id,)).fetchone()
-            there = connection.scalar(sa.select(sa.func.count()).select_from(tables.shares))
+            there = connection.scalar(sa.select(sa.func.count()).select_from(share_tables.shares))
             texts = [json.dumps(dict(row), default=str) for row in rows]
             for begin in range(there, number, _CHUNK):
                 names = (share_id, instance_id, rows[2]["id"])
@@ -158,7 +164,7 @@ class Place:
             with self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
                 connection.execute(sa.text("VACUUM ANALYZE"))
         with self._engine.connect() as connection:
-            found = connection.execute(sa.select(tables.shares.c.id).limit(500)).scalars()
+            found = connection.execute(sa.select(share_tables.shares.c.id).limit(500)).scalars()
             self._looks = [self._door.request("GET", f"/v2/shares/{one}") for one in found]
 
     def _books(self) -> sqlite3.Connection:
@@ -199,7 +205,7 @@ class Place:
 
     def has_ended(self, op_id: str | None) -> bool:
         """Whether this operation, or every one, has ended."""
-        table = tables.operations
+        table = journal_tables.operations
         which = sa.true() if op_id is None else table.c.id == op_id
         with self._engine.connect() as connection:
             return not connection.scalar(
@@ -208,10 +214,10 @@ class Place:
 
     def _newest(self) -> int:
         with self._engine.connect() as connection:
-            return connection.scalar(sa.select(sa.func.max(tables.operations.c.seq))) or 0
+            return connection.scalar(sa.select(sa.func.max(journal_tables.operations.c.seq))) or 0
 
     def _newer(self, seq: int) -> str:
-        table = tables.operations
+        table = journal_tables.operations
         newer = sa.select(table.c.id).where(table.c.seq > seq, table.c.kind == "backend-ensure")
 
         def found() -> str | None:
@@ -222,7 +228,9 @@ class Place:
 
     def _row(self, op_id: str) -> Any:
         with self._engine.connect() as connection:
-            return connection.execute(sa.select(tables.operations).where(tables.operations.c.id == op_id)).one()
+            return connection.execute(
+                sa.select(journal_tables.operations).where(journal_tables.operations.c.id == op_id)
+            ).one()
 
     # ---------------------------------------------------------------- reading
 
@@ -258,9 +266,9 @@ class Place:
 
 def _templates(instance_id: str, share_id: str) -> Iterator[sa.Select[Any]]:
     """What is copied, in the order in which it is written: all of one share, and where it can be mounted now."""
-    locations, history = tables.export_locations, tables.export_location_history
-    yield sa.select(tables.shares).where(tables.shares.c.id == share_id)
-    yield sa.select(tables.share_instances).where(tables.share_instances.c.id == instance_id)
+    locations, history = share_tables.export_locations, share_tables.export_location_history
+    yield sa.select(share_tables.shares).where(share_tables.shares.c.id == share_id)
+    yield sa.select(share_tables.share_instances).where(share_tables.share_instances.c.id == instance_id)
     yield sa.select(locations).where(locations.c.share_instance_id == instance_id)
     yield sa.select(history).where(history.c.share_instance_id == instance_id, history.c.until.is_(None))
 

@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from abaca.db import tables
 from abaca.db.administration import services
+from abaca.db.tables import administration as administration_tables
 from tests.api import seeds
 from tests.api.test_surface import ALL, asked, is_newest, start
 from tests.api.world import call
@@ -27,7 +28,7 @@ def planted(request, tmp_path_factory):
     with a_world(directory, worker=False, more=more) as made:
         made.things = things
         with made.db.write() as tx:
-            tx.execute(sa.update(tables.services).values(heartbeat_at=services.NEVER))
+            tx.execute(sa.update(administration_tables.services).values(heartbeat_at=services.NEVER))
         yield made
 
 

@@ -14,7 +14,8 @@ from abaca.db.administration import pools
 from abaca.db.catalog import quotas
 from abaca.db.shares import access_rules
 from abaca.db.shares import share_instances as db_instances
-from abaca.db.tables import share_instances, share_types, shares
+from abaca.db.tables.catalog import share_types
+from abaca.db.tables.shares import share_instances, shares
 from abaca.domain.catalog import quotas as rules
 from tests.api.world import PROJECT, world
 from tests.conftest import wait_until

@@ -9,10 +9,12 @@ import sqlalchemy as sa
 from abaca import __version__
 from abaca.cli import exits
 from abaca.cli.main import COMMANDS
-from abaca.db import migrations, tables
+from abaca.db import migrations
 from abaca.db.catalog import quotas
 from abaca.db.engine.database import Database
 from abaca.db.journal import operations
+from abaca.db.tables import administration as administration_tables
+from abaca.db.tables import shares as share_tables
 
 
 def test_help_names_every_command(abaca):
@@ -107,11 +109,11 @@ def miscounted(abaca, config, tmp_path):
     with db.write() as tx:
         quotas.take(tx, "p", None, None, {"shares": 2, "gigabytes": 5}, {"shares": -1, "gigabytes": -1})
         times = {"created_at": tx.now, "service_host": "here@dummy", "name": "pool1", "capabilities": {}}
-        tx.execute(sa.insert(tables.pools), {"host": "here@dummy#pool1", **times})
+        tx.execute(sa.insert(administration_tables.pools), {"host": "here@dummy#pool1", **times})
         row = {"id": "s1", "project_id": "p", "size": 5, "share_proto": "NFS", "metadata": {}}
-        tx.execute(sa.insert(tables.shares), {**row, "created_at": tx.now})
+        tx.execute(sa.insert(share_tables.shares), {**row, "created_at": tx.now})
         row = {"id": "i1", "share_id": "s1", "status": "available", "status_rank": 4, "host": "here@dummy#pool1"}
-        tx.execute(sa.insert(tables.share_instances), {**row, "created_at": tx.now})
+        tx.execute(sa.insert(share_tables.share_instances), {**row, "created_at": tx.now})
     db.close()
     return file
 

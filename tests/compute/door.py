@@ -7,7 +7,8 @@ import json
 
 import sqlalchemy as sa
 
-from abaca.db import tables
+from abaca.db.tables import attachments as attachment_tables
+from abaca.db.tables import shares as share_tables
 from tests.api.world import world
 from tests.compute import web
 from tests.compute.harness import KEY, cloud
@@ -80,5 +81,5 @@ def _attach(made):
             how = {"mode": "network", "mount_point": f"/mnt/{share['share_id']}", "access_level": "rw", "addresses": []}
             is_so = {"state": share["status"], "wanted": "attached", "source": share["export_location"]}
             with made.db.write() as tx:
-                tx.execute(sa.insert(tables.shares), {**kept, **of})
-                tx.execute(sa.insert(tables.attachments), {**at, **how, **is_so, **of})
+                tx.execute(sa.insert(share_tables.shares), {**kept, **of})
+                tx.execute(sa.insert(attachment_tables.attachments), {**at, **how, **is_so, **of})

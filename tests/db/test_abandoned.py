@@ -4,9 +4,9 @@
 import pytest
 import sqlalchemy as sa
 
-from abaca.db import tables
 from abaca.db.administration import services
 from abaca.db.engine.database import Database
+from abaca.db.tables import administration as administration_tables
 from abaca.journal import journal
 
 pytestmark = pytest.mark.system
@@ -25,7 +25,9 @@ def test_what_a_frozen_transaction_has_locked_is_given_to_others(postgres):
             services.set_backend_info(second, HOST, "there")
         services.set_ensuring(tx, HOST, ensuring=True)
     with other.read() as tx:
-        row = tx.row(sa.select(tables.services.c.ensuring, tables.services.c.backend_info))
+        row = tx.row(
+            sa.select(administration_tables.services.c.ensuring, administration_tables.services.c.backend_info)
+        )
     assert tuple(row) == (False, "there")
     frozen.close()
     other.close()

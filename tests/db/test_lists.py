@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from abaca import errors
 from abaca.db.engine import lists
 from abaca.db.engine.lists import Page
-from abaca.db.tables import share_types
+from abaca.db.tables.catalog import share_types
 
 TYPES = lists.Listing(
     share_types,

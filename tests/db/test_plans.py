@@ -7,12 +7,12 @@ import re
 import pytest
 import sqlalchemy as sa
 
-from abaca.db import tables
 from abaca.db.administration import resource_locks
 from abaca.db.engine.lists import Page
 from abaca.db.shares import export_location_history, shares
 from abaca.db.shares import share_instances as instances
-from abaca.db.tables import access_rules, share_instances
+from abaca.db.tables import administration as administration_tables
+from abaca.db.tables.shares import access_rules, share_instances
 
 START = datetime.datetime(2026, 1, 1)  # noqa: DTZ001
 ONE_PROJECT, ALL_PROJECTS = "ix_shares_project_id_created_at_id", "ix_shares_created_at_id"
@@ -150,7 +150,7 @@ def locked(db):
         on_rule = {"id": f"b{n}", "resource_type": "access_rule", "resource_id": f"r{n}", "resource_action": "show"}
         rows += [whose | on_share | {"access_rule_id": None}, whose | on_rule | {"access_rule_id": f"r{n}"}]
     with db.write() as tx:
-        tx.execute(sa.insert(tables.resource_locks), [{"access_rule_id": None, **row} for row in rows])
+        tx.execute(sa.insert(administration_tables.resource_locks), [{"access_rule_id": None, **row} for row in rows])
     with db.read() as tx:
         tx.connection.exec_driver_sql("ANALYZE")
     return db

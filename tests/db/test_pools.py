@@ -9,9 +9,10 @@ import msgspec
 import pytest
 import sqlalchemy as sa
 
-from abaca.db import tables
 from abaca.db.administration import pools, services
 from abaca.db.engine.database import Database
+from abaca.db.tables import administration as administration_tables
+from abaca.db.tables import shares as share_tables
 from abaca.domain.administration.pools import Claim
 
 BACKEND = "here@alpha"
@@ -52,7 +53,7 @@ def share(tx, size, status="available", host=POOL, at=None):
     """A share with its only instance, as a create leaves it."""
     share_id, at = str(uuid.uuid4()), at or tx.now
     row = {"id": share_id, "project_id": "p", "size": size, "share_proto": "NFS", "metadata": {}, "created_at": at}
-    tx.execute(sa.insert(tables.shares), row)
+    tx.execute(sa.insert(share_tables.shares), row)
     instance = {
         "id": str(uuid.uuid4()),
         "share_id": share_id,
@@ -61,7 +62,7 @@ def share(tx, size, status="available", host=POOL, at=None):
         "host": host,
         "created_at": at,
     }
-    tx.execute(sa.insert(tables.share_instances), instance)
+    tx.execute(sa.insert(share_tables.share_instances), instance)
     return share_id
 
 
@@ -215,7 +216,7 @@ def test_a_pool_that_vanishes_with_shares_in_it_stays_without_room(db):
 def test_a_pool_that_comes_back_counts_what_lives_in_it(db):
     with db.write() as tx:
         share(tx, 10)
-        tx.execute(sa.delete(tables.pools))
+        tx.execute(sa.delete(administration_tables.pools))
         pools.report(tx, BACKEND, [Stats(free_gib=90.0)], taken_at=tx.now + SOON)
     assert figures(db) == (90.0, 0, 10)
 

@@ -9,10 +9,11 @@ import pytest
 import sqlalchemy as sa
 
 from abaca import errors
-from abaca.db import tables
 from abaca.db.administration import pools
 from abaca.db.catalog import quotas
 from abaca.db.engine.database import Database
+from abaca.db.tables import catalog as catalog_tables
+from abaca.db.tables import shares as share_tables
 from abaca.domain.administration.pools import Claim
 from abaca.domain.catalog import quotas as rules
 from tests.db.test_pools import at_once
@@ -86,8 +87,8 @@ def test_fifty_takes_at_once_against_a_limit_of_twenty_give_exactly_twenty(db):
     assert sum(at_once(25, create)) + sum(at_once(25, create)) == 20
     assert used(db) == {"shares": 20, "gigabytes": 100}
     with db.read() as tx:
-        everyone = sa.select(sa.func.sum(tables.quota_usages.c.shares)).where(
-            tables.quota_usages.c.scope.like("user:%")
+        everyone = sa.select(sa.func.sum(catalog_tables.quota_usages.c.shares)).where(
+            catalog_tables.quota_usages.c.scope.like("user:%")
         )
         assert tx.scalar(everyone) == 20
 
@@ -183,11 +184,11 @@ def share(tx, project, user, size, status="available"):
     share_id, type_id = str(uuid.uuid4()), str(uuid.uuid4())
     kind = {"id": type_id, "name": type_id, "extra_specs": {}, "created_at": tx.now}
     row = {"id": share_id, "project_id": project, "user_id": user, "size": size, "share_proto": "NFS", "metadata": {}}
-    tx.execute(sa.insert(tables.share_types), kind)
-    tx.execute(sa.insert(tables.shares), {**row, "created_at": tx.now})
+    tx.execute(sa.insert(catalog_tables.share_types), kind)
+    tx.execute(sa.insert(share_tables.shares), {**row, "created_at": tx.now})
     for _ in range(2):  # a replica is no second share
         instance = {"id": str(uuid.uuid4()), "share_id": share_id, "share_type_id": type_id, "created_at": tx.now}
-        tx.execute(sa.insert(tables.share_instances), {**instance, "status": status, "status_rank": 0})
+        tx.execute(sa.insert(share_tables.share_instances), {**instance, "status": status, "status_rank": 0})
     return type_id
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The chain of migrations builds what tables.py says, on every database."""
+"""The chain of migrations builds what db/tables says, on every database."""
 
 import threading
 
@@ -13,6 +13,7 @@ from abaca import errors
 from abaca.db import migrations, tables
 from abaca.db.engine import schema
 from abaca.db.engine.database import Database
+from abaca.db.tables import catalog as catalog_tables
 from tests.databases import on_postgres, on_sqlite
 
 
@@ -144,9 +145,10 @@ def test_rows_survive_an_upgrade_that_rebuilds_their_table(url, db):
     schema.upgrade(url)
     with db.write() as tx:
         values = {"id": "t", "name": "t", "is_public": True, "extra_specs": {}, "created_at": tx.now}
-        tx.execute(sa.insert(tables.share_types), values)
+        tx.execute(sa.insert(catalog_tables.share_types), values)
         tx.execute(
-            sa.insert(tables.share_type_projects), {"share_type_id": "t", "project_id": "p", "created_at": tx.now}
+            sa.insert(catalog_tables.share_type_projects),
+            {"share_type_id": "t", "project_id": "p", "created_at": tx.now},
         )
     engine = schema.migration_engine(db.url)
     with engine.connect() as connection, connection.begin():

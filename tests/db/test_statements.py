@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from abaca.db.engine import lists
-from abaca.db.tables import share_types
+from abaca.db.tables.catalog import share_types
 
 NOW = datetime.datetime(2026, 1, 2, 3, 4, 5, 678901)  # noqa: DTZ001
 ADD = sa.insert(share_types).inline()

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from abaca.db.attachments import servers
-from abaca.db.tables import export_locations
+from abaca.db.tables.shares import export_locations
 from tests.api.world import PROJECT
 
 NUMBERS = itertools.count(1)

@@ -14,9 +14,9 @@ from abaca.cli.main import main
 from abaca.db.administration import services
 from abaca.db.journal import operations as rows
 from abaca.db.shares import share_instances
-from abaca.db.tables import access_rules, export_locations, shares
-from abaca.db.tables import services as service_rows
-from abaca.db.tables import share_instances as instances
+from abaca.db.tables.administration import services as service_rows
+from abaca.db.tables.shares import access_rules, export_locations, shares
+from abaca.db.tables.shares import share_instances as instances
 from abaca.drivers import contract
 from abaca.journal.journal import Retry
 from abaca.journal.worker import Worker

@@ -5,7 +5,8 @@ import pytest
 import sqlalchemy as sa
 
 from abaca.db.journal import operations as rows
-from abaca.db.tables import access_rules, export_location_history, export_locations, services, share_instances, shares
+from abaca.db.tables.administration import services
+from abaca.db.tables.shares import access_rules, export_location_history, export_locations, share_instances, shares
 from tests.databases import database, postgres  # noqa: F401 (fixtures)
 from tests.operations import cases
 from tests.operations import theatre as stage

@@ -5,7 +5,7 @@ import pytest
 import sqlalchemy as sa
 
 from abaca.db.shares import export_location_history as history
-from abaca.db.tables import export_location_history, export_locations
+from abaca.db.tables.shares import export_location_history, export_locations
 from abaca.operations.administration.backend_ensure import Manner
 from tests.databases import database, postgres  # noqa: F401 (fixtures)
 from tests.operations import cases

@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from abaca.db.journal import operations as rows
-from abaca.db.tables import availability_zones
+from abaca.db.tables.catalog import availability_zones
 from abaca.drivers import contract
 from abaca.journal import journal
 from tests.conftest import wait_until

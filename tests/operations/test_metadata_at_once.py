@@ -6,7 +6,7 @@ import threading
 import pytest
 import sqlalchemy as sa
 
-from abaca.db import tables
+from abaca.db.tables import shares as share_tables
 from tests.conftest import wait_until
 from tests.databases import database, on_postgres, postgres  # noqa: F401 (fixtures)
 from tests.operations import cases
@@ -29,9 +29,9 @@ def of_export_location(theatre, share_id):
 @pytest.mark.parametrize(
     ("thing", "table"),
     [
-        (of_share, tables.shares),
-        (of_rule, tables.access_rules),
-        (of_export_location, tables.export_locations),
+        (of_share, share_tables.shares),
+        (of_rule, share_tables.access_rules),
+        (of_export_location, share_tables.export_locations),
     ],
 )
 def test_both_pairs_are_there(theatre, thing, table):

@@ -6,8 +6,9 @@ import sqlalchemy as sa
 
 from abaca.cli.main import main
 from abaca.db.journal import operations as rows
-from abaca.db.tables import export_locations, services
-from abaca.db.tables import share_instances as instances
+from abaca.db.tables.administration import services
+from abaca.db.tables.shares import export_locations
+from abaca.db.tables.shares import share_instances as instances
 from tests.conftest import wait_until
 from tests.databases import database, postgres  # noqa: F401 (fixtures)
 from tests.operations import cases

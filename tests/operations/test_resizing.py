@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from abaca.db.administration import pools
 from abaca.db.catalog import quotas
-from abaca.db.tables import share_instances
+from abaca.db.tables.shares import share_instances
 from tests.conftest import wait_until
 from tests.databases import database, on_postgres, postgres  # noqa: F401 (fixtures)
 from tests.operations import cases

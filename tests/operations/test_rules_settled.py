@@ -6,7 +6,7 @@ import threading
 import pytest
 import sqlalchemy as sa
 
-from abaca.db.tables import share_instances
+from abaca.db.tables.shares import share_instances
 from tests.conftest import wait_until
 from tests.databases import database, on_postgres, postgres  # noqa: F401 (fixtures)
 from tests.operations import cases

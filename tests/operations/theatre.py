@@ -19,7 +19,9 @@ from abaca.db.administration import events
 from abaca.db.catalog import quotas
 from abaca.db.engine.database import Database
 from abaca.db.journal import operations as rows
-from abaca.db.tables import access_rules, attachments, left_mounts, messages, pools, services, share_instances, shares
+from abaca.db.tables.administration import messages, pools, services
+from abaca.db.tables.attachments import attachments, left_mounts
+from abaca.db.tables.shares import access_rules, share_instances, shares
 from abaca.domain.attachments.attachments import MACHINE
 from abaca.domain.shares.access_rules import PENDING
 from abaca.domain.shares.shares import SHARE_INSTANCE

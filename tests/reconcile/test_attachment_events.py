@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from abaca.db.administration import events
 from abaca.db.attachments import servers
-from abaca.db.tables import export_locations
+from abaca.db.tables.shares import export_locations
 from abaca.nodes.contract import Holder
 from tests.operations import cases
 from tests.reconcile.test_attachments import DOOR, host, make_due, reconciler, set_status

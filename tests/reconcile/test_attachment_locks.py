@@ -8,7 +8,8 @@ import pytest
 import sqlalchemy as sa
 
 from abaca.db.attachments import attachments as rows
-from abaca.db.tables import attachments, operations
+from abaca.db.tables.attachments import attachments
+from abaca.db.tables.journal import operations
 from abaca.nodes.contract import Holder
 from tests.conftest import wait_until
 from tests.databases import place

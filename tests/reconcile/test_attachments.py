@@ -10,7 +10,8 @@ import sqlalchemy as sa
 from abaca import app
 from abaca.db.attachments import attachments as rows
 from abaca.db.attachments import servers
-from abaca.db.tables import access_rules, attachments, export_locations, left_mounts
+from abaca.db.tables.attachments import attachments, left_mounts
+from abaca.db.tables.shares import access_rules, export_locations
 from abaca.domain.attachments.attachments import MACHINE
 from abaca.http import health
 from abaca.journal.journal import Retry

@@ -7,7 +7,7 @@ import pytest
 import sqlalchemy as sa
 
 from abaca.db.attachments import servers
-from abaca.db.tables import export_locations
+from abaca.db.tables.shares import export_locations
 from tests.operations import cases
 from tests.reconcile.test_attachments import DOOR, force, left, make_due, reconciler, shown, until_swept
 

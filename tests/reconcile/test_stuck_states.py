@@ -8,8 +8,9 @@ import sqlalchemy as sa
 
 from abaca.db.journal import operations as rows
 from abaca.db.shares import share_instances
-from abaca.db.tables import access_rules, services
-from abaca.db.tables import share_instances as t
+from abaca.db.tables.administration import services
+from abaca.db.tables.shares import access_rules
+from abaca.db.tables.shares import share_instances as t
 from abaca.domain.shares.shares import SHARE_INSTANCE
 from abaca.reconcile import stuck_states
 from abaca.reconcile.stuck_states import StuckStates

@@ -134,19 +134,23 @@ def _list_findings(db: Database, op_id: str) -> None:
 def _rows(tx: Tx, loaded: Settings) -> list[dict[str, Any]]:
     import sqlalchemy as sa
 
-    from abaca.db import tables
     from abaca.db.administration import services
     from abaca.db.journal import queue_figures
+    from abaca.db.tables import administration as administration_tables
 
     live: dict[tuple[str, str], int] = {}
     for row in queue_figures.live(tx, tx.now.timestamp()):
         live[row.queue, row.state] = live.get((row.queue, row.state), 0) + row.number
     pools: dict[str, list[Any]] = {}
-    for row in tx.rows(sa.select(tables.pools).order_by(tables.pools.c.host)):
+    for row in tx.rows(sa.select(administration_tables.pools).order_by(administration_tables.pools.c.host)):
         pools.setdefault(row.service_host, []).append(row)
     down_before = tx.now - datetime.timedelta(seconds=loaded.service_down_time)
     known = {}
-    for row in tx.rows(sa.select(tables.services).where(tables.services.c.binary == services.SHARE_BINARY)):
+    for row in tx.rows(
+        sa.select(administration_tables.services).where(
+            administration_tables.services.c.binary == services.SHARE_BINARY
+        )
+    ):
         known[row.host] = {
             "host": row.host,
             "state": _state(row, down_before),

@@ -19,10 +19,12 @@ import sqlalchemy as sa
 
 from abaca.db.engine import lists
 from abaca.db.engine.database import Tx, insert_into
-from abaca.db.tables import attachments, share_instances, share_types, shares
-from abaca.db.tables import event_deliveries as d
-from abaca.db.tables import event_targets as g
-from abaca.db.tables import events as t
+from abaca.db.tables.administration import event_deliveries as d
+from abaca.db.tables.administration import event_targets as g
+from abaca.db.tables.administration import events as t
+from abaca.db.tables.attachments import attachments
+from abaca.db.tables.catalog import share_types
+from abaca.db.tables.shares import share_instances, shares
 from abaca.domain.administration.events import QUEUE, About, Event
 from abaca.domain.ids import new_id
 

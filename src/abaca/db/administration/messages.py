@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from abaca.db.engine.database import Tx
 from abaca.db.engine.lists import Listing, before, equal, since
-from abaca.db.tables import messages as t
+from abaca.db.tables.administration import messages as t
 from abaca.domain.administration.messages import ERROR, About, Action, Detail
 from abaca.domain.ids import new_id
 

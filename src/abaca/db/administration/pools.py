@@ -19,8 +19,9 @@ import sqlalchemy as sa
 from abaca.db.administration import services
 from abaca.db.engine.database import Tx, insert_into
 from abaca.db.journal import operations
-from abaca.db.tables import pools, share_instances, shares
-from abaca.db.tables import services as service_rows
+from abaca.db.tables.administration import pools
+from abaca.db.tables.administration import services as service_rows
+from abaca.db.tables.shares import share_instances, shares
 from abaca.domain.administration.pools import Claim, Pool, host_of
 
 

@@ -10,8 +10,8 @@ import sqlalchemy as sa
 
 from abaca.db.engine.database import Tx
 from abaca.db.engine.lists import Listing, before, contains, equal, since
-from abaca.db.tables import LOCK_OF_ANY_PROJECT
-from abaca.db.tables import resource_locks as t
+from abaca.db.tables.administration import LOCK_OF_ANY_PROJECT
+from abaca.db.tables.administration import resource_locks as t
 from abaca.domain.administration.resource_locks import ACCESS_RULE, DELETE, SHARE, SHOW
 from abaca.domain.ids import new_id
 
@@ -28,7 +28,7 @@ LOCKS = Listing(
         "created_before": before(t.c.created_at),
     },
     sorts=("created_at", "updated_at", "id", *_EQUAL),
-    # opens the index over all projects (db/tables.py)
+    # opens the index over all projects (db/tables)
     unless=(frozenset({"id", "project_id"}), LOCK_OF_ANY_PROJECT),
 )
 

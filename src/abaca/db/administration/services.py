@@ -12,8 +12,8 @@ import sqlalchemy as sa
 from abaca.db.engine.database import Tx, insert_into
 from abaca.db.engine.lists import Filter, Listing, equal
 from abaca.db.journal.operations import LIVE
-from abaca.db.tables import operations
-from abaca.db.tables import services as t
+from abaca.db.tables.administration import services as t
+from abaca.db.tables.journal import operations
 
 # Clients look for this name.
 SHARE_BINARY = "manila-share"

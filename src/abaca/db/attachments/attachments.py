@@ -18,8 +18,9 @@ from abaca import errors
 from abaca.db.engine import lists
 from abaca.db.engine.database import Tx, insert_into
 from abaca.db.journal.operations import LIVE
-from abaca.db.tables import attachments as t
-from abaca.db.tables import export_locations, operations, share_instances, shares
+from abaca.db.tables.attachments import attachments as t
+from abaca.db.tables.journal import operations
+from abaca.db.tables.shares import export_locations, share_instances, shares
 from abaca.domain.attachments.attachments import MACHINE, SERVER_OFF
 from abaca.domain.ids import new_id
 

@@ -12,7 +12,7 @@ from sqlalchemy import exc
 from abaca import errors
 from abaca.db.engine import lists
 from abaca.db.engine.database import Tx
-from abaca.db.tables import attachments, server_addresses, servers
+from abaca.db.tables.attachments import attachments, server_addresses, servers
 from abaca.domain.attachments.servers import check_hypervisor
 from abaca.domain.ids import new_id
 

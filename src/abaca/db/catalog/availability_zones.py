@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from abaca.db.engine import lists
 from abaca.db.engine.database import Tx, insert_into
-from abaca.db.tables import availability_zones
+from abaca.db.tables.catalog import availability_zones
 from abaca.domain.ids import new_id
 
 ZONES = lists.Listing(

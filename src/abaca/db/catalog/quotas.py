@@ -17,7 +17,8 @@ import sqlalchemy as sa
 from abaca import errors
 from abaca.db.engine.database import Tx, insert_into
 from abaca.db.journal import operations
-from abaca.db.tables import quota_usages, quotas, share_instances, shares
+from abaca.db.tables.catalog import quota_usages, quotas
+from abaca.db.tables.shares import share_instances, shares
 from abaca.domain.catalog import quotas as rules
 from abaca.domain.catalog.quotas import COUNTED, DEFAULT_CLASS, PER_SHARE, PROJECT, Counts
 

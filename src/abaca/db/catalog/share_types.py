@@ -12,7 +12,8 @@ from sqlalchemy import exc
 from abaca import errors
 from abaca.db.engine import lists
 from abaca.db.engine.database import Tx
-from abaca.db.tables import share_instances, share_type_projects, share_types
+from abaca.db.tables.catalog import share_type_projects, share_types
+from abaca.db.tables.shares import share_instances
 from abaca.domain.ids import new_id
 
 

@@ -2,8 +2,8 @@
 """Lists of one kind of thing: any columns, filters and pages of it, each combination compiled to SQL once.
 
     TYPES = Listing(
-        tables.share_types,
-        filters={"name": equal(tables.share_types.c.name), "name_like": contains(tables.share_types.c.name)},
+        catalog_tables.share_types,
+        filters={"name": equal(share_types.c.name), "name_like": contains(share_types.c.name)},
         sorts=("name", "created_at"),
     )
     rows = TYPES.rows(tx, ("id", "name"), {"name_like": "gold"}, page)

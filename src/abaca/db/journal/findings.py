@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from abaca.db.engine import lists
 from abaca.db.engine.database import Tx
-from abaca.db.tables import operation_findings as t
+from abaca.db.tables.journal import operation_findings as t
 from abaca.domain.ids import new_id
 
 

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 
 from abaca.db.engine import lists
 from abaca.db.engine.database import Tx, insert_into
-from abaca.db.tables import operations as t
+from abaca.db.tables.journal import operations as t
 from abaca.domain.ids import new_id
 
 # Those that have not ended; the first two go on by themselves.

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from abaca.db.engine.database import Tx
 from abaca.db.journal.operations import LIVE
-from abaca.db.tables import operations as t
+from abaca.db.tables.journal import operations as t
 
 _FIGURES = (
     sa.select(

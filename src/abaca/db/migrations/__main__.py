@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write the next migration from the difference between the chain and tables.py.
+"""Write the next migration from the difference between the chain and db/tables.
 
 `python -m abaca.db.migrations "A share remembers its colour"`; `--initial` writes 0001 anew, until the first release.
 """

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from abaca import errors
 from abaca.db.engine.database import Tx, insert_into
-from abaca.db.tables import access_rules as t
+from abaca.db.tables.shares import access_rules as t
 from abaca.domain.ids import new_id
 from abaca.domain.shares.access_rules import ACCESS_RULE
 

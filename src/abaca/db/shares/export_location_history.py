@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from abaca.db.engine import lists
 from abaca.db.engine.database import Tx
-from abaca.db.tables import export_location_history as t
+from abaca.db.tables.shares import export_location_history as t
 from abaca.domain.ids import new_id
 
 

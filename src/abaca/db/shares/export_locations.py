@@ -12,8 +12,8 @@ import sqlalchemy as sa
 from abaca.db.engine.database import Tx
 from abaca.db.shares import export_location_history as history
 from abaca.db.shares.export_location_history import Cause, Owner
-from abaca.db.tables import export_locations as t
-from abaca.db.tables import share_instances
+from abaca.db.tables.shares import export_locations as t
+from abaca.db.tables.shares import share_instances
 from abaca.domain.ids import new_id
 
 COLUMNS: dict[str, sa.ColumnElement[Any]] = {column.name: column for column in t.c}

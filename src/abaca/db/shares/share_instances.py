@@ -13,16 +13,10 @@ from abaca import errors
 from abaca.db.engine import lists
 from abaca.db.engine.database import Tx
 from abaca.db.journal.operations import ACTIVE, LIVE
-from abaca.db.tables import (
-    RULE_NOT_ACTIVE,
-    RULES_SYNCING,
-    access_rules,
-    export_locations,
-    operations,
-    share_types,
-    shares,
-)
-from abaca.db.tables import share_instances as t
+from abaca.db.tables.catalog import share_types
+from abaca.db.tables.journal import operations
+from abaca.db.tables.shares import RULE_NOT_ACTIVE, RULES_SYNCING, access_rules, export_locations, shares
+from abaca.db.tables.shares import share_instances as t
 from abaca.domain.shares.access_rules import PENDING
 from abaca.domain.shares.shares import RESETTABLE, SHARE_INSTANCE, status_rank
 

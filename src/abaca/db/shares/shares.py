@@ -14,7 +14,8 @@ import sqlalchemy as sa
 
 from abaca.db.engine import lists
 from abaca.db.engine.database import Tx
-from abaca.db.tables import OF_ANY_PROJECT, export_locations, share_instances, share_types, shares
+from abaca.db.tables.catalog import share_types
+from abaca.db.tables.shares import OF_ANY_PROJECT, export_locations, share_instances, shares
 
 _better = share_instances.alias("better")
 _sibling = share_instances.alias("sibling")
@@ -125,7 +126,7 @@ SHARES = lists.Listing(
         "export_location_path": _with_export("path"),
     },
     sorts=_SORTS,
-    # opens the index over all projects (db/tables.py)
+    # opens the index over all projects (db/tables)
     unless=(frozenset({"id", "project_id", "is_public"}), OF_ANY_PROJECT),
 )
 

@@ -34,3 +34,32 @@ def an_id() -> sa.Column[str]:
 def times() -> tuple[sa.Column[object], sa.Column[object]]:
     """When it came, and when it changed last."""
     return sa.Column("created_at", TIME, nullable=False), sa.Column("updated_at", TIME)
+
+
+_partial: list[tuple[sa.Index, sa.ColumnElement[bool]]] = []
+
+
+def partial_index(name: str, where: sa.ColumnElement[bool], *columns: sa.Column[object]) -> sa.Index:
+    """An index of only those rows of which `where` is true."""
+    index = sa.Index(name, *columns, sqlite_where=where)
+    _partial.append((index, where))
+    return index
+
+
+@sa.event.listens_for(metadata, "before_create")
+def _limit_them_there_too(_metadata: sa.MetaData, connection: sa.Connection, **_: object) -> None:
+    """Said here, because to say it above would load PostgreSQL's dialect in processes that run on SQLite."""
+    if connection.dialect.name == "postgresql":
+        for index, where in _partial:
+            index.dialect_options["postgresql"]["where"] = where
+
+
+def expect_large_projects() -> None:
+    """PostgreSQL plans a page once for all projects (engine/database.py): as if each had all rows, in their order.
+
+    Otherwise it would think it cheaper to sort all of an average project's, which for a large one it is not.
+    """
+    for table in metadata.sorted_tables:
+        if any(index.name == f"ix_{table.name}_project_id_created_at_id" for index in table.indexes):
+            told = f"ALTER TABLE {table.name} ALTER COLUMN project_id SET (n_distinct = 1)"
+            sa.event.listen(table, "after_create", sa.DDL(told).execute_if(dialect="postgresql"))  # type: ignore[no-untyped-call]

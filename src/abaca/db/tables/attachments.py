@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Servers, and what is attached to them; a part of tables.py."""
+"""Servers, and what is attached to them."""
 
 from __future__ import annotations
 

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The journal of operations, and what these found."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from abaca.db.tables.columns import ID, KEY, NAME, TIME, an_id, metadata
+
+# The journal (journal/journal.py). `running_key` and `coalesce_key` are unique where set: one running operation
+# a key, one queued operation a coalescing key. Times are seconds since the epoch by the database's clock.
+operations = sa.Table(
+    "operations",
+    metadata,
+    sa.Column("seq", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=True),
+    sa.Column("id", ID, nullable=False, unique=True),
+    sa.Column("kind", sa.String(64), nullable=False),
+    sa.Column("queue", KEY, nullable=False),
+    sa.Column("key", KEY, nullable=False),
+    sa.Column("running_key", KEY, unique=True),
+    sa.Column("coalesce_key", KEY, unique=True),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("step", sa.Integer, nullable=False, default=0),
+    sa.Column("direction", sa.String(8), nullable=False, default="do"),
+    sa.Column("attempt", sa.Integer, nullable=False, default=0),
+    sa.Column("not_before", sa.Float, nullable=False, default=0),
+    sa.Column("owner", KEY),
+    sa.Column("token", sa.Integer, nullable=False, default=0),
+    sa.Column("lease_until", sa.Float),
+    sa.Column("args", sa.JSON, nullable=False),
+    sa.Column("data", sa.JSON, nullable=False),
+    sa.Column("progress_done", sa.Integer, nullable=False, default=0),
+    sa.Column("progress_total", sa.Integer, nullable=False, default=0),
+    sa.Column("cancel", sa.Boolean, nullable=False, default=False),
+    sa.Column("pause", sa.Boolean, nullable=False, default=False),
+    sa.Column("error_code", sa.String(64)),
+    sa.Column("error_text", sa.Text),
+    sa.Column("request_id", NAME),
+    sa.Column("project_id", KEY),
+    sa.Column("user_id", KEY),
+    sa.Column("resource_type", sa.String(64), nullable=False),
+    sa.Column("resource_id", ID, nullable=False),
+    sa.Column("created_at", TIME, nullable=False),
+    sa.Column("updated_at", TIME, nullable=False),
+    sa.Column("finished_at", TIME),
+    sa.Index("ix_operations_state_queue_seq", "state", "queue", "seq"),
+    sa.Index("ix_operations_key_state_seq", "key", "state", "seq"),
+    sa.Index("ix_operations_state_lease_until", "state", "lease_until"),
+    sa.Index("ix_operations_resource_id", "resource_id"),
+    sa.Index("ix_operations_project_id_seq", "project_id", "seq"),
+    sa.Index("ix_operations_state_finished_at", "state", "finished_at"),
+)
+
+# What an operation that goes through many things found of those that need saying; forgotten with it.
+operation_findings = sa.Table(
+    "operation_findings",
+    metadata,
+    an_id(),
+    sa.Column("operation_id", ID, sa.ForeignKey("operations.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("kind", sa.String(16), nullable=False),
+    sa.Column("share_id", ID, nullable=False),
+    sa.Column("share_instance_id", ID, nullable=False),
+    sa.Column("why", sa.Text, nullable=False),
+    sa.Column("created_at", TIME, nullable=False),
+    sa.Index("ix_operation_findings_operation_id_created_at_id", "operation_id", "created_at", "id"),
+)

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shares, their instances, where these can be mounted from, and who may reach them."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from abaca.db.tables.columns import ID, KEY, NAME, TIME, an_id, metadata, partial_index, times
+
+shares = sa.Table(
+    "shares",
+    metadata,
+    an_id(),
+    sa.Column("project_id", KEY, nullable=False),
+    sa.Column("user_id", KEY),
+    sa.Column("name", NAME),
+    sa.Column("description", NAME),
+    sa.Column("size", sa.Integer, nullable=False),
+    sa.Column("share_proto", sa.String(32), nullable=False),
+    sa.Column("is_public", sa.Boolean, nullable=False, default=False),
+    sa.Column("metadata", sa.JSON, nullable=False),
+    sa.Column("snapshot_id", ID),
+    sa.Column("share_group_id", ID),
+    sa.Column("source_share_group_snapshot_member_id", ID),
+    sa.Column("source_backup_id", ID),
+    sa.Column("task_state", sa.String(64)),
+    sa.Column("replication_type", sa.String(32)),
+    sa.Column("snapshot_support", sa.Boolean, nullable=False, default=False),
+    sa.Column("create_share_from_snapshot_support", sa.Boolean, nullable=False, default=False),
+    sa.Column("revert_to_snapshot_support", sa.Boolean, nullable=False, default=False),
+    sa.Column("mount_snapshot_support", sa.Boolean, nullable=False, default=False),
+    sa.Column("snapshot_inherit_share_access_support", sa.Boolean, nullable=False, default=False),
+    sa.Column("mount_point_name", NAME),
+    sa.Column("encryption_key_ref", ID),
+    sa.Column("is_soft_deleted", sa.Boolean, nullable=False, default=False),
+    sa.Column("scheduled_to_be_deleted_at", TIME),
+    *times(),
+    sa.Index("ix_shares_project_id_created_at_id", "project_id", "created_at", "id"),
+    sa.Index("ix_shares_is_public_created_at_id", "is_public", "created_at", "id"),
+    sa.Index("ix_shares_project_id_name", "project_id", "name"),
+)
+
+# An index in one order over all projects is a trap for PostgreSQL: it walks that for a page of one project, whose
+# shares may be at its far end. So this one can be used only where a statement says that it means all projects.
+OF_ANY_PROJECT = shares.c.project_id > sa.literal_column("''")
+partial_index("ix_shares_created_at_id", OF_ANY_PROJECT, shares.c.created_at, shares.c.id)
+
+share_instances = sa.Table(
+    "share_instances",
+    metadata,
+    an_id(),
+    sa.Column("share_id", ID, sa.ForeignKey("shares.id"), nullable=False),
+    sa.Column("status", sa.String(64), nullable=False),
+    # domain.shares.status_rank of the status: of a share's instances the one with the lowest rank speaks for it
+    sa.Column("status_rank", sa.SmallInteger, nullable=False),
+    sa.Column("access_rules_status", sa.String(32), nullable=False, default="active"),
+    sa.Column("host", KEY),
+    sa.Column("availability_zone", NAME),
+    sa.Column("share_type_id", ID, sa.ForeignKey("share_types.id")),
+    sa.Column("share_network_id", ID),
+    sa.Column("share_server_id", ID),
+    sa.Column("replica_state", sa.String(32)),
+    sa.Column("cast_rules_to_readonly", sa.Boolean, nullable=False, default=False),
+    sa.Column("progress", sa.String(8)),
+    *times(),
+    sa.Index("ix_share_instances_share_id_status_rank_id", "share_id", "status_rank", "id"),
+    sa.Index("ix_share_instances_host_id", "host", "id"),
+    sa.Index("ix_share_instances_status", "status"),
+    sa.Index("ix_share_instances_share_type_id", "share_type_id"),
+)
+
+export_locations = sa.Table(
+    "export_locations",
+    metadata,
+    an_id(),
+    sa.Column("share_instance_id", ID, sa.ForeignKey("share_instances.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("path", sa.String(2000), nullable=False),
+    sa.Column("is_admin_only", sa.Boolean, nullable=False, default=False),
+    sa.Column("preferred", sa.Boolean, nullable=False, default=False),
+    # whether somebody has said by hand what `preferred` is: then the back end does not
+    sa.Column("preferred_by_hand", sa.Boolean, nullable=False, default=False),
+    sa.Column("metadata", sa.JSON, nullable=False),
+    *times(),
+    sa.Index("ix_export_locations_share_instance_id", "share_instance_id"),
+    sa.Index("ix_export_locations_path", "path"),
+)
+
+# Where a share could be mounted from, and from when to when; it outlives the share. `since` and `until` are times,
+# `begun_by` and `ended_by` operations, which are forgotten sooner than this.
+export_location_history = sa.Table(
+    "export_location_history",
+    metadata,
+    an_id(),
+    sa.Column("export_location_id", ID, nullable=False),
+    sa.Column("share_id", ID, nullable=False),
+    sa.Column("share_instance_id", ID, nullable=False),
+    sa.Column("project_id", KEY, nullable=False),
+    sa.Column("path", sa.String(2000), nullable=False),
+    sa.Column("is_admin_only", sa.Boolean, nullable=False),
+    sa.Column("preferred", sa.Boolean, nullable=False),
+    sa.Column("since", TIME, nullable=False),
+    sa.Column("until", TIME),
+    sa.Column("begun_by", ID),
+    sa.Column("begun_by_kind", sa.String(64)),
+    sa.Column("ended_by", ID),
+    sa.Column("ended_by_kind", sa.String(64)),
+    sa.Index("ix_export_location_history_share_id_since_id", "share_id", "since", "id"),
+    sa.Index("ix_export_location_history_export_location_id", "export_location_id"),
+    sa.Index("ix_export_location_history_share_instance_id", "share_instance_id"),
+)
+# only of those that have ended: most go on, and the index would lead to all of them
+ENDED_LOCATION = export_location_history.c.until.is_not(None)
+partial_index("ix_export_location_history_until", ENDED_LOCATION, export_location_history.c.until)
+
+# A rule belongs to the share; `state` is what the back ends have made of it.
+access_rules = sa.Table(
+    "access_rules",
+    metadata,
+    an_id(),
+    sa.Column("share_id", ID, sa.ForeignKey("shares.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("access_type", sa.String(16), nullable=False),
+    sa.Column("access_to", NAME, nullable=False),
+    sa.Column("access_level", sa.String(2), nullable=False),
+    sa.Column("access_key", NAME),
+    sa.Column("state", sa.String(32), nullable=False),
+    # `attachments` where Abaca made it for those, and takes it away with the last that needs it; users' own have none
+    sa.Column("made_for", sa.String(32)),
+    sa.Column("metadata", sa.JSON, nullable=False),
+    *times(),
+    sa.UniqueConstraint("share_id", "access_type", "access_to"),
+)
+
+# What is on its way is little among very much, and is looked for each minute.
+RULES_SYNCING = share_instances.c.access_rules_status == sa.literal_column("'syncing'")
+partial_index("ix_share_instances_access_rules_status", RULES_SYNCING, share_instances.c.access_rules_status)
+RULE_NOT_ACTIVE = access_rules.c.state != sa.literal_column("'active'")
+partial_index("ix_access_rules_state", RULE_NOT_ACTIVE, access_rules.c.state)
