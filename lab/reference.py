@@ -89,7 +89,7 @@ def states() -> str:
     parts = [MADE, "# States\n", "`none` is a thing that does not exist yet, `gone` one that does no longer.\n"]
     for name, module in every_module(abaca.domain):
         for found in vars(module).values():
-            if isinstance(found, state_machine.Machine):
+            if isinstance(found, state_machine.StateMachine):
                 rows = [f"    {at} --> {to}: {event}" for at, event, to in found.rows]
                 busy = ", ".join(f"`{state}`" for state in sorted(found.busy)) or "none"
                 parts += [f"## {found.name}\n", f"From `domain/{name.replace('.', '/')}.py`."]

@@ -204,7 +204,7 @@ def the_domain_is_plain_python(root: Path) -> list[str]:
 def drivers_never_see_the_database(root: Path) -> list[str]:
     """Nothing in `drivers` imports the database, or the libraries it is reached by.
 
-    Mend: take what is needed as a value in the call, and give back what was learnt as a value.
+    Mend: take what is needed as a value in the call, and give back what was recorded as a value.
     """
     return [
         f"{name}:{line}: imports {module}"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from abaca.events.contract import Target
     from abaca.journal.journal import Op
     from abaca.journal.wakeup import Listener
-    from abaca.journal.worker import Chore, Served, Worker
+    from abaca.journal.worker import PeriodicTask, Worker, WorkQueue
     from abaca.metrics import Metrics
     from abaca.nodes.contract import Machines
     from abaca.settings import Backend, Settings
@@ -167,7 +167,7 @@ def worker(settings: Settings) -> Worker:
 
     metrics = open_metrics(settings, f"worker-{settings.worker_name}")
     served = [
-        workers.Served(driver(settings, backend, metrics), backend.concurrency or settings.worker.concurrency)
+        workers.WorkQueue(driver(settings, backend, metrics), backend.concurrency or settings.worker.concurrency)
         for backend in settings.backends
     ]
     db = ready_database(settings)
@@ -186,8 +186,8 @@ def worker(settings: Settings) -> Worker:
     tracing = _tracing(settings)
     if tracing is not None:
         made.around = lambda op: tracing.span(op.what.kind, _ids(op))
-    _give_chores(made, settings, db)
-    made.chores += _see_to_attachments(settings, db, on_nodes)
+    _give_periodic_tasks(made, settings, db)
+    made.periodic_tasks += _see_to_attachments(settings, db, on_nodes)
     _give_events(made, settings, targets, metrics)
     return made
 
@@ -198,8 +198,8 @@ def _counting(metrics: Metrics, db: Database) -> Callable[[Op, str, float], None
 
     def count(op: Op, outcome: str, seconds: float) -> None:
         metrics.operation(op.what.kind, outcome, seconds)
-        if op.what.tells is not None and outcome in operations.ENDED:
-            name = op.what.tells.called(op.args)
+        if op.what.notifies is not None and outcome in operations.ENDED:
+            name = op.what.notifies.called(op.args)
             metrics.change(name, outcome, (db.now() - op.accepted_at).total_seconds())
 
     return count
@@ -239,7 +239,7 @@ def event_targets(settings: Settings) -> list[Target]:
 def _give_events(made: Worker, settings: Settings, targets: Iterable[Target], metrics: Metrics | None) -> None:
     """One dispatcher for each target: one that is away holds up nobody else."""
     from abaca.domain.administration.events import QUEUE
-    from abaca.journal.worker import Chore
+    from abaca.journal.worker import PeriodicTask
     from abaca.reconcile.events import Dispatcher, Timing
 
     dispatchers = [
@@ -254,34 +254,34 @@ def _give_events(made: Worker, settings: Settings, targets: Iterable[Target], me
     for one in dispatchers:
         if metrics is not None:
             one.on_sent = metrics.events
-        made.chores.append(Chore(f"events for {one.target.name}", 30, one.deliver, QUEUE))
+        made.periodic_tasks.append(PeriodicTask(f"events for {one.target.name}", 30, one.deliver, QUEUE))
         made.on_stopped.append(one.leave)
 
 
-def serve_nodes(settings: Settings, db: Database) -> Served:
+def serve_nodes(settings: Settings, db: Database) -> WorkQueue:
     """The queue of what is done on servers, with the tools for it. Raises `ConfigError`."""
-    from abaca.journal.worker import Served
+    from abaca.journal.worker import WorkQueue
     from abaca.operations.attachments.attachment_tools import Tools
 
     tools = Tools(compute(settings, db), nodes(settings), longest_pause_s=settings.nodes.longest_pause_s)
-    return Served(tools, settings.nodes.max_connections, is_backend=False)
+    return WorkQueue(tools, settings.nodes.max_connections, is_backend=False)
 
 
-def _see_to_attachments(settings: Settings, db: Database, on_nodes: Served) -> list[Chore]:
+def _see_to_attachments(settings: Settings, db: Database, on_nodes: WorkQueue) -> list[PeriodicTask]:
     """That attachments stay true."""
-    from abaca.journal.worker import Chore
+    from abaca.journal.worker import PeriodicTask
     from abaca.reconcile.attachments import Attachments
-    from abaca.reconcile.orphaned_mounts import LeftMounts
+    from abaca.reconcile.orphaned_mounts import OrphanedMounts
 
     tools: Any = on_nodes.driver
     interval_s = settings.nodes.verify_interval_s
     attachments = Attachments(db, tools, verify_interval_s=interval_s)
     often_s = min(15.0, settings.nodes.longest_pause_s)
     return [
-        Chore("attachments", often_s, attachments.heal),
-        Chore("attachments of servers that were off", often_s, attachments.wake),
-        Chore("mounts that were given up", often_s, LeftMounts(db, tools).sweep),
-        Chore("verifying attachments", min(60.0, interval_s), attachments.verify),
+        PeriodicTask("attachments", often_s, attachments.heal),
+        PeriodicTask("attachments of servers that were off", often_s, attachments.wake),
+        PeriodicTask("mounts that were given up", often_s, OrphanedMounts(db, tools).sweep),
+        PeriodicTask("verifying attachments", min(60.0, interval_s), attachments.verify),
     ]
 
 
@@ -308,9 +308,9 @@ def nodes(settings: Settings) -> Machines:
     return Nodes([Nfs(port=said.nfs_port)], limits=limits, max_connections=said.max_connections)
 
 
-def _give_chores(made: Worker, settings: Settings, db: Database) -> None:
+def _give_periodic_tasks(made: Worker, settings: Settings, db: Database) -> None:
     """What the worker does beside operations, and how often."""
-    from abaca.journal.worker import Chore
+    from abaca.journal.worker import PeriodicTask
     from abaca.operations.administration.backend_ensure import Manner
     from abaca.reconcile.backends import LEFT, Backends
     from abaca.reconcile.expiry import Expiry
@@ -328,23 +328,23 @@ def _give_chores(made: Worker, settings: Settings, db: Database) -> None:
     )
     stuck = StuckStates(db, of_backends)
 
-    def report(one: Served) -> Chore:
+    def report(one: WorkQueue) -> PeriodicTask:
         """One for each: a back end that does not answer holds up nobody else's."""
-        return Chore(f"report of {one.backend.name}", 3 * settings.report_interval, lambda: backends.report(one))
+        return PeriodicTask(f"report of {one.backend.name}", 3 * settings.report_interval, lambda: backends.report(one))
 
     made.on_begun = lambda: backends.expect(settings.service_down_time)
     made.on_started = backends.announce
     made.on_stopped.append(backends.leave)
     made.on_problem = backends.tell
-    made.chores = [
-        Chore("heartbeat", settings.report_interval, backends.beat, LEFT),
+    made.periodic_tasks = [
+        PeriodicTask("heartbeat", settings.report_interval, backends.beat, LEFT),
         *(report(one) for one in of_backends.values()),
-        Chore("stuck states", 60, stuck.heal),
-        Chore("message expiry", 3600, expiry.messages),
-        Chore("operation expiry", 3600, expiry.operations),
-        Chore("event expiry", 3600, expiry.events),
-        Chore("export location expiry", 3600, expiry.export_locations),
-        Chore("recycle bin", settings.check_for_expired_shares_in_recycle_bin_interval, expiry.recycle_bin),
+        PeriodicTask("stuck states", 60, stuck.heal),
+        PeriodicTask("message expiry", 3600, expiry.messages),
+        PeriodicTask("operation expiry", 3600, expiry.operations),
+        PeriodicTask("event expiry", 3600, expiry.events),
+        PeriodicTask("export location expiry", 3600, expiry.export_locations),
+        PeriodicTask("recycle bin", settings.check_for_expired_shares_in_recycle_bin_interval, expiry.recycle_bin),
     ]
 
 

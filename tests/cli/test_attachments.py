@@ -78,7 +78,7 @@ def test_an_operator_detaches_from_a_server_that_is_off_by_force(world, attachme
     assert attachment("remove", "--force", found["id"]).status == 0
     door.until_gone(world, found["id"])
     assert door.rules(world, share_id) == {}
-    (left,) = json.loads(attachment("left", "--json").out)
+    (left,) = json.loads(attachment("orphaned", "--json").out)
     assert (left["id"], left["server_id"], left["mount_point"]) == (found["id"], server_id, f"/mnt/{share_id}")
 
 

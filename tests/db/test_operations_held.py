@@ -58,9 +58,9 @@ def test_whoever_lost_the_lease_changes_nothing(db, held, loss):
 @pytest.mark.parametrize(
     ("recorded", "told", "kept"),
     [
-        (place(1), place(0, attempt=1), (1, {"learnt": 1})),
+        (place(1), place(0, attempt=1), (1, {"recorded": 1})),
         (place(0), place(1, attempt=1), (1, {})),
-        (place(1, "undo"), place(2, "undo", attempt=1), (1, {"learnt": 1})),
+        (place(1, "undo"), place(2, "undo", attempt=1), (1, {"recorded": 1})),
         (place(2, "undo"), place(1, "undo", attempt=1), (1, {})),
         (place(2), place(2, "undo", attempt=1), (2, {})),
     ],
@@ -69,7 +69,7 @@ def test_whoever_lost_the_lease_changes_nothing(db, held, loss):
 def test_waiting_never_takes_back_what_was_recorded(db, held, recorded, told, kept):
     """The answer to a commit may get lost: then the row is further than its worker thinks."""
     with db.write() as tx:
-        operations.checkpoint(tx, held, 1, msgspec.structs.replace(recorded, data={"learnt": 1}))
+        operations.checkpoint(tx, held, 1, msgspec.structs.replace(recorded, data={"recorded": 1}))
     with db.write() as tx:
         assert operations.wait(tx, held, 1, told, 2000.0)
     row = show(db, held)

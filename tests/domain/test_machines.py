@@ -7,7 +7,7 @@ import pkgutil
 import pytest
 
 from abaca import domain, errors
-from abaca.domain.state_machine import Machine
+from abaca.domain.state_machine import StateMachine
 
 # What clients may meet, from the API's documented statuses; ours are a part of them.
 DOCUMENTED = {
@@ -33,7 +33,7 @@ def machines():
     found = {}
     for module in pkgutil.walk_packages(domain.__path__, "abaca.domain."):
         for value in vars(importlib.import_module(module.name)).values():
-            if isinstance(value, Machine):
+            if isinstance(value, StateMachine):
                 found[value.name] = value
     return sorted(found.values(), key=lambda machine: machine.name)
 
@@ -118,4 +118,4 @@ def test_an_unknown_event_is_a_bug():
 
 def test_two_rows_for_one_event_at_one_state_are_a_bug():
     with pytest.raises(ValueError, match="two rows for go at a"):
-        Machine("thing", ("a", "go", "b"), (("a", "b"), "go", "c"))
+        StateMachine("thing", ("a", "go", "b"), (("a", "b"), "go", "c"))

@@ -58,7 +58,7 @@ def tell(db, resource_id, number, event_type="thing.change"):
         rows.write(tx, event_type, About(resource_type="thing", resource_id=resource_id), {"number": number})
 
 
-class Crew:
+class Threads:
     """Dispatchers in threads of their own, until the end of the block."""
 
     def __init__(self, *dispatchers):
@@ -91,7 +91,7 @@ def test_three_workers_deliver_in_order_while_it_is_written(db):
     never = threading.Event()
     shelf.before = lambda _event: never.wait(dice.random() / 500)  # a receiver that takes its time
     things = [f"thing{number}" for number in range(7)]
-    with Crew(*(Dispatcher(db, shelf, f"worker{number}", QUICK) for number in range(3))):
+    with Threads(*(Dispatcher(db, shelf, f"worker{number}", QUICK) for number in range(3))):
         writers = [
             threading.Thread(target=lambda one=one: [tell(db, one, number) for number in range(20)]) for one in things
         ]
@@ -112,7 +112,7 @@ def test_another_worker_goes_on_when_the_lease_has_ended(db):
     tell(db, "a", 2)
     assert 0 < second.deliver() <= QUICK.lease_s + 0.2  # until then it is the first one's
     assert shelf.numbers("a") == [1]
-    with Crew(second):
+    with Threads(second):
         wait_until(lambda: shelf.numbers("a") == [1, 2], 10)
 
 
@@ -290,6 +290,6 @@ def test_a_database_that_went_away_and_came_back_loses_nothing(db, database):
         dispatcher.deliver()
     shelf.before = lambda _event: None
     tell(db, "a", 2)
-    with Crew(dispatcher):
+    with Threads(dispatcher):
         wait_until(lambda: undelivered(db) == {"shelf": 0}, 20)
     assert shelf.numbers("a") == [1, 2]

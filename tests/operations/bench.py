@@ -12,7 +12,7 @@ from abaca import errors
 from abaca.db.journal import operations as rows
 from abaca.drivers import contract
 from abaca.journal import journal
-from abaca.journal.worker import Served, Timing, Worker
+from abaca.journal.worker import Timing, Worker, WorkQueue
 from tests.conftest import wait_until
 
 QUEUE = "here@shelf"
@@ -50,7 +50,7 @@ class Shelf(contract.Driver):
 def shelf(queue=QUEUE, concurrency=4):
     name = queue.partition("@")[2]
     backend = contract.Backend(name=name, host=queue, share_backend_name=name, state_dir=Path("unused"))
-    return Served(Shelf(backend, None), concurrency)
+    return WorkQueue(Shelf(backend, None), concurrency)
 
 
 class Diary:
@@ -118,7 +118,7 @@ def record(name, do, undo=lambda op, tx: None):
         do(op, tx)
 
     named.__name__ = name
-    return journal.Record(named, undo=undo)
+    return journal.DatabaseStep(named, undo=undo)
 
 
 class Bench:

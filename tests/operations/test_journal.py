@@ -94,8 +94,8 @@ def test_two_pivots_are_refused():
 def test_steps_run_in_order_and_hand_on_what_they_learn(bench):
     bench.add(
         "work",
-        step("first", lambda op: op.learn(word=op.args.word, export=contract.Export(path="a:/b"))),
-        record("second", lambda op, tx: op.learn(length=len(op.data["word"]))),
+        step("first", lambda op: op.record(word=op.args.word, export=contract.Export(path="a:/b"))),
+        record("second", lambda op, tx: op.record(length=len(op.data["word"]))),
         step(
             "third", lambda op: bench.diary.note(f"{op.data['word']} {op.data['length']} {op.data['export']['path']}")
         ),
@@ -114,7 +114,7 @@ def test_what_a_part_of_a_step_learnt_is_kept_when_the_next_part_fails(bench):
         for number in range(op.data.get("counted", 0), 3):
             with op.part() as tx:
                 assert op.attempt == (1 if tries and number == 1 else 0)
-                op.learn(counted=number + 1)
+                op.record(counted=number + 1)
                 if number == 1:
                     zone(op, tx)
                 if number == 1 and not tries:
@@ -134,7 +134,7 @@ def test_a_step_that_ended_is_recorded_before_the_next_begins(bench):
     seen = []
     bench.add(
         "work",
-        step("first", lambda op: op.learn(x=1)),
+        step("first", lambda op: op.record(x=1)),
         step("second", lambda op: seen.append(bench.show(op.id))),
     )
     bench.worker()
@@ -145,7 +145,7 @@ def test_a_step_that_ended_is_recorded_before_the_next_begins(bench):
 def test_a_record_is_all_or_nothing(bench):
     def write(op, tx):
         zone(op, tx)
-        op.learn(half=True)
+        op.record(half=True)
         if op.attempt == 0:
             raise contract.Busy(reason="later")
 
@@ -158,7 +158,7 @@ def test_a_record_is_all_or_nothing(bench):
 
 def test_what_a_failed_record_learnt_is_forgotten(bench):
     def write(op, tx):
-        op.learn(half=True)
+        op.record(half=True)
         raise Final(reason="no")
 
     bench.add("work", record("write", write))

@@ -148,7 +148,7 @@ def test_a_cable_that_is_cut_again_and_again_loses_and_doubles_nothing(bench):
     bench.add(
         "work",
         step("one", lambda op: bench.diary.note(f"one {op.key}")),
-        record("two", lambda op, tx: op.learn(two=True)),
+        record("two", lambda op, tx: op.record(two=True)),
         step("three", lambda op: bench.diary.note(f"three {op.data['two']}")),
         succeed=succeed,
     )

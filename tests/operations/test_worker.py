@@ -10,7 +10,7 @@ from abaca import errors
 from abaca.db.engine.database import Database
 from abaca.db.journal import operations as rows
 from abaca.journal import journal
-from abaca.journal.worker import Chore, Worker
+from abaca.journal.worker import PeriodicTask, Worker
 from tests.conftest import wait_until
 from tests.operations.bench import QUEUE, TIMING, Gate, Shelf, operation, shelf, step
 
@@ -378,7 +378,7 @@ def test_what_another_release_wrote_waits_in_sight(bench, values):
     assert "do" not in bench.diary.lines
 
 
-# ---------------------------------------------------------------- chores and counting
+# ---------------------------------------------------------------- periodic_tasks and counting
 
 
 def test_chores_are_done_at_the_start_and_again_and_a_broken_one_harms_no_other(bench):
@@ -386,8 +386,11 @@ def test_chores_are_done_at_the_start_and_again_and_a_broken_one_harms_no_other(
         bench.diary.note("broken")
         raise (KeyError("a bug"), errors.Unavailable(part="It"))[bench.diary.lines.count("broken") % 2]
 
-    worker = Worker("chores", bench.place.open(), [shelf()], bench.known, timing=TIMING)
-    worker.chores = [Chore("broken", 0.01, broken), Chore("fine", 0.01, lambda: bench.diary.note("fine"))]
+    worker = Worker("periodic_tasks", bench.place.open(), [shelf()], bench.known, timing=TIMING)
+    worker.periodic_tasks = [
+        PeriodicTask("broken", 0.01, broken),
+        PeriodicTask("fine", 0.01, lambda: bench.diary.note("fine")),
+    ]
     thread = threading.Thread(target=worker.run)
     thread.start()
     bench.diary.until("fine", 3)

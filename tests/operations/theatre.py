@@ -20,14 +20,14 @@ from abaca.db.catalog import quotas
 from abaca.db.engine.database import Database
 from abaca.db.journal import operations as rows
 from abaca.db.tables.administration import messages, pools, services
-from abaca.db.tables.attachments import attachments, left_mounts
+from abaca.db.tables.attachments import attachments, orphaned_mounts
 from abaca.db.tables.shares import access_rules, share_instances, shares
-from abaca.domain.attachments.attachments import MACHINE
+from abaca.domain.attachments.attachments import ATTACHMENT
 from abaca.domain.shares.access_rules import PENDING
 from abaca.domain.shares.shares import SHARE_INSTANCE
 from abaca.drivers import contract
 from abaca.journal.journal import Retry
-from abaca.journal.worker import Served, Timing, Worker
+from abaca.journal.worker import Timing, Worker, WorkQueue
 from abaca.operations.registry import OPERATIONS
 from abaca.reconcile.backends import Backends
 from tests.api.world import NEWEST, world
@@ -106,8 +106,8 @@ def known_stage(config):
 
 
 def make_worker(known, name, timing):
-    """A worker as the composition root makes one, without chores."""
-    served = Served(app.driver(known.settings, known.settings.backends[0]), 4)
+    """A worker as the composition root makes one, without periodic_tasks."""
+    served = WorkQueue(app.driver(known.settings, known.settings.backends[0]), 4)
     both = [served, app.serve_nodes(known.settings, known.db)]
     worker = Worker(name, known.db, both, OPERATIONS, timing=timing, listener=known.here.listener(name))
     worker.on_started = Backends(known.db, [served]).announce
@@ -310,7 +310,7 @@ def rules_of(tx, share_id):
 
 def told_wrong(tx, operation):
     """Whether its end was told once, as what it was; and its start, where that is told when it is queued."""
-    tells = OPERATIONS[operation.kind].tells
+    tells = OPERATIONS[operation.kind].notifies
     if tells is None:
         return []
     asked = operation.request_id
@@ -333,7 +333,7 @@ def stuck(tx):
     busy = share_instances.c.status.in_(sorted(SHARE_INSTANCE.busy))
     syncing = share_instances.c.access_rules_status == "syncing"
     pending = access_rules.c.state.in_(PENDING)
-    attaching = attachments.c.state.in_(sorted(MACHINE.busy))
+    attaching = attachments.c.state.in_(sorted(ATTACHMENT.busy))
     return [
         *(f"stuck: operation {row.kind} is {row.state}" for row in tx.rows(sa.select(t).where(live))),
         *(f"stuck: {row.id} is {row.status}" for row in tx.rows(sa.select(share_instances).where(busy))),
@@ -352,7 +352,7 @@ def left_on_servers(tx, nodes):
     """Mounts, devices and rules that no attachment explains, and attachments that are not so."""
     rows = {row.id: row for row in tx.rows(sa.select(attachments))}
     mounted, handed = {line["name"]: line for line in nodes.tables().values()}, nodes.handed()
-    remembered = {row.id for row in tx.rows(sa.select(left_mounts))}
+    remembered = {row.id for row in tx.rows(sa.select(orphaned_mounts))}
     strange = mounted.keys() - rows.keys() - remembered
     found = [f"leaked: a mount of {name}, which is no attachment" for name in strange]
     for row in rows.values():

@@ -10,15 +10,15 @@ import sqlalchemy as sa
 from abaca import app
 from abaca.db.attachments import attachments as rows
 from abaca.db.attachments import servers
-from abaca.db.tables.attachments import attachments, left_mounts
+from abaca.db.tables.attachments import attachments, orphaned_mounts
 from abaca.db.tables.shares import access_rules, export_locations
-from abaca.domain.attachments.attachments import MACHINE
+from abaca.domain.attachments.attachments import ATTACHMENT
 from abaca.http import health
 from abaca.journal.journal import Retry
 from abaca.nodes.contract import Holder
 from abaca.operations.attachments.attachment_tools import Tools
 from abaca.reconcile.attachments import Attachments
-from abaca.reconcile.orphaned_mounts import LeftMounts
+from abaca.reconcile.orphaned_mounts import OrphanedMounts
 from tests.conftest import wait_until
 from tests.operations import cases
 from tests.operations import theatre as stage
@@ -415,16 +415,16 @@ def rules(theatre):
 
 
 def left(theatre):
-    return LeftMounts(theatre.db, reconciler(theatre).tools)
+    return OrphanedMounts(theatre.db, reconciler(theatre).tools)
 
 
 def until_swept(theatre):
     """The time of the next try has come, and nothing is left afterwards."""
     with theatre.db.write() as tx:
-        tx.execute(sa.update(left_mounts).values(retry_at=tx.now))
+        tx.execute(sa.update(orphaned_mounts).values(retry_at=tx.now))
     assert left(theatre).sweep() == 1
     with theatre.db.read() as tx:
-        assert tx.rows(sa.select(left_mounts)) == []
+        assert tx.rows(sa.select(orphaned_mounts)) == []
 
 
 def set_status(theatre, server_id, status):
@@ -452,4 +452,4 @@ def test_a_server_that_is_switched_on_gets_its_share(theatre):
 def test_a_scrape_tells_how_many_are_in_each_state(theatre, attachment):
     (family,) = health.Attachments(theatre.db).collect()
     found = {sample.labels["state"]: sample.value for sample in family.samples}
-    assert found == dict.fromkeys(MACHINE.states, 0) | {"active": 1}
+    assert found == dict.fromkeys(ATTACHMENT.states, 0) | {"active": 1}

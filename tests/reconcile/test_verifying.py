@@ -13,7 +13,7 @@ from tests.reconcile.test_attachments import DOOR, force, make_due, rules, shown
 
 
 class HalfAway(Inventory):
-    """Servers of which nothing can be learnt just now, as when a Nova does not reach one of its cells."""
+    """Servers of which nothing can be recorded just now, as when a Nova does not reach one of its cells."""
 
     away = ()
 

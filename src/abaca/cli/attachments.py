@@ -26,7 +26,7 @@ SHOWN = (
     *("addresses", "source", "last_verified_at", "is_forced", "error_code", "error_text", "attempts", "retry_at"),
     *("created_at", "updated_at"),
 )
-LEFT = ("id", "server_id", "machine_id", "mount_point", "source", "attempts", "retry_at")
+ORPHANED = ("id", "server_id", "machine_id", "mount_point", "source", "attempts", "retry_at")
 MOST = 100_000
 
 
@@ -40,7 +40,7 @@ def attachment() -> None:
 @click.option("--share", "share_id", help="Only of this share.")
 @click.option("--server", "server_id", help="Only on this server, by name or id.")
 @click.option("--mode", type=click.Choice(domain.MODES), help="Only those attached this way.")
-@click.option("--state", type=click.Choice(sorted(domain.MACHINE.states)), help="Only in this state.")
+@click.option("--state", type=click.Choice(sorted(domain.ATTACHMENT.states)), help="Only in this state.")
 @shown.as_json
 def list_attachments(given: Given, *, is_json: bool, **equal: Any) -> None:
     """List attachments, the newest first."""
@@ -94,7 +94,7 @@ def add(given: Given, share_id: str, servers: tuple[str, ...], **said: Any) -> N
             share = shares.show(tx, share_id, accepting.SHARE_COLUMNS)
             if share is None:
                 raise errors.NotFound(resource="Share", id=share_id)
-            done = accepting.accept(tx, share, known, accepting.Wish(**said), None, hosts=hosts)
+            done = accepting.accept(tx, share, known, accepting.AttachmentRequest(**said), None, hosts=hosts)
     for one in done.ids:
         click.echo(f"{one} attaching")
     missing = [f"Server {one} could not be found." for one, server in asked.items() if server is None]
@@ -127,21 +127,21 @@ def verify(given: Given, attachment_id: str) -> None:
         row = _locked(tx, attachment_id)
         if row.wanted == "detached":
             raise errors.Conflict(f"Attachment {attachment_id} is to be detached; there is nothing to verify.")
-        if row.state not in domain.MACHINE.busy:
+        if row.state not in domain.ATTACHMENT.busy:
             attachment_attach.start(tx, row, None)
     click.echo(f"{attachment_id} is looked at")
 
 
-@attachment.command("left")
+@attachment.command("orphaned")
 @configured
 @shown.as_json
-def left(given: Given, *, is_json: bool) -> None:
+def orphaned(given: Given, *, is_json: bool) -> None:
     """List what forced detaching left on machines that could not be entered; it goes by itself when they can."""
     from abaca.db.attachments import orphaned_mounts
 
     with _open(given) as (db, _), db.read() as tx:
         found = orphaned_mounts.every(tx)
-    shown.table(LEFT, [{name: getattr(row, name) for name in LEFT} for row in found], is_json=is_json)
+    shown.table(ORPHANED, [{name: getattr(row, name) for name in ORPHANED} for row in found], is_json=is_json)
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from abaca import errors
 
 
-class Machine:
+class StateMachine:
     """The rows `(at, event, to)` of one resource. `at` is a status, or several; `none` is "does not exist"."""
 
     def __init__(self, name: str, *rows: tuple[str | tuple[str, ...], str, str], busy: Iterable[str] = ()) -> None:

@@ -20,7 +20,7 @@ from abaca import metrics as figures
 from abaca.db.administration import events
 from abaca.db.attachments import attachments
 from abaca.db.journal import queue_figures
-from abaca.domain.attachments.attachments import MACHINE
+from abaca.domain.attachments.attachments import ATTACHMENT
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -116,7 +116,7 @@ class Attachments:
                 found = attachments.count_by_state(tx)
         except exc.SQLAlchemyError:
             return []
-        for state in sorted(MACHINE.states):
+        for state in sorted(ATTACHMENT.states):
             number.add_metric((state,), found.get(state, 0))
         return [number]
 

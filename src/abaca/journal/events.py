@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What operations tell: an event when one is accepted and one when it ends, each in the transaction that does it.
 
-An operation declares its `Telling`; the journal does the rest. Nobody who wants it: nothing is looked up or written.
+An operation declares its `Notification`; the journal does the rest. Where nobody wants an event, nothing is looked up.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from abaca.errors import AbacaError
     from abaca.journal.journal import Op, Requester
 
-# Of a transaction, the resource's id, the operation's arguments and what its steps have learnt: what events say of the
-# resource, or None when it is gone.
+# Of a transaction, the resource's id, the operation's arguments and what its steps have recorded: what events
+# say of the resource, or None when it is gone.
 Payload = Callable[["Tx", str, Any, Mapping[str, Any]], Mapping[str, Any] | None]
 
 
-class Telling(msgspec.Struct, frozen=True, kw_only=True):
-    """What a kind of operation tells: `<name>.start`, and `<name>.end` or `<name>.error`."""
+class Notification(msgspec.Struct, frozen=True, kw_only=True):
+    """What a kind of operation notifies: `<name>.start`, and `<name>.end` or `<name>.error`."""
 
     # of its arguments where these decide
     name: str | Callable[[Any], str]
@@ -55,23 +55,23 @@ def resized_share(tx: Tx, share_id: str, args: Any, _learnt: Mapping[str, Any]) 
     return None if found is None else {**found, "new_size": args.new_size_gib}
 
 
-def ensured_backend(_tx: Tx, service_id: str, args: Any, learnt: Mapping[str, Any]) -> Mapping[str, Any]:
+def ensured_backend(_tx: Tx, service_id: str, args: Any, recorded: Mapping[str, Any]) -> Mapping[str, Any]:
     """Which back end, how many share instances it has, and how many were found how."""
-    findings = msgspec.to_builtins(learnt.get("findings")) or {}
+    findings = msgspec.to_builtins(recorded.get("findings")) or {}
     counts = {name: number for name, number in findings.items() if isinstance(number, int)}
-    return {"service_id": service_id, "host": args.host, "total": learnt.get("total"), **counts}
+    return {"service_id": service_id, "host": args.host, "total": recorded.get("total"), **counts}
 
 
-def attachment(tx: Tx, attachment_id: str, _args: Any, learnt: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def attachment(tx: Tx, attachment_id: str, _args: Any, recorded: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """What events say of an attachment; `former_export_location` where it has moved from."""
     found = rows.attachment(tx, attachment_id)
-    before = learnt.get("row", {}).get("source")
+    before = recorded.get("row", {}).get("source")
     if found is None or before in (None, found["export_location"]):
         return found
     return {**found, "former_export_location": before}
 
 
-def tell_attachment(tx: Tx, event_type: str, attachment_id: str, error: AbacaError | None = None) -> None:
+def notify_attachment(tx: Tx, event_type: str, attachment_id: str, error: AbacaError | None = None) -> None:
     """Tell something of an attachment that no operation tells, since nobody asked for it; and what was wrong."""
     if rows.is_wanted(tx, event_type):
         payload = rows.attachment(tx, attachment_id) or {"attachment_id": attachment_id}
@@ -80,22 +80,22 @@ def tell_attachment(tx: Tx, event_type: str, attachment_id: str, error: AbacaErr
         _write(tx, event_type, ("attachment", attachment_id), None, payload)
 
 
-def tell_share(tx: Tx, event_type: str, share_id: str, by: Requester | None, **more: Any) -> None:
+def notify_share(tx: Tx, event_type: str, share_id: str, by: Requester | None, **more: Any) -> None:
     """Tell something of a share that no operation tells."""
     if rows.is_wanted(tx, event_type):
         payload = rows.share(tx, share_id) or {"share_id": share_id}
         _write(tx, event_type, ("share", share_id), by, {**payload, **more})
 
 
-def tell_start(tx: Tx, op: Op) -> None:
+def notify_start(tx: Tx, op: Op) -> None:
     """From a step: its work begins now, with what is known of it."""
-    told = op.what.tells
+    told = op.what.notifies
     if told is not None and rows.is_wanted(tx, told.named(op.args, START)):
         payload = told.payload(tx, op.resource_id, op.args, op.data) or {}
         _write(tx, told.named(op.args, START), (op.what.resource, op.resource_id), op, payload)
 
 
-def accepted(tx: Tx, told: Telling, about: tuple[str, str], args: Any, by: Requester | None) -> None:
+def accepted(tx: Tx, told: Notification, about: tuple[str, str], args: Any, by: Requester | None) -> None:
     """It is queued; `about` is type and id of its resource."""
     if told.starts and rows.is_wanted(tx, told.named(args, START)):
         payload = told.payload(tx, about[1], args, {}) or {}
@@ -104,7 +104,7 @@ def accepted(tx: Tx, told: Telling, about: tuple[str, str], args: Any, by: Reque
 
 def before_end(tx: Tx, op: Op, state: str) -> Mapping[str, Any] | None:
     """What there is of a resource that the end may take away."""
-    told = op.what.tells
+    told = op.what.notifies
     if told is None or told.gone is None or not rows.is_wanted(tx, _type_of_end(told, op, state)):
         return None
     return told.payload(tx, op.resource_id, op.args, op.data)
@@ -112,7 +112,7 @@ def before_end(tx: Tx, op: Op, state: str) -> Mapping[str, Any] | None:
 
 def ended(tx: Tx, op: Op, state: str, before: Mapping[str, Any] | None) -> None:
     """It has ended in `state`, and what that means is written."""
-    told = op.what.tells
+    told = op.what.notifies
     if told is None or not rows.is_wanted(tx, _type_of_end(told, op, state)):
         return
     payload = told.payload(tx, op.resource_id, op.args, op.data)
@@ -123,7 +123,7 @@ def ended(tx: Tx, op: Op, state: str, before: Mapping[str, Any] | None) -> None:
     _write(tx, _type_of_end(told, op, state), (op.what.resource, op.resource_id), op, payload)
 
 
-def _type_of_end(told: Telling, op: Op, state: str) -> str:
+def _type_of_end(told: Notification, op: Op, state: str) -> str:
     return told.named(op.args, END if state == "done" else ERROR)
 
 

@@ -93,7 +93,7 @@ class Step(msgspec.Struct, frozen=True):
         return self.do.__name__
 
 
-class Record(msgspec.Struct, frozen=True):
+class DatabaseStep(msgspec.Struct, frozen=True):
     """A step that only writes the database: it runs inside the transaction of its own checkpoint.
 
     It, too, is idempotent: the answer to a commit can get lost.
@@ -119,7 +119,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: str
     args: type[msgspec.Struct]
-    steps: tuple[Step | Record, ...]
+    steps: tuple[Step | DatabaseStep, ...]
     succeed: RecordFunction
     fail: Callable[[Op, Tx, errors.AbacaError], None]
     resource: str
@@ -128,14 +128,14 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     # an accepted delete, say, is not taken back
     cancellable: bool = True
     # the events of it
-    tells: events.Telling | None = None
+    notifies: events.Notification | None = None
     # whether it goes in parts, between which it can wait for as long as an operator likes
     pausable: bool = False
 
 
 def operation(**parts: Any) -> Operation:
     """An `Operation`, checked: at most one pivot, and every step before it can be undone."""
-    steps: tuple[Step | Record, ...] = parts["steps"]
+    steps: tuple[Step | DatabaseStep, ...] = parts["steps"]
     pivots = [i for i, step in enumerate(steps) if step.is_pivot]
     if len(pivots) > 1:
         raise ValueError(f"{parts['kind']}: more than one pivot")
@@ -162,12 +162,12 @@ def enqueue(
     row = _row(what, args, target, by)
     if wait_s > 0:
         row["not_before"] = tx.now.replace(tzinfo=datetime.UTC).timestamp() + wait_s
-    if what.tells is None or tx.subscriptions is None:
+    if what.notifies is None or tx.subscriptions is None:
         return rows.add(tx, row)
     op_id = new_id()
     found = rows.add(tx, {**row, "id": op_id})
     if found == op_id:  # otherwise one that waits already takes this with it, and has told
-        events.accepted(tx, what.tells, (what.resource, target.resource_id), args, by)
+        events.accepted(tx, what.notifies, (what.resource, target.resource_id), args, by)
     return found
 
 
@@ -232,7 +232,7 @@ class Op:
         if self.step > len(what.steps):
             raise NotUnderstood(reason=f"it stands at step {self.step}")
 
-    def learn(self, **values: Any) -> None:
+    def record(self, **values: Any) -> None:
         """Remember plain data for later steps and for the end; kept from the next checkpoint on."""
         self.data.update(msgspec.to_builtins(values))
 
@@ -245,9 +245,9 @@ class Op:
 
     @contextlib.contextmanager
     def part(self) -> Iterator[Tx]:
-        """A transaction that ends a part of the present step: what was learnt is kept with what it writes, or not.
+        """A transaction that ends a part of the present step: what was recorded is kept with what it writes, or not.
 
-        Whoever goes on after a crash gets what the last part learnt. Raises `LeaseLost`.
+        Whoever goes on after a crash gets what the last part recorded. Raises `LeaseLost`.
         """
         before = self.attempt, dict(self.data)
         try:
@@ -306,7 +306,7 @@ class Op:
         self.cancel |= self._owned(rows.checkpoint(tx, self.id, self.token, self.place()))
 
     def place(self) -> rows.Place:
-        """Where it stands: everything before `step` is done, and what was learnt."""
+        """Where it stands: everything before `step` is done, and what was recorded."""
         return rows.Place(
             step=self.step, direction=self.direction, attempt=self.attempt, data=self.data, error=self.error
         )

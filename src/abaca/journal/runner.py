@@ -19,13 +19,13 @@ from abaca.journal.journal import (
     DATABASE_AWAY,
     PASSING,
     Cancelled,
+    DatabaseStep,
     Faults,
     Interrupted,
     LeaseLost,
     NotUnderstood,
     Op,
     Paused,
-    Record,
     RecordFunction,
     Retry,
     Step,
@@ -91,7 +91,7 @@ class Runner:
         op, step = self.op, self.op.what.steps[self.op.step]
         is_last = op.step + 1 == len(op.what.steps)
         self._point(step.name, "before")
-        if isinstance(step, Record):
+        if isinstance(step, DatabaseStep):
             with self._recorded() as tx:
                 step.do(op, tx)
                 op.step, op.attempt = op.step + 1, 0
@@ -108,7 +108,7 @@ class Runner:
 
     @contextlib.contextmanager
     def _recorded(self) -> Iterator[Tx]:
-        """A transaction for a step that is only its record: when it fails, nothing has happened or been learnt."""
+        """A transaction for a step that is only its record: when it fails, nothing has happened or been recorded."""
         op = self.op
         before = op.step, op.attempt, dict(op.data)
         try:
@@ -164,10 +164,10 @@ class Runner:
         state = "cancelled" if code == Cancelled.code else "failed"
         return self._end(state, lambda this, tx: op.what.fail(this, tx, told))
 
-    def _backward(self, step: Step | Record) -> None:
+    def _backward(self, step: Step | DatabaseStep) -> None:
         op = self.op
         self._point(f"{step.name}:undo", "before")
-        if isinstance(step, Record):
+        if isinstance(step, DatabaseStep):
             with self._recorded() as tx:
                 if step.undo is not None:
                     step.undo(op, tx)

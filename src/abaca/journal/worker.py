@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The process that does the work: it claims operations of its back ends' queues and runs them in threads.
 
-One thread dispatches, one renews leases, each chore has its own, and each back end has so many threads as it may do
+One thread dispatches, one renews leases, each task has its own, and each back end has so many threads as it may do
 things at once. A worker serves a queue from the moment its driver has started; a back end that cannot start is tried
 again and again without holding up the others.
 """
@@ -53,7 +53,7 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     retry: Retry = Retry()
 
 
-class Chore(msgspec.Struct, frozen=True):
+class PeriodicTask(msgspec.Struct, frozen=True):
     """Something done every `every_s` seconds, once at the start, and never twice at the same time.
 
     When `do` gives a float, it is done again after so many seconds if that is sooner; and at once when `queue` is
@@ -66,7 +66,7 @@ class Chore(msgspec.Struct, frozen=True):
     queue: str | None = None
 
 
-class Served:
+class WorkQueue:
     """A back end this worker serves: its driver, and how much it may do at once. Its queue is `backend.host`.
 
     Work on servers is served alike, with tools in place of a driver; then `is_backend` is False.
@@ -83,7 +83,7 @@ class Served:
         self.running = 0
 
 
-class Crew:
+class Threads:
     """Threads that run jobs, kept for the next one. Daemons: a step that does not end does not keep the process."""
 
     def __init__(self) -> None:
@@ -117,7 +117,7 @@ class Worker:
         self,
         name: str,
         db: Database,
-        served: Sequence[Served],
+        served: Sequence[WorkQueue],
         operations: Mapping[str, Operation],
         *,
         timing: Timing | None = None,
@@ -127,28 +127,28 @@ class Worker:
         # who holds the leases: another process of this name, by mistake or before, is somebody else
         self.owner = f"{name}#{uuid.uuid4().hex[:8]}"
         self.db = db
-        self.served: dict[str, Served] = {one.queue: one for one in served}
+        self.served: dict[str, WorkQueue] = {one.queue: one for one in served}
         self.operations = operations
         self.timing = timing or Timing()
         self.listener: Listener = listener or NoListener()
         self.faults: Faults = no_faults
         # told before any back end is started
         self.on_begun: Callable[[], None] = lambda: None
-        self.on_started: Callable[[Served], None] = lambda _served: None
+        self.on_started: Callable[[WorkQueue], None] = lambda _served: None
         # who is told of the end, all at once
         self.on_stopped: list[Callable[[], None]] = []
         # told why a back end could not be started; it is tried again
-        self.on_problem: Callable[[Served, str], None] = lambda _served, _problem: None
+        self.on_problem: Callable[[WorkQueue, str], None] = lambda _served, _problem: None
         # entered around every run
         self.around: Callable[[Op], contextlib.AbstractContextManager[object]] = lambda _op: contextlib.nullcontext()
         # told of every run: the operation, how the run ended, and its seconds
         self.on_ended: Callable[[Op, str, float], None] = lambda _op, _outcome, _seconds: None
         # told of a part of such an operation: the back end's name, how many were found how, and its seconds
         self.on_part: Callable[[str, Mapping[str, int], float], None] = lambda _backend, _counts, _seconds: None
-        self.chores: list[Chore] = []
-        # each chore's own, with the queue whose announcement rings it
+        self.periodic_tasks: list[PeriodicTask] = []
+        # each task's own, with the queue whose announcement rings it
         self._bells: list[tuple[str | None, threading.Event]] = []
-        self._crew = Crew()
+        self._pool = Threads()
         self._threads: list[threading.Thread] = []
         self._held: dict[str, Op] = {}
         # held while work is taken and noted down, lest what was just taken looks like left behind
@@ -168,14 +168,14 @@ class Worker:
 
     def run(self) -> None:
         """Serve until told to stop; then let running steps end, hand the rest back, and return."""
-        self._bells = [(chore.queue, threading.Event()) for chore in self.chores]
+        self._bells = [(task.queue, threading.Event()) for task in self.periodic_tasks]
         self._thread("stop", self._await_stop)
         self._until_it_works(self.db.agree_on_time, "the database")
         self._until_it_works(self.on_begun, "the database")
         self.listener.start(self.wake)
         self._thread("leases", self._keep_leases)
-        for chore, (_, bell) in zip(self.chores, self._bells, strict=True):
-            self._thread(chore.name, self._do, chore, bell)
+        for task, (_, bell) in zip(self.periodic_tasks, self._bells, strict=True):
+            self._thread(task.name, self._do, task, bell)
         for one in self.served.values():
             self._thread(f"start {one.backend.name}", self._start, one)
         while not self._stopping.is_set():
@@ -232,7 +232,7 @@ class Worker:
             self._stopping.wait(delay_s)
         return None
 
-    def _start(self, one: Served) -> None:
+    def _start(self, one: WorkQueue) -> None:
         def attempt() -> None:
             try:
                 one.driver.start()
@@ -258,7 +258,7 @@ class Worker:
 
     def _wind_down(self) -> None:
         with self._taking:  # whoever was taking work has noted it down, and nobody takes more
-            self._crew.dismiss()
+            self._pool.dismiss()
         with self._wake:
             self._wake.wait_for(lambda: not self._held, timeout=self.timing.grace_s)
         if self._held:
@@ -319,7 +319,7 @@ class Worker:
             heapq.heappush(self._alarms, (time.monotonic() + delay_s, queue))
             self._wake.notify_all()
 
-    def _claim(self, one: Served) -> None:
+    def _claim(self, one: WorkQueue) -> None:
         with self._taking:
             free = one.concurrency - one.running
             if free <= 0 or self._stopping.is_set():
@@ -335,9 +335,9 @@ class Worker:
                 if len(found) == free and one.running < one.concurrency:
                     self._due.add(one.queue)  # there may be more, and something ended meanwhile
             for op in taken:
-                self._crew.submit(lambda op=op: self._run(one, op))  # type: ignore[misc]
+                self._pool.submit(lambda op=op: self._run(one, op))  # type: ignore[misc]
 
-    def _taken(self, one: Served, row: Any, until_s: float) -> Op | None:
+    def _taken(self, one: WorkQueue, row: Any, until_s: float) -> Op | None:
         try:
             op = Op(self.operations[row.kind], row, self.db, one.driver, one.backend)
         except NotUnderstood as problem:
@@ -347,7 +347,7 @@ class Worker:
         op.on_part = functools.partial(self.on_part, one.backend.name)
         return op
 
-    def _look_ahead(self, one: Served) -> None:
+    def _look_ahead(self, one: WorkQueue) -> None:
         """Set the alarm for the next waiting operation, in case it waits since another worker's life."""
         with self.db.read() as tx:
             due_s = rows.next_due(tx, [one.queue], self.db.time())
@@ -356,7 +356,7 @@ class Worker:
 
     # ---------------------------------------------------------------- running
 
-    def _run(self, one: Served, op: Op) -> None:
+    def _run(self, one: WorkQueue, op: Op) -> None:
         wakes_before_end: int | None = None
 
         def ending() -> None:
@@ -399,7 +399,7 @@ class Worker:
             return outcome
         return "interrupted"
 
-    # ---------------------------------------------------------------- leases and chores
+    # ---------------------------------------------------------------- leases and periodic_tasks
 
     def _keep_leases(self) -> None:
         pause_s = self.timing.lease_s / 3
@@ -443,19 +443,19 @@ class Worker:
             log.info("op=%s kind=%s goes on here, at step %d (%s)", row.id, row.kind, row.step, row.direction)
             self.wake(row.queue)
 
-    def _do(self, chore: Chore, bell: threading.Event) -> None:
+    def _do(self, task: PeriodicTask, bell: threading.Event) -> None:
         while True:
-            pause_s = chore.every_s
+            pause_s = task.every_s
             try:
-                again_s = chore.do()
+                again_s = task.do()
                 if isinstance(again_s, float):
                     pause_s = min(pause_s, again_s)
             except exc.DBAPIError as error:
-                log.warning("%s waits for the database: %s", chore.name, str(error).split("\n")[0])
+                log.warning("%s waits for the database: %s", task.name, str(error).split("\n")[0])
             except errors.AbacaError as error:
-                log.warning("%s: %s", chore.name, error.message)
+                log.warning("%s: %s", task.name, error.message)
             except Exception:
-                log.exception("%s failed", chore.name)
+                log.exception("%s failed", task.name)
             bell.wait(pause_s)
             if self._stopping.is_set():
                 return

@@ -190,7 +190,7 @@ class Attachments:
 
     def _in_error(self, tx: Tx, row: Any, error: errors.AbacaError) -> None:
         attachment_attach.write_error(tx, row.id, error, self.tools.longest_pause_s)
-        events.tell_attachment(tx, NOT_SO, row.id, error)
+        events.notify_attachment(tx, NOT_SO, row.id, error)
 
     def _judge(self, tx: Tx, row: Any, outcome: Outcome) -> None:
         """What a look at the machine means."""
@@ -198,7 +198,7 @@ class Attachments:
             self._lose(tx, row, outcome.error)
         elif outcome.seen is None or outcome.seen.is_read_only != (row.access_level == "ro"):
             log.warning("attachment=%s is not mounted on server %s as it shall be; again", row.id, row.server_id)
-            events.tell_attachment(tx, NOT_SO, row.id, NotMounted(server=row.server_id, mount_point=row.mount_point))
+            events.notify_attachment(tx, NOT_SO, row.id, NotMounted(server=row.server_id, mount_point=row.mount_point))
             attachment_attach.start(tx, row, None)
         elif attachment_attach.has_moved(tx, row):
             _remount(tx, row)
@@ -217,10 +217,10 @@ def _remount(tx: Tx, row: Any) -> None:
 
 def _let_go(tx: Tx, row: Any) -> None:
     log.info("attachment=%s: server %s is gone; so are its rules", row.id, row.server_id)
-    events.tell_attachment(tx, NOT_SO, row.id, ServerGone(server=row.server_id))
+    events.notify_attachment(tx, NOT_SO, row.id, ServerGone(server=row.server_id))
     attachment_detach.start(tx, row, None)
 
 
 def _stop(tx: Tx, row: Any) -> None:
     attachments.move(tx, row.id, "stopped")
-    events.tell_attachment(tx, "share.attachment.stopped", row.id)
+    events.notify_attachment(tx, "share.attachment.stopped", row.id)

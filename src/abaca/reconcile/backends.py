@@ -18,7 +18,7 @@ from abaca.operations.administration import backend_ensure, ensure_calls
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Database, Tx
-    from abaca.journal.worker import Served
+    from abaca.journal.worker import WorkQueue
     from abaca.operations.administration.backend_ensure import Manner
 
 log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ LEFT = "services"
 class Backends:
     """The back ends that one worker serves."""
 
-    def __init__(self, db: Database, served: Iterable[Served], manner: Manner | None = None) -> None:
+    def __init__(self, db: Database, served: Iterable[WorkQueue], manner: Manner | None = None) -> None:
         self.db = db
         self.served = tuple(served)
         self.manner = manner or backend_ensure.Manner()
@@ -43,7 +43,7 @@ class Backends:
         with self.db.write() as tx:
             services.expect(tx, [one.queue for one in self.served], service_down_time_s)
 
-    def announce(self, one: Served) -> None:
+    def announce(self, one: WorkQueue) -> None:
         """A back end has started: its service is up, its zone exists, its pools can be chosen.
 
         Its shares are ensured, while it serves, when it says something else of itself than when they last were.
@@ -57,7 +57,7 @@ class Backends:
             self._compare(tx, one, service_id, said)
         self._report(one)
 
-    def change(self, one: Served, options: Any) -> None:
+    def change(self, one: WorkQueue, options: Any) -> None:
         """It serves by these options from now on, and its shares are ensured where they are concerned."""
         one.driver.change(options)
         said = backend_ensure.digest(one.driver)
@@ -68,7 +68,7 @@ class Backends:
         if one.is_started:
             self._report(one)
 
-    def _compare(self, tx: Tx, one: Served, service_id: int, said: str) -> None:
+    def _compare(self, tx: Tx, one: WorkQueue, service_id: int, said: str) -> None:
         known = services.backend_info(tx, one.queue)
         if known == said:
             return
@@ -87,12 +87,12 @@ class Backends:
                 if not self._has_left:
                     services.heartbeat(tx, hosts)
 
-    def tell(self, one: Served, problem: str) -> None:
+    def tell(self, one: WorkQueue, problem: str) -> None:
         """Why a back end is not served at the moment, for operators to see."""
         with self.db.write() as tx:
             services.report_problem(tx, services.SHARE_BINARY, one.queue, one.backend.availability_zone, problem)
 
-    def report(self, one: Served) -> None:
+    def report(self, one: WorkQueue) -> None:
         """How full its pools are; a back end that cannot say keeps its last figures, and it is seen why."""
         if not one.is_started:
             return
@@ -104,7 +104,7 @@ class Backends:
         with self.db.write() as tx:
             services.solve_problem(tx, services.SHARE_BINARY, one.queue)
 
-    def _report(self, one: Served) -> None:
+    def _report(self, one: WorkQueue) -> None:
         taken_at = self.db.now()
         announced = load.capabilities(one.driver)
         stats = [

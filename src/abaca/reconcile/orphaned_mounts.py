@@ -27,7 +27,7 @@ PAGE = 16
 OFF_S = 15.0
 
 
-class LeftMounts:
+class OrphanedMounts:
     """What one worker sees to."""
 
     def __init__(self, db: Database, tools: Tools) -> None:

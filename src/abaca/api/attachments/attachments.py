@@ -147,7 +147,7 @@ def verify(call: Call, id: str) -> Row[Any]:
         row = _locked(call, tx, id)
         if row.wanted == "detached":
             raise errors.Conflict(f"Attachment {id} is to be detached; there is nothing to verify.")
-        if row.state not in domain.MACHINE.busy:
+        if row.state not in domain.ATTACHMENT.busy:
             attachment_attach.start(tx, row, call.caller)
         return _found(call, tx, id, call.columns)
 
@@ -156,18 +156,18 @@ def verify(call: Call, id: str) -> Row[Any]:
 
 
 def attach(
-    call: Call, share_id: str, server_ids: Sequence[str], wish: attachment_accept.Wish
+    call: Call, share_id: str, server_ids: Sequence[str], request: attachment_accept.AttachmentRequest
 ) -> attachment_accept.Accepted:
     """Attach a share to servers that the caller may use. Where all are refused, raises the first refusal."""
     found, refused = _servers(call, server_ids)
-    hosts, without = hosts_of(call.parts.extras["compute"], found, wish.mode)
+    hosts, without = hosts_of(call.parts.extras["compute"], found, request.mode)
     refused += without
     lacking = dict(without)
     found = [server for server in found if server.id not in lacking]
     with call.db.write() as tx:
         shares.lock(tx, share_id)
         share = share_for_change(call, tx, share_id, attachment_accept.SHARE_COLUMNS)
-        done = attachment_accept.accept(tx, share, found, wish, call.caller, hosts=hosts)
+        done = attachment_accept.accept(tx, share, found, request, call.caller, hosts=hosts)
         done.refused = [*refused, *done.refused]
         if not done.ids:
             raise done.refused[0][1]
@@ -194,8 +194,8 @@ def _servers(call: Call, server_ids: Sequence[str]) -> tuple[list[Server], list[
     return found, refused
 
 
-def _wish(body: Attach) -> attachment_accept.Wish:
-    return attachment_accept.Wish(
+def _wish(body: Attach) -> attachment_accept.AttachmentRequest:
+    return attachment_accept.AttachmentRequest(
         mount_point=body.mount_point, tag=body.tag, access_level=body.access_level, mode=body.mode
     )
 

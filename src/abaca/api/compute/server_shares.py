@@ -22,7 +22,7 @@ from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
 from abaca.http.wire import AdminOnly, Column, Computed, Many, One, View
 from abaca.operations.attachments import attachment_detach
-from abaca.operations.attachments.attachment_accept import Wish
+from abaca.operations.attachments.attachment_accept import AttachmentRequest
 from abaca.policy import member, reader
 
 INDEX = reader("os_compute_api:os-server-shares:index", "List the shares of a server.")
@@ -117,7 +117,7 @@ def show(call: Call, server_id: str, share_id: str) -> Any:
 def create(call: Call, server_id: str, body: CreateServerShare) -> Any:
     """Attach a share to a server; its status tells when it is there."""
     find(call, server_id)
-    every.attach(call, body.share_id, [server_id], Wish(tag=body.tag or None))
+    every.attach(call, body.share_id, [server_id], AttachmentRequest(tag=body.tag or None))
     with call.db.read() as tx:
         asked = {"server_id": server_id, "share_id": body.share_id}
         return attachments.ATTACHMENTS.one(tx, call.columns, asked)
@@ -135,7 +135,7 @@ def delete(call: Call, server_id: str, share_id: str) -> None:
 def share_attach(call: Call, server_id: str, body: ShareAttach) -> None:
     """Attach a share to a server, at a mount point."""
     find(call, server_id)
-    every.attach(call, body.share_id, [server_id], Wish(mount_point=body.mount_point))
+    every.attach(call, body.share_id, [server_id], AttachmentRequest(mount_point=body.mount_point))
 
 
 @ACTIONS.action("share_detach", at="/{server_id}/action", policy=DELETE, body=ShareDetach, status=202)

@@ -247,7 +247,7 @@ def create(call: Call, body: CreateShare) -> Row[Any] | None:
         call.require(CREATE_PUBLIC)
     if body.share_type and body.volume_type:
         raise errors.Invalid("Give share_type or volume_type, not both: they are two names of one thing.")
-    wish = share_accept.Wish(
+    request = share_accept.CreateRequest(
         share_proto=body.share_proto,
         size_gib=body.size,
         name=body.name,
@@ -263,7 +263,7 @@ def create(call: Call, body: CreateShare) -> Row[Any] | None:
         mount_point_name=body.mount_point_name,
         encryption_key_ref=body.encryption_key_ref,
     )
-    return share_accept.Acceptance(call.settings, call.caller).share(call.db, wish, call.columns)
+    return share_accept.Admission(call.settings, call.caller).share(call.db, request, call.columns)
 
 
 @RESOURCE.put("/{id}", policy=UPDATE, body=UpdateShare, view=One("share", ShareView))

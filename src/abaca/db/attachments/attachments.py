@@ -21,7 +21,7 @@ from abaca.db.journal.operations import LIVE
 from abaca.db.tables.attachments import attachments as t
 from abaca.db.tables.journal import operations
 from abaca.db.tables.shares import export_locations, share_instances, shares
-from abaca.domain.attachments.attachments import MACHINE, SERVER_OFF
+from abaca.domain.attachments.attachments import ATTACHMENT, SERVER_OFF
 from abaca.domain.ids import new_id
 
 ATTACHMENTS = lists.Listing(
@@ -54,7 +54,7 @@ def add(tx: Tx, values: Mapping[str, Any]) -> str:
     `values` has share_id, server_id, project_id, user_id, mode, mount_point, tag, access_level and addresses. Raises
     `Conflict` when the share is on the server already, or the server has another at the mount point or under the tag.
     """
-    row = {**_NEW, "id": new_id(), **values, "state": MACHINE.after("none", "attach"), "created_at": tx.now}
+    row = {**_NEW, "id": new_id(), **values, "state": ATTACHMENT.after("none", "attach"), "created_at": tx.now}
     if tx.row(_add(tx.dialect), row) is None:
         raise _taken(tx, row)
     return str(row["id"])
@@ -125,7 +125,7 @@ _ON_SERVER = sa.select(t).where(t.c.server_id == sa.bindparam("server"), t.c.sha
 
 @functools.cache
 def _move(event: str, also: tuple[str, ...] = ()) -> Any:
-    sources = {at: to for at, to in MACHINE.sources(event).items() if to != "gone"}
+    sources = {at: to for at, to in ATTACHMENT.sources(event).items() if to != "gone"}
     targets = set(sources.values())
     to = targets.pop() if len(targets) == 1 else sa.case(sources, value=t.c.state)
     return (
@@ -266,4 +266,4 @@ def moved(tx: Tx, most: int) -> Sequence[sa.Row[Any]]:
 def unexplained(tx: Tx, most: int) -> Sequence[sa.Row[Any]]:
     """Busy ones without a live operation."""
     live = sa.exists().where(operations.c.key == "attachment:" + t.c.id, operations.c.state.in_(LIVE))
-    return tx.rows(sa.select(t).where(t.c.state.in_(sorted(MACHINE.busy)), ~live).order_by(t.c.id).limit(most))
+    return tx.rows(sa.select(t).where(t.c.state.in_(sorted(ATTACHMENT.busy)), ~live).order_by(t.c.id).limit(most))

@@ -14,7 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from abaca.db.engine.database import Tx, insert_into
-from abaca.db.tables.attachments import left_mounts as t
+from abaca.db.tables.attachments import orphaned_mounts as t
 
 
 def add(tx: Tx, values: Mapping[str, Any]) -> None:

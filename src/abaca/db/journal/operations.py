@@ -242,7 +242,7 @@ _RENEW = (
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a run is: everything before `step` is done (or undone), and what was learnt on the way."""
+    """How far a run is: everything before `step` is done (or undone), and what was recorded on the way."""
 
     step: int
     direction: str
@@ -257,7 +257,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
             "to_step": self.step,
             "to_direction": self.direction,
             "tries": self.attempt,
-            "learnt": self.data,
+            "recorded": self.data,
             "code": code,
             "text": text,
         }
@@ -268,7 +268,7 @@ _TOUCH = sa.update(t).where(_held).values(updated_at=sa.bindparam("at")).returni
 _HERE: dict[str, Any] = {
     "direction": sa.bindparam("to_direction"),
     "attempt": sa.bindparam("tries"),
-    "data": sa.bindparam("learnt", type_=sa.JSON),
+    "data": sa.bindparam("recorded", type_=sa.JSON),
     "error_code": sa.bindparam("code"),
     "error_text": sa.bindparam("text"),
     "updated_at": sa.bindparam("at"),
@@ -308,7 +308,7 @@ _WAIT = (
         {
             **_HERE,
             "step": sa.case((_is_further, t.c.step), else_=sa.bindparam("to_step")),
-            "data": sa.case((_is_further, t.c.data), else_=sa.bindparam("learnt", type_=sa.JSON)),
+            "data": sa.case((_is_further, t.c.data), else_=sa.bindparam("recorded", type_=sa.JSON)),
             "state": "queued",
             "running_key": None,
             "owner": None,

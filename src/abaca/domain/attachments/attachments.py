@@ -10,12 +10,12 @@ import re
 from typing import Literal
 
 from abaca import errors
-from abaca.domain.state_machine import Machine
+from abaca.domain.state_machine import StateMachine
 
 Mode = Literal["network", "virtiofs"]
 MODES: tuple[Mode, ...] = ("network", "virtiofs")
 
-MACHINE = Machine(
+ATTACHMENT = StateMachine(
     "attachment",
     # at                                     event       to
     ("none",                                 "attach",   "attaching"),

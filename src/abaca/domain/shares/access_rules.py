@@ -8,12 +8,12 @@ import re
 from collections.abc import Iterable
 
 from abaca import errors
-from abaca.domain.state_machine import Machine
+from abaca.domain.state_machine import StateMachine
 
 TYPES = ("ip", "user", "cert", "cephx")
 LEVELS = ("rw", "ro")
 
-ACCESS_RULE = Machine(
+ACCESS_RULE = StateMachine(
     "access rule",
     # at                                     event     to
     ("none",                                 "allow",  "queued_to_apply"),

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 from abaca import errors
-from abaca.domain.state_machine import Machine
+from abaca.domain.state_machine import StateMachine
 
 PROTOCOLS = ("NFS", "CIFS", "GLUSTERFS", "HDFS", "CEPHFS", "MAPRFS", "LUSTRE")
 
@@ -43,7 +43,7 @@ TRANSITIONAL = (
     "ensuring",
 )
 
-SHARE_INSTANCE = Machine(
+SHARE_INSTANCE = StateMachine(
     "share",
     # at                                   event            to
     ("none",                               "create",        "creating"),

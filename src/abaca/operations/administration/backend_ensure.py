@@ -137,9 +137,9 @@ def _begin(op: Op, said: str) -> None:
     with op.part() as tx:
         total = share_instances.count_on_backend(tx, op.args.host)
         findings.forget(tx, op.id)
-        op.learn(backend_info=said, cursor="", page=1, total=total, findings=Findings())
+        op.record(backend_info=said, cursor="", page=1, total=total, findings=Findings())
         op.show_progress(tx, 0, total)
-        events.tell_start(tx, op)
+        events.notify_start(tx, op)
 
 
 def _ensure_page(op: Op) -> bool:
@@ -248,7 +248,7 @@ class Tally:
         """Write it, and how far the operation is."""
         op = self.op
         findings.add_many(tx, op.id, self.named)
-        op.learn(cursor=page.seen[-1].id, page=op.data["page"] + 1, findings=self.findings)
+        op.record(cursor=page.seen[-1].id, page=op.data["page"] + 1, findings=self.findings)
         op.show_progress(tx, self.findings.done, max(self.findings.done, op.data["total"]))
 
 
@@ -297,6 +297,6 @@ OPERATION = journal.operation(
     steps=(journal.Step(ensure_pages, undo=journal.nothing),),
     succeed=succeed,
     fail=fail,
-    tells=events.Telling(name="share.ensure", payload=events.ensured_backend, starts=False),
+    notifies=events.Notification(name="share.ensure", payload=events.ensured_backend, starts=False),
     pausable=True,
 )

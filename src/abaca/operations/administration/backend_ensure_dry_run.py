@@ -55,7 +55,7 @@ def inspect_pages(op: Op) -> None:
     if "cursor" not in op.data:
         with op.part() as tx:
             total = share_instances.count_on_backend(tx, op.args.host)
-            op.learn(cursor="", page=1, total=total, findings=Findings())
+            op.record(cursor="", page=1, total=total, findings=Findings())
             op.show_progress(tx, 0, total)
     while _inspect_page(op):
         op.between_parts()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from abaca.journal.journal import Requester
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
+class AttachmentRequest(msgspec.Struct, frozen=True, kw_only=True):
     """How the share shall be there; what is None is chosen."""
 
     mount_point: str | None = None
@@ -45,15 +45,21 @@ SHARE_COLUMNS = ("id", "project_id", "status", "host", "share_proto", "is_soft_d
 
 
 def accept(
-    tx: Tx, share: Any, servers: Sequence[Server], wish: Wish, by: Requester | None, *, hosts: Mapping[str, Server]
+    tx: Tx,
+    share: Any,
+    servers: Sequence[Server],
+    request: AttachmentRequest,
+    by: Requester | None,
+    *,
+    hosts: Mapping[str, Server],
 ) -> Accepted:
     """Attach a share, whose row was locked before it was read with SHARE_COLUMNS, to servers.
 
     `hosts` are, by the ids of guests that are handed the share by them, their hypervisors: who mounts is let in.
 
-    Raises `Invalid` and `Conflict` for what is wrong with the share or the wish.
+    Raises `Invalid` and `Conflict` for what is wrong with the share or the request.
     """
-    values = _common(share, wish)
+    values = _common(share, request)
     _check(share)
     versions = attachment_rules.versions_of(tx, share.host)
     found = Accepted()
@@ -72,8 +78,8 @@ def accept(
     return found
 
 
-def _common(share: Any, wish: Wish) -> dict[str, Any]:
-    mode = "network" if wish.mode is None else wish.mode
+def _common(share: Any, request: AttachmentRequest) -> dict[str, Any]:
+    mode = "network" if request.mode is None else request.mode
     if mode not in domain.MODES:
         raise errors.Invalid(f"'mode' must be one of: {', '.join(domain.MODES)}.")
     return {
@@ -81,10 +87,10 @@ def _common(share: Any, wish: Wish) -> dict[str, Any]:
         "project_id": share.project_id,
         "mode": mode,
         "mount_point": domain.check_mount_point(
-            domain.default_mount_point(share.id) if wish.mount_point is None else wish.mount_point
+            domain.default_mount_point(share.id) if request.mount_point is None else request.mount_point
         ),
-        "tag": domain.check_tag(wish.tag, share.id, mode),
-        "access_level": rules.check_level(wish.access_level),
+        "tag": domain.check_tag(request.tag, share.id, mode),
+        "access_level": rules.check_level(request.access_level),
     }
 
 

@@ -84,14 +84,14 @@ def find_server(op: Op) -> None:
     server = op.driver.servers.show(row.server_id)
     if server is None:
         raise ServerGone(server=row.server_id)
-    op.learn(addresses=[address.ip for address in op.driver.mounting(server, row.mode).addresses])
+    op.record(addresses=[address.ip for address in op.driver.mounting(server, row.mode).addresses])
 
 
 def grant_access(op: Op, tx: Tx) -> None:
     """The rules that it needs, made or made again; and where it shall be mounted from."""
     row = _row(op, tx)
     attachment_rules.follow(tx, row, op.data.get("addresses", row.addresses), op)
-    op.learn(row=told_of(tx, _row(op, tx)))
+    op.record(row=told_of(tx, _row(op, tx)))
 
 
 def leave_access(_op: Op, _tx: Tx) -> None:
@@ -116,7 +116,7 @@ def mount_on_server(op: Op) -> None:
     """Package, directory, persistence, mount, and a look at the machine's own table; or a move from the old source."""
     row = op.data["row"]
     if op.driver.is_off(row["server_id"]):
-        op.learn(seen=None)
+        op.record(seen=None)
         return
     with until_stopped():
         attachment_orphaned.clear(op, row)
@@ -126,7 +126,7 @@ def mount_on_server(op: Op) -> None:
             seen = _mounted(op, entry, wanted)
         else:
             seen = _moved(op, entry, wanted, mount_of(row, old, guest))
-    op.learn(seen=seen)
+    op.record(seen=seen)
 
 
 def _mounted(op: Op, entry: Any, wanted: Mount) -> Any:
@@ -302,11 +302,11 @@ OPERATION = journal.operation(
     args=Args,
     steps=(
         journal.Step(find_server, undo=journal.nothing),
-        journal.Record(grant_access, undo=leave_access),
+        journal.DatabaseStep(grant_access, undo=leave_access),
         journal.Step(await_access, undo=journal.nothing),
         journal.Step(mount_on_server, undo=unmount_on_server),
     ),
     succeed=succeed,
     fail=fail,
-    tells=events.Telling(name=_told_as, payload=events.attachment),
+    notifies=events.Notification(name=_told_as, payload=events.attachment),
 )

@@ -87,7 +87,7 @@ def unmount_on_server(op: Op) -> None:
     if not is_forced:
         raise error
     log.warning("attachment=%s goes by force, without its machine: %s", row.id, error.message)
-    op.learn(left=told | attachment_orphaned.where(op.driver, told))
+    op.record(left=told | attachment_orphaned.where(op.driver, told))
 
 
 def _told(op: Op) -> tuple[Any, dict[str, Any]]:
@@ -150,5 +150,5 @@ OPERATION = journal.operation(
     succeed=succeed,
     fail=fail,
     cancellable=False,
-    tells=events.Telling(name="share.detach", payload=events.attachment, gone={"state": "detached"}),
+    notifies=events.Notification(name="share.detach", payload=events.attachment, gone={"state": "detached"}),
 )

@@ -64,7 +64,7 @@ def take_rules(op: Op, tx: Tx) -> None:
     """Say which rules are being worked on, and remember the whole set that is wanted."""
     row = share_instances.whole(tx, op.args.instance_id)
     if row is None:
-        op.learn(instance=None, wanted=[], denied=[])
+        op.record(instance=None, wanted=[], denied=[])
         return
     rules = access_rules.take(tx, op.args.share_id)
     wanted = [
@@ -78,7 +78,7 @@ def take_rules(op: Op, tx: Tx) -> None:
         if rule.state != "denying"
     ]
     denied = [rule.id for rule in rules if rule.state == "denying"]
-    op.learn(instance=told(row), wanted=wanted, denied=denied)
+    op.record(instance=told(row), wanted=wanted, denied=denied)
 
 
 def leave_rules(_op: Op, _tx: Tx) -> None:
@@ -91,7 +91,7 @@ def apply_rules(op: Op) -> None:
         return
     instance = msgspec.convert(op.data["instance"], contract.ShareInstance)
     wanted = msgspec.convert(op.data["wanted"], list[contract.AccessRule])
-    op.learn(outcomes=op.driver.set_access(instance, wanted))
+    op.record(outcomes=op.driver.set_access(instance, wanted))
 
 
 def succeed(op: Op, tx: Tx) -> None:
@@ -152,12 +152,12 @@ OPERATION = journal.operation(
     resource="share",
     args=Args,
     steps=(
-        journal.Record(take_rules, undo=leave_rules),
+        journal.DatabaseStep(take_rules, undo=leave_rules),
         journal.Step(apply_rules, undo=journal.nothing),
     ),
     succeed=succeed,
     fail=fail,
     cancellable=False,
     # many requests become one of these, so only what became of them is told
-    tells=events.Telling(name="share.access.update", payload=events.share, starts=False),
+    notifies=events.Notification(name="share.access.update", payload=events.share, starts=False),
 )

@@ -47,7 +47,7 @@ TRIES = 4
 SAME, DIFFERENT = "__affinity_same_host", "__affinity_different_host"
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
+class CreateRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A share as its user wants it; `share_type` is a name or an id, sizes are in GiB."""
 
     share_proto: str
@@ -66,7 +66,7 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     encryption_key_ref: str | None = None
 
 
-class Kind(msgspec.Struct, frozen=True):
+class ResolvedType(msgspec.Struct, frozen=True):
     """The share type that was found; None when there is none to be had."""
 
     id: str | None
@@ -77,46 +77,46 @@ class _RoomTaken(Exception):
     """Another request was faster."""
 
 
-class Acceptance:
+class Admission:
     """Accepts shares for one caller."""
 
     def __init__(self, settings: Settings, caller: Caller) -> None:
         self.settings = settings
         self.caller = caller
 
-    def share(self, db: Database, wish: Wish, columns: tuple[str, ...]) -> Row[Any] | None:
+    def share(self, db: Database, wanted: CreateRequest, columns: tuple[str, ...]) -> Row[Any] | None:
         """The new share as it was accepted, with these columns.
 
         Raises `Invalid`, `NotFound`, `Forbidden`, `OverLimit`, `Unavailable`; then nothing is written.
         """
-        protocol = rules.check_protocol(wish.share_proto, self.settings.enabled_share_protocols)
-        pairs = self._metadata(wish)
-        if wish.size_gib is None:
+        protocol = rules.check_protocol(wanted.share_proto, self.settings.enabled_share_protocols)
+        pairs = self._metadata(wanted)
+        if wanted.size_gib is None:
             raise errors.Invalid("The share needs a 'size', a whole number of GiB greater than 0.")
-        rules.check_size(wish.size_gib)
-        if not isinstance(wish.scheduler_hints.get("only_host"), str | None):
+        rules.check_size(wanted.size_gib)
+        if not isinstance(wanted.scheduler_hints.get("only_host"), str | None):
             raise errors.Invalid("Scheduler hint only_host must be the name of a pool: host@backend#pool.")
         for _ in range(TRIES):
             try:
                 with db.write() as tx:
-                    return self._write(tx, wish, (protocol, pairs), columns)
+                    return self._write(tx, wanted, (protocol, pairs), columns)
             except _RoomTaken:
                 # the next try sees what is left
                 continue
         raise errors.Unavailable(part="The scheduler")
 
-    def _metadata(self, wish: Wish) -> dict[str, str]:
-        pairs = metadata.check(wish.metadata) if wish.metadata is not None else {}
+    def _metadata(self, wanted: CreateRequest) -> dict[str, str]:
+        pairs = metadata.check(wanted.metadata) if wanted.metadata is not None else {}
         metadata.check_admin_only(pairs, self.settings.admin_only_metadata, is_admin=self.caller.is_admin)
         for hint, key in (("same_host", SAME), ("different_host", DIFFERENT)):
-            ids = self._hinted(wish, hint)
+            ids = self._hinted(wanted, hint)
             if ids:
                 pairs[key] = ",".join(ids)
         return pairs
 
     @staticmethod
-    def _hinted(wish: Wish, hint: str) -> list[str]:
-        said = wish.scheduler_hints.get(hint)
+    def _hinted(wanted: CreateRequest, hint: str) -> list[str]:
+        said = wanted.scheduler_hints.get(hint)
         if said is None:
             return []
         if not isinstance(said, str | list):
@@ -134,27 +134,27 @@ class Acceptance:
     # ---------------------------------------------------------------- inside the transaction
 
     def _write(
-        self, tx: Tx, wish: Wish, checked: tuple[str, dict[str, str]], columns: tuple[str, ...]
+        self, tx: Tx, wanted: CreateRequest, checked: tuple[str, dict[str, str]], columns: tuple[str, ...]
     ) -> Row[Any] | None:
         protocol, pairs = checked
-        kind = self._kind(tx, wish)
-        self._check(tx, wish, kind)
+        resolved = self._resolve(tx, wanted)
+        self._check(tx, wanted, resolved)
         share_id, instance_id = new_id(), new_id()
-        placement = self._place(tx, wish, kind, protocol) if kind.id else None
+        placement = self._place(tx, wanted, resolved, protocol) if resolved.id else None
         candidate = placement.candidates[0] if placement and placement.candidates else None
-        self._add(tx, wish, kind, share_id, {"share_proto": protocol, "metadata": pairs})
+        self._add(tx, wanted, resolved, share_id, {"share_proto": protocol, "metadata": pairs})
         if candidate is None:
-            self._refuse(tx, share_id, instance_id, kind, wish, placement)
+            self._refuse(tx, share_id, instance_id, resolved, wanted, placement)
         else:
-            self._queue(tx, wish, kind, {"id": instance_id, "share_id": share_id}, candidate.pool, checked)
+            self._queue(tx, wanted, resolved, {"id": instance_id, "share_id": share_id}, candidate.pool, checked)
         # Read here: once this is committed, a worker may already have changed it.
         row = shares.show(tx, share_id, columns)
         quotas.take(
             tx,
             self.caller.project_id,
             self.caller.user_id,
-            kind.id,
-            {"shares": 1, "gigabytes": wish.size_gib or 0},
+            resolved.id,
+            {"shares": 1, "gigabytes": wanted.size_gib or 0},
             self.settings.quota.limits,
         )
         if candidate is not None and not pools.claim(tx, candidate.claim):
@@ -162,82 +162,88 @@ class Acceptance:
         return row
 
     def _queue(
-        self, tx: Tx, wish: Wish, kind: Kind, ids: dict[str, str], pool: Pool, checked: tuple[str, dict[str, str]]
+        self,
+        tx: Tx,
+        wanted: CreateRequest,
+        resolved: ResolvedType,
+        ids: dict[str, str],
+        pool: Pool,
+        checked: tuple[str, dict[str, str]],
     ) -> None:
         place = {"host": pool.host, "availability_zone": pool.availability_zone}
-        share_instances.add(tx, {**ids, **place, "share_type_id": kind.id, "progress": None})
+        share_instances.add(tx, {**ids, **place, "share_type_id": resolved.id, "progress": None})
         instance = contract.ShareInstance(
             id=ids["id"],
             share_id=ids["share_id"],
             project_id=self.caller.project_id,
-            size_gib=wish.size_gib or 0,
+            size_gib=wanted.size_gib or 0,
             protocol=checked[0],
             pool=pool_name(pool.host),
-            mount_point_name=self._mount_point(wish, kind),
+            mount_point_name=self._mount_point(wanted, resolved),
             share_metadata=checked[1],
-            extra_specs=kind.specs,
+            extra_specs=resolved.specs,
         )
         share_create.start(tx, instance, pool.host, self.caller)
 
-    def _kind(self, tx: Tx, wish: Wish) -> Kind:
-        wanted = wish.share_type or self.settings.default_share_type
-        if not wanted:
-            return Kind(None, {})
+    def _resolve(self, tx: Tx, wanted: CreateRequest) -> ResolvedType:
+        name_or_id = wanted.share_type or self.settings.default_share_type
+        if not name_or_id:
+            return ResolvedType(None, {})
         visible = {} if self.caller.is_admin else {"open_to": self.caller.project_id}
-        row = share_types.find(tx, wanted, ("id", "extra_specs"), **visible)
+        row = share_types.find(tx, name_or_id, ("id", "extra_specs"), **visible)
         if row is None:
-            if wish.share_type:
-                raise errors.NotFound(f"Share type {wanted} could not be found.")
-            return Kind(None, {})
-        return Kind(row.id, row.extra_specs)
+            if wanted.share_type:
+                raise errors.NotFound(f"Share type {name_or_id} could not be found.")
+            return ResolvedType(None, {})
+        return ResolvedType(row.id, row.extra_specs)
 
-    def _check(self, tx: Tx, wish: Wish, kind: Kind) -> None:
+    def _check(self, tx: Tx, wanted: CreateRequest, resolved: ResolvedType) -> None:
         for what, named in (
-            ("Share network", wish.share_network_id),
-            ("Snapshot", wish.snapshot_id),
-            ("Share group", wish.share_group_id),
+            ("Share network", wanted.share_network_id),
+            ("Snapshot", wanted.snapshot_id),
+            ("Share group", wanted.share_group_id),
         ):
             if named is not None:
                 raise errors.NotFound(resource=what, id=named)
-        if extra_specs.is_true(kind.specs, "driver_handles_share_servers"):
+        if extra_specs.is_true(resolved.specs, "driver_handles_share_servers"):
             raise errors.Invalid("This share type makes share servers of its own: a share_network_id is required.")
-        if wish.availability_zone is not None:
-            if not availability_zones.exists(tx, wish.availability_zone):
-                raise errors.NotFound(resource="Availability zone", id=wish.availability_zone)
-            bound = extra_specs.zones(kind.specs)
-            if bound and wish.availability_zone not in bound:
+        if wanted.availability_zone is not None:
+            if not availability_zones.exists(tx, wanted.availability_zone):
+                raise errors.NotFound(resource="Availability zone", id=wanted.availability_zone)
+            bound = extra_specs.zones(resolved.specs)
+            if bound and wanted.availability_zone not in bound:
                 raise errors.Invalid(f"The share type allows only these availability zones: {', '.join(bound)}.")
-        if wish.encryption_key_ref is not None and "encryption_support" not in kind.specs:
+        if wanted.encryption_key_ref is not None and "encryption_support" not in resolved.specs:
             raise errors.Invalid("The share type does not support encryption with a key of one's own.")
-        self._mount_point(wish, kind)
-        rules.check_type_limits(wish.size_gib or 0, kind.specs)
+        self._mount_point(wanted, resolved)
+        rules.check_type_limits(wanted.size_gib or 0, resolved.specs)
 
-    def _mount_point(self, wish: Wish, kind: Kind) -> str | None:
-        if wish.mount_point_name is None:
+    def _mount_point(self, wanted: CreateRequest, resolved: ResolvedType) -> str | None:
+        if wanted.mount_point_name is None:
             return None
-        if not extra_specs.is_true(kind.specs, "mount_point_name_support"):
+        if not extra_specs.is_true(resolved.specs, "mount_point_name_support"):
             raise errors.Invalid("The share type does not let its users choose a mount point name.")
-        prefix = kind.specs.get("provisioning:mount_point_prefix", self.caller.project_id)
-        return rules.check_mount_point_name(f"{prefix}_{wish.mount_point_name}")
+        prefix = resolved.specs.get("provisioning:mount_point_prefix", self.caller.project_id)
+        return rules.check_mount_point_name(f"{prefix}_{wanted.mount_point_name}")
 
-    def _place(self, tx: Tx, wish: Wish, kind: Kind, protocol: str) -> choose.Placement:
+    def _place(self, tx: Tx, wanted: CreateRequest, resolved: ResolvedType, protocol: str) -> choose.Placement:
         request = ShareRequest(
-            size_gib=wish.size_gib or 0,
+            size_gib=wanted.size_gib or 0,
             share_proto=protocol,
-            specs=kind.specs,
+            specs=resolved.specs,
             project_id=self.caller.project_id,
-            availability_zone=wish.availability_zone,
+            availability_zone=wanted.availability_zone,
             # it reaches what is disabled; from others it is, as always, no hint at all
-            only_host=wish.scheduler_hints.get("only_host") if self.caller.is_admin else None,
-            same_hosts=self._hosts(tx, wish, "same_host"),
-            different_hosts=self._hosts(tx, wish, "different_host"),
+            only_host=wanted.scheduler_hints.get("only_host") if self.caller.is_admin else None,
+            same_hosts=self._hosts(tx, wanted, "same_host"),
+            different_hosts=self._hosts(tx, wanted, "different_host"),
         )
         known = pools.read_for_scheduling(tx, self.settings.service_down_time)
         return choose.place(request, known, choose.rules_of(self.settings))
 
-    def _hosts(self, tx: Tx, wish: Wish, hint: str) -> list[str]:
+    def _hosts(self, tx: Tx, wanted: CreateRequest, hint: str) -> list[str]:
         found = []
-        for share_id in self._hinted(wish, hint):
+        for share_id in self._hinted(wanted, hint):
             row = shares.show(tx, share_id, ("host", "project_id"))
             if row is None or (row.project_id != self.caller.project_id and not self.caller.is_admin):
                 raise errors.NotFound(resource="Share", id=share_id)
@@ -245,32 +251,42 @@ class Acceptance:
                 found.append(row.host)
         return found
 
-    def _add(self, tx: Tx, wish: Wish, kind: Kind, share_id: str, checked: Mapping[str, Any]) -> None:
-        traits = {name: extra_specs.is_true(kind.specs, name) for name in shares.TRAITS}
+    def _add(
+        self, tx: Tx, wanted: CreateRequest, resolved: ResolvedType, share_id: str, checked: Mapping[str, Any]
+    ) -> None:
+        traits = {name: extra_specs.is_true(resolved.specs, name) for name in shares.TRAITS}
         shares.add(
             tx,
             {
                 "id": share_id,
                 "project_id": self.caller.project_id,
                 "user_id": self.caller.user_id,
-                "name": wish.name,
-                "description": wish.description,
-                "size": wish.size_gib,
-                "is_public": wish.is_public,
-                "replication_type": kind.specs.get("replication_type"),
-                "mount_point_name": self._mount_point(wish, kind),
+                "name": wanted.name,
+                "description": wanted.description,
+                "size": wanted.size_gib,
+                "is_public": wanted.is_public,
+                "replication_type": resolved.specs.get("replication_type"),
+                "mount_point_name": self._mount_point(wanted, resolved),
                 **traits,
                 **checked,
             },
         )
 
     def _refuse(
-        self, tx: Tx, share_id: str, instance_id: str, kind: Kind, wish: Wish, placement: choose.Placement | None
+        self,
+        tx: Tx,
+        share_id: str,
+        instance_id: str,
+        resolved: ResolvedType,
+        wanted: CreateRequest,
+        placement: choose.Placement | None,
     ) -> None:
-        row = {"id": instance_id, "share_id": share_id, "share_type_id": kind.id, "host": None}
-        share_instances.add(tx, {**row, "availability_zone": wish.availability_zone, "progress": None}, event="refuse")
-        events.tell_share(tx, "share.create.start", share_id, self.caller)
-        events.tell_share(tx, "share.create.error", share_id, self.caller)
+        row = {"id": instance_id, "share_id": share_id, "share_type_id": resolved.id, "host": None}
+        share_instances.add(
+            tx, {**row, "availability_zone": wanted.availability_zone, "progress": None}, event="refuse"
+        )
+        events.notify_share(tx, "share.create.start", share_id, self.caller)
+        events.notify_share(tx, "share.create.error", share_id, self.caller)
         about = About(self.caller.project_id, self.caller.request_id, "SHARE", share_id)
         if placement is None:
             messages.record(tx, about, Action.CREATE, Detail.NO_DEFAULT_SHARE_TYPE)

@@ -39,7 +39,7 @@ def start(tx: Tx, instance: contract.ShareInstance, host: str, by: Requester | N
 
 def create_on_backend(op: Op) -> None:
     """The back end's part: data and export, for nobody yet."""
-    op.learn(exports=op.driver.create(op.args.instance))
+    op.record(exports=op.driver.create(op.args.instance))
 
 
 def remove_from_backend(op: Op) -> None:
@@ -68,5 +68,5 @@ OPERATION = journal.operation(
     steps=(journal.Step(create_on_backend, undo=remove_from_backend),),
     succeed=succeed,
     fail=fail,
-    tells=events.Telling(name="share.create", payload=events.share),
+    notifies=events.Notification(name="share.create", payload=events.share),
 )

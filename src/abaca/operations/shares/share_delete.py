@@ -62,8 +62,8 @@ def start(tx: Tx, share: Any, by: Requester | None, *, event: str = "delete") ->
     if row is None:
         raise errors.NotFound(resource="Share", id=share.id)
     if row.host is None:
-        events.tell_share(tx, "share.delete.start", row.share_id, by)
-        events.tell_share(tx, "share.delete.end", row.share_id, by, status="deleted")
+        events.notify_share(tx, "share.delete.start", row.share_id, by)
+        events.notify_share(tx, "share.delete.end", row.share_id, by, status="deleted")
         _forget(tx, row)
         return None
     target = journal.Target(queue=service_host(row.host), key=row.share_id, resource_id=row.share_id)
@@ -131,5 +131,5 @@ OPERATION = journal.operation(
     succeed=succeed,
     fail=fail,
     cancellable=False,
-    tells=events.Telling(name="share.delete", payload=events.share, gone={"status": "deleted"}),
+    notifies=events.Notification(name="share.delete", payload=events.share, gone={"status": "deleted"}),
 )

@@ -63,5 +63,5 @@ OPERATION = journal.operation(
     succeed=succeed,
     fail=fail,
     cancellable=False,
-    tells=events.Telling(name="share.extend", payload=events.resized_share),
+    notifies=events.Notification(name="share.extend", payload=events.resized_share),
 )

@@ -62,5 +62,5 @@ OPERATION = journal.operation(
     succeed=succeed,
     fail=fail,
     cancellable=False,
-    tells=events.Telling(name="share.shrink", payload=events.resized_share),
+    notifies=events.Notification(name="share.shrink", payload=events.resized_share),
 )
