@@ -31,7 +31,7 @@ _REQUEST_ID = re.compile(r"req-[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 
 @dataclass(frozen=True)
 class Parts:
-    """What all requests share. `extras` is what app.py hands to handlers beyond that."""
+    """What all requests share. `extras` is what the composition root hands to handlers beyond that."""
 
     settings: Settings
     db: Database

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settings: `read()` gives the frozen tree of `tree.py`; unknown names and wrong values are refused with the mend.
 
-The tree is passed down from `app.py`; nothing else reads configuration files or the environment.
+The tree is passed down from `app`; nothing else reads configuration files or the environment.
 """
 
 from __future__ import annotations

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The API: the doors, with health and figures before them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from abaca.app.checks import check
+from abaca.app.databases import ready_database
+from abaca.app.observability import open_metrics, set_up_logs, tracing
+from abaca.app.servers import compute
+
+if TYPE_CHECKING:
+    from abaca.settings import Settings
+
+WsgiApplication = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+
+SYSTEM_CONFIG = Path("/etc/abaca/abaca.conf")
+
+
+def api(settings: Settings, *, process: str = "api") -> WsgiApplication:
+    """The WSGI application. Raises `ConfigError`."""
+    from abaca.api import routes
+    from abaca.http import doors, health, pipeline
+
+    db = ready_database(settings)
+    db.keep_time()
+    metrics = open_metrics(settings, f"{process}-{settings.osapi_share_listen_port}") if settings.api.metrics else None
+    if metrics is not None:
+        metrics.also(health.Queues(db))
+        metrics.also(health.Attachments(db))
+        if settings.event_targets:
+            metrics.also(health.Events(db))
+    further = [doors.own(routes.OWN), doors.compute(routes.COMPUTE)]
+    application = pipeline.make_app(settings, db, routes.RESOURCES, further=further, compute=compute(settings, db))
+    spans = tracing(settings)
+    traced = spans.requests(application, health.ROUTE) if spans is not None else application
+    return health.front(traced, health.Health(db), metrics)
+
+
+def wsgi() -> WsgiApplication:
+    """The application for any WSGI server that takes a factory: `abaca.app:wsgi()`, with the system's configuration."""
+    from abaca import settings
+
+    named = os.environ.get("ABACA_CONFIG")
+    loaded = settings.read([named] if named else [SYSTEM_CONFIG] if SYSTEM_CONFIG.is_file() else []).settings
+    check(loaded)
+    set_up_logs(loaded)
+    return api(loaded, process=f"api-{os.getpid()}")

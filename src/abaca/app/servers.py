@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Servers: where they come from, what is done on them, and that attachments stay true."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from abaca import errors
+
+if TYPE_CHECKING:
+    from abaca.compute.contract import Compute
+    from abaca.db.engine.database import Database
+    from abaca.journal.worker import PeriodicTask, WorkQueue
+    from abaca.nodes.contract import Machines
+    from abaca.settings import Settings
+
+
+def compute(settings: Settings, db: Database) -> Compute:
+    """Where servers come from, as `[compute] plugin` says. Raises `ConfigError`."""
+    if settings.compute.plugin == "inventory":
+        from abaca.compute.inventory import Inventory
+
+        return Inventory(db)
+    from abaca.compute.nova import Nova
+
+    try:
+        return Nova(settings.compute)
+    except ImportError:
+        raise errors.ConfigError(
+            problem="[compute] plugin = nova needs openstacksdk", mend="Install it: pip install 'abaca[nova]'"
+        ) from None
+
+
+def nodes(settings: Settings) -> Machines:
+    """The hands on servers, as `[nodes] plugin` says. Raises `ConfigError`."""
+    said = settings.nodes
+    if said.plugin == "rehearsal":
+        from abaca.nodes.rehearsal import Rehearsal
+
+        path = settings.state_path / "nodes" / "rehearsal.sqlite"
+        try:
+            return Rehearsal(path, delays=said.rehearsal_delays, failures=said.rehearsal_failures)
+        except ValueError as error:
+            raise errors.ConfigError(
+                problem=f"[nodes] rehearsal_failures: {error}", mend="Name a method and an error"
+            ) from None
+    from abaca.nodes.mounts import Nodes
+    from abaca.nodes.nfs import Nfs
+    from abaca.nodes.shell import Limits
+
+    limits = Limits(
+        connect_s=said.connect_timeout_s, command_s=said.command_timeout_s, install_s=said.install_timeout_s
+    )
+    return Nodes([Nfs(port=said.nfs_port)], limits=limits, max_connections=said.max_connections)
+
+
+def serve_nodes(settings: Settings, db: Database) -> WorkQueue:
+    """The queue of what is done on servers, with the tools for it. Raises `ConfigError`."""
+    from abaca.journal.worker import WorkQueue
+    from abaca.operations.attachments.attachment_tools import Tools
+
+    tools = Tools(compute(settings, db), nodes(settings), longest_pause_s=settings.nodes.longest_pause_s)
+    return WorkQueue(tools, settings.nodes.max_connections, is_backend=False)
+
+
+def see_to_attachments(settings: Settings, db: Database, on_nodes: WorkQueue) -> list[PeriodicTask]:
+    """That attachments stay true."""
+    from abaca.journal.worker import PeriodicTask
+    from abaca.reconcile.attachments import Attachments
+    from abaca.reconcile.orphaned_mounts import OrphanedMounts
+
+    tools: Any = on_nodes.driver
+    interval_s = settings.nodes.verify_interval_s
+    attachments = Attachments(db, tools, verify_interval_s=interval_s)
+    often_s = min(15.0, settings.nodes.longest_pause_s)
+    return [
+        PeriodicTask("attachments", often_s, attachments.heal),
+        PeriodicTask("attachments of servers that were off", often_s, attachments.wake),
+        PeriodicTask("mounts that were given up", often_s, OrphanedMounts(db, tools).sweep),
+        PeriodicTask("verifying attachments", min(60.0, interval_s), attachments.verify),
+    ]

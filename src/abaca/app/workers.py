@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The worker: what it serves, what it does beside operations, and how it is watched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from abaca.app.backends import driver
+from abaca.app.databases import ready_database
+from abaca.app.events import event_targets, give_dispatchers
+from abaca.app.observability import open_metrics, tracing
+from abaca.app.servers import see_to_attachments, serve_nodes
+
+if TYPE_CHECKING:
+    from abaca.db.engine.database import Database
+    from abaca.journal.journal import Op
+    from abaca.journal.wakeup import Listener
+    from abaca.journal.worker import Worker, WorkQueue
+    from abaca.metrics import Metrics
+    from abaca.settings import Settings
+
+
+def worker(settings: Settings) -> Worker:
+    """The worker of this host's back ends, not yet running. Raises `ConfigError`."""
+    from abaca.journal import worker as workers
+    from abaca.operations.registry import OPERATIONS
+
+    metrics = open_metrics(settings, f"worker-{settings.worker_name}")
+    served = [
+        workers.WorkQueue(driver(settings, backend, metrics), backend.concurrency or settings.worker.concurrency)
+        for backend in settings.backends
+    ]
+    db = ready_database(settings)
+    on_nodes = serve_nodes(settings, db)
+    served.append(on_nodes)
+    if metrics is not None and settings.worker.metrics_port is not None:
+        metrics.serve(settings.worker.metrics_listen, settings.worker.metrics_port)
+    timing = workers.Timing(
+        lease_s=settings.worker.lease_s, poll_s=settings.worker.poll_s, grace_s=settings.worker.stop_s
+    )
+    targets = event_targets(settings)
+    made = workers.Worker(settings.worker_name, db, served, OPERATIONS, timing=timing, listener=_listener(settings, db))
+    if metrics is not None:
+        made.on_ended = _counting(metrics, db)
+        made.on_part = metrics.ensured
+    spans = tracing(settings)
+    if spans is not None:
+        made.around = lambda op: spans.span(op.what.kind, _ids(op))
+    _give_periodic_tasks(made, settings, db)
+    made.periodic_tasks += see_to_attachments(settings, db, on_nodes)
+    give_dispatchers(made, settings, targets, metrics)
+    return made
+
+
+def _give_periodic_tasks(made: Worker, settings: Settings, db: Database) -> None:
+    """What the worker does beside operations, and how often."""
+    from abaca.journal.worker import PeriodicTask
+    from abaca.operations.administration.backend_ensure import Manner
+    from abaca.reconcile.backends import LEFT, Backends
+    from abaca.reconcile.expiry import Expiry
+    from abaca.reconcile.stuck_states import StuckStates
+
+    of_backends = {queue: one for queue, one in made.served.items() if one.is_backend}
+    backends = Backends(db, of_backends.values(), Manner(**settings.ensure_manner))
+    expiry = Expiry(
+        db,
+        of_backends,
+        keep_messages_s=settings.message_ttl,
+        keep_operations_s=settings.worker.keep_operations_s,
+        keep_events_s=settings.events.keep_s,
+        keep_export_locations_s=settings.worker.keep_export_locations_s,
+    )
+    stuck = StuckStates(db, of_backends)
+
+    def report(one: WorkQueue) -> PeriodicTask:
+        """One for each: a back end that does not answer holds up nobody else's."""
+        return PeriodicTask(f"report of {one.backend.name}", 3 * settings.report_interval, lambda: backends.report(one))
+
+    made.on_begun = lambda: backends.expect(settings.service_down_time)
+    made.on_started = backends.announce
+    made.on_stopped.append(backends.leave)
+    made.on_problem = backends.tell
+    made.periodic_tasks = [
+        PeriodicTask("heartbeat", settings.report_interval, backends.beat, LEFT),
+        *(report(one) for one in of_backends.values()),
+        PeriodicTask("stuck states", 60, stuck.heal),
+        PeriodicTask("message expiry", 3600, expiry.messages),
+        PeriodicTask("operation expiry", 3600, expiry.operations),
+        PeriodicTask("event expiry", 3600, expiry.events),
+        PeriodicTask("export location expiry", 3600, expiry.export_locations),
+        PeriodicTask("recycle bin", settings.check_for_expired_shares_in_recycle_bin_interval, expiry.recycle_bin),
+    ]
+
+
+def _listener(settings: Settings, db: Database) -> Listener:
+    from abaca.journal import wakeup
+
+    if settings.uses_sqlite:
+        return wakeup.DatagramListener(settings.state_path, settings.worker_name)
+    return wakeup.NotifyListener(db.url)
+
+
+def _counting(metrics: Metrics, db: Database) -> Callable[[Op, str, float], None]:
+    """Counts every run of an operation, and those that end it by what they have changed."""
+    from abaca.db.journal import operations
+
+    def count(op: Op, outcome: str, seconds: float) -> None:
+        metrics.operation(op.what.kind, outcome, seconds)
+        if op.what.notifies is not None and outcome in operations.ENDED:
+            name = op.what.notifies.called(op.args)
+            metrics.change(name, outcome, (db.now() - op.accepted_at).total_seconds())
+
+    return count
+
+
+def _ids(op: Op) -> dict[str, str]:
+    """What a span of an operation says of it, to be found beside the request's."""
+    return {"abaca.operation": op.id, "abaca.resource": op.resource_id, "abaca.request_id": op.request_id or ""}
