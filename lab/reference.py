@@ -128,11 +128,11 @@ def drivers() -> str:
 def api_routes() -> str:
     """Every call of every door: its versions and the rule that guards it."""
     parts = [MADE, "# Calls\n", "What each rule allows: [policy](policy.md).\n"]
-    for resource in routes.RESOURCES:
+    for resource in sorted(routes.RESOURCES, key=lambda one: one.name):
         parts += _routes_of(resource, "/v2")
-    for resource in routes.COMPUTE:
+    for resource in sorted(routes.COMPUTE, key=lambda one: one.name):
         parts += _routes_of(resource, "/compute/v2.1")
-    for resource in routes.OWN:
+    for resource in sorted(routes.OWN, key=lambda one: one.name):
         parts += _routes_of(resource, "/abaca/v1", has_versions=False)
     return "\n".join(parts)
 

@@ -96,6 +96,7 @@ PROOFS = {
         ],
         {
             "src/abaca/http/wire.py": "ok = version >= since\n",
+            "src/abaca/api/versions.py": "ok = version >= MINIMUM\n",
             "src/abaca/api/a.py": "f: Annotated[str, Since('2.45')]\n",
         },
     ),

@@ -6,6 +6,7 @@ import gc
 import pytest
 from prometheus_client.mmap_dict import MmapedDict
 
+from abaca.app import figures as of_database
 from abaca.db.administration import events
 from abaca.db.engine import schema
 from abaca.db.engine.database import Database
@@ -93,8 +94,8 @@ class Figures:
 
     def __init__(self, db, directory):
         self.metrics = Metrics(directory, "api-0")
-        self.metrics.also(health.Queues(db))
-        self.metrics.also(health.Events(db))
+        self.metrics.also(of_database.Queues(db))
+        self.metrics.also(of_database.Events(db))
         self.app = health.front(application, health.Health(db), self.metrics)
 
     def get(self, path):

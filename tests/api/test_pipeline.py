@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy.exc
 
 from abaca import errors
-from abaca.api import routes
+from abaca.api import routes, versions
 from abaca.http import faults, openapi, routing
 from tests.api.world import NEWEST, OTHER_PROJECT, PROJECT, call, world
 
@@ -177,7 +177,7 @@ def test_the_api_describes_itself_at_each_version(here):
     for number in ("2.0", NEWEST):
         answer = here.ask("reader", "GET", f"//abaca/v1/openapi/{number}.json")
         assert answer.body == msgspec.json.decode(
-            msgspec.json.encode(openapi.document(routing.Table(routes.RESOURCES), int(number[2:])))
+            msgspec.json.encode(openapi.document(routing.Table(routes.RESOURCES), int(number[2:]), versions.DESCRIBED))
         )
     assert here.ask("reader", "GET", "//abaca/v1/openapi/2.1000").status == 404
 

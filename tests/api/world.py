@@ -20,10 +20,10 @@ import bcrypt
 import sqlalchemy
 
 from abaca import app, settings
-from abaca.api import routes
+from abaca.api import doors
 from abaca.api.versions import MAXIMUM
 from abaca.db.engine.database import Database
-from abaca.http import doors, health, pipeline
+from abaca.http import health, pipeline
 from tests.conftest import wait_until
 
 PROJECT = "a1" * 16
@@ -149,8 +149,7 @@ def world(directory: Path, *, worker: bool, more: str = "", backend: str = "") -
     (directory / "abaca.conf").write_text(CONFIG.format(directory=directory, more=more, backend=backend))
     loaded = settings.read([directory / "abaca.conf"], environ={}).settings
     db = app.ready_database(loaded)
-    further = [doors.own(routes.OWN), doors.compute(routes.COMPUTE)]
-    application = pipeline.make_app(loaded, db, routes.RESOURCES, further=further, compute=app.compute(loaded, db))
+    application = pipeline.make_app(loaded, db, doors.every(), compute=app.compute(loaded, db))
     made = World(directory, health.front(application, health.Health(db), None), db, loaded)
     for name in PEOPLE:
         secret = base64.b64encode(f"{name}:{PASSWORD}".encode()).decode()

@@ -8,12 +8,12 @@ import pytest
 import sqlalchemy as sa
 
 from abaca import app
+from abaca.app import figures
 from abaca.db.attachments import attachments as rows
 from abaca.db.attachments import servers
 from abaca.db.tables.attachments import attachments, orphaned_mounts
 from abaca.db.tables.shares import access_rules, export_locations
 from abaca.domain.attachments.attachments import ATTACHMENT
-from abaca.http import health
 from abaca.journal.journal import Retry
 from abaca.nodes.contract import Holder
 from abaca.operations.attachments.attachment_tools import Tools
@@ -450,6 +450,6 @@ def test_a_server_that_is_switched_on_gets_its_share(theatre):
 
 
 def test_a_scrape_tells_how_many_are_in_each_state(theatre, attachment):
-    (family,) = health.Attachments(theatre.db).collect()
+    (family,) = figures.Attachments(theatre.db).collect()
     found = {sample.labels["state"]: sample.value for sample in family.samples}
     assert found == dict.fromkeys(ATTACHMENT.states, 0) | {"active": 1}

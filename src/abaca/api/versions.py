@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from abaca import errors
+from abaca.http.openapi import Described
 
 # To add one: a row at the end, and a mark that names it (`Since`, `Until`, `Was`, `Renamed`, `Feature`, or a route's
 # `since`, `until`, `experimental`, `formerly`); then `make golden`. tests/api/test_versions.py keeps both in step.
@@ -155,6 +156,13 @@ MINIMUM = 0
 MAXIMUM = len(VERSIONS) - 1
 VERSION_HEADER = "x-openstack-manila-api-version"
 EXPERIMENTAL_HEADER = "x-openstack-manila-api-experimental"
+DESCRIBED = Described(
+    "Abaca: shared file systems",
+    "/v2",
+    "X-OpenStack-Manila-API-Version",
+    "2.{}",
+    tuple(sentence for _, sentence in VERSIONS),
+)
 _FORM = re.compile(r"[1-9]\d*\.(?:[1-9]\d*|0)")
 _KNOWN = {number: place for place, (number, _) in enumerate(VERSIONS)}
 

@@ -23,19 +23,19 @@ SYSTEM_CONFIG = Path("/etc/abaca/abaca.conf")
 
 def api(settings: Settings, *, process: str = "api") -> WsgiApplication:
     """The WSGI application. Raises `ConfigError`."""
-    from abaca.api import routes
-    from abaca.http import doors, health, pipeline
+    from abaca.api import doors
+    from abaca.app import figures
+    from abaca.http import health, pipeline
 
     db = ready_database(settings)
     db.keep_time()
     metrics = open_metrics(settings, f"{process}-{settings.osapi_share_listen_port}") if settings.api.metrics else None
     if metrics is not None:
-        metrics.also(health.Queues(db))
-        metrics.also(health.Attachments(db))
+        metrics.also(figures.Queues(db))
+        metrics.also(figures.Attachments(db))
         if settings.event_targets:
-            metrics.also(health.Events(db))
-    further = [doors.own(routes.OWN), doors.compute(routes.COMPUTE)]
-    application = pipeline.make_app(settings, db, routes.RESOURCES, further=further, compute=compute(settings, db))
+            metrics.also(figures.Events(db))
+    application = pipeline.make_app(settings, db, doors.every(), compute=compute(settings, db))
     spans = tracing(settings)
     traced = spans.requests(application, health.ROUTE) if spans is not None else application
     return health.front(traced, health.Health(db), metrics)

@@ -1,15 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The OpenAPI 3.1 document of each microversion, from the same table that serves requests.
-
-`python -m abaca.http.openapi 2.99` writes one; GET /abaca/v1/openapi/2.99.json serves it, and
-GET /abaca/v1/openapi/compute/2.97.json one of the compute door.
-"""
+"""The OpenAPI 3.1 document of each microversion, from the same table that serves requests."""
 
 from __future__ import annotations
 
 import inspect
 import re
-import sys
 import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,7 +13,6 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from abaca.api import versions
 from abaca.http import bodies, routing, wire
 
 Schema = dict[str, Any]
@@ -75,18 +69,8 @@ class Described:
         return self.sentences[version] if self.sentences else f"Microversion 2.{version}."
 
 
-SHARED_FILE_SYSTEMS = Described(
-    "Abaca: shared file systems",
-    "/v2",
-    "X-OpenStack-Manila-API-Version",
-    "2.{}",
-    tuple(sentence for _, sentence in versions.VERSIONS),
-)
-COMPUTE = Described("Abaca: servers", "/compute/v2.1", "OpenStack-API-Version", "compute 2.{}")
-
-
 @wire.once
-def document(table: routing.Table, version: int, of: Described = SHARED_FILE_SYSTEMS) -> Schema:
+def document(table: routing.Table, version: int, of: Described) -> Schema:
     """The document of one version: everything that administrators and users can do, experimental parts included."""
     served = [route for route in table.routes if route.serves(version, experimental=True)]
     views = {view for route in served if (view := _view(route)) is not None}
@@ -288,11 +272,3 @@ def _object(properties: Mapping[str, Schema], required: Iterable[str], *, closed
         schema["additionalProperties"] = False
     needed = list(required)
     return {**schema, "required": needed} if needed else schema
-
-
-if __name__ == "__main__":
-    from abaca.api.routes import RESOURCES
-
-    number = versions.negotiate(sys.argv[1] if len(sys.argv) > 1 else versions.VERSIONS[-1][0])
-    found = msgspec.json.encode(document(routing.Table(RESOURCES), number))
-    sys.stdout.buffer.write(msgspec.json.format(found) + b"\n")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import re
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,6 +77,11 @@ class Call:
     def settings(self) -> Settings:
         """The settings."""
         return self.parts.settings
+
+    @property
+    def most_bytes(self) -> int:
+        """The size that the request's body may have, in bytes."""
+        return self.settings.oslo_middleware.max_request_body_size
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -165,10 +170,10 @@ def find_door(call: Call) -> bool:
         is_here = door.holds(path)
         if is_here:
             call.door = door
-            door.greet(call)
+            door.greet(call.response)
         if path in door.public and call.request.method == "GET":
             if is_here:
-                door.negotiate(call)
+                door.negotiate(call.request, call.response)
             return _finish(call, "200 OK", door.public[path](call.root))
         if is_here:
             return False
@@ -229,7 +234,7 @@ def find_route(call: Call) -> bool:
 
 def negotiate_version(call: Call) -> None:
     """Which version is asked for, and that it was understood."""
-    call.door.negotiate(call)
+    call.version, call.experimental = call.door.negotiate(call.request, call.response)
 
 
 def check_project(call: Call) -> None:
@@ -242,7 +247,7 @@ def choose_route(call: Call) -> None:
     """Among the routes of the path, the one for the method or the action, at this version."""
     entry = call._asked
     if call.request.method == "POST" and entry.actions:
-        action, call._sent = reading.action(call)
+        action, call._sent = reading.action(call.request, call.most_bytes)
         among = entry.actions.get(action)
         if among is None:
             raise errors.Invalid(f"There is no such action: {action[:64]}")
@@ -274,7 +279,7 @@ def parse(call: Call) -> None:
         arguments["filters"] = bodies.read_filters(route.filters, call.version, call.query, is_admin=is_admin)
     if route.body is None:
         return
-    sent = call._sent if route.action else reading.entity(call, route.body)
+    sent = call._sent if route.action else reading.entity(call.request, call.most_bytes, route.body)
     arguments["body"] = bodies.read_body(route.body, call.version, sent, is_admin=is_admin)
 
 
@@ -317,23 +322,15 @@ STEPS: tuple[Step, ...] = (
 )
 
 
-def make_app(
-    settings: Settings,
-    db: Database,
-    resources: Iterable[routing.Resource],
-    *,
-    further: Iterable[doors.Door] = (),
-    **extras: Any,
-) -> falcon.App[Any, Any]:
-    """The WSGI application that serves `resources` as shared file systems, and what is behind `further` doors.
+def make_app(settings: Settings, db: Database, all_doors: Sequence[doors.Door], **extras: Any) -> falcon.App[Any, Any]:
+    """The WSGI application that serves what is behind the doors; the document of the first stands at `/` as well.
 
     Handlers find `extras` in `call.parts.extras`. Raises ConfigError for settings that cannot work.
     """
-    all_doors = (doors.shared_file_systems(resources), *further)
     dirs = [settings.policy_file.parent / name for name in settings.oslo_policy.policy_dirs]
     policy = Policy([rule for door in all_doors for rule in door.table.rules], settings.policy_file, dirs)
     project_id = re.compile(settings.project_id_regex)
-    parts = Parts(settings, db, all_doors, policy, auth.strategy(settings), project_id, extras)
+    parts = Parts(settings, db, tuple(all_doors), policy, auth.strategy(settings), project_id, extras)
 
     def serve(req: falcon.Request, resp: falcon.Response, **_: Any) -> None:
         call = Call(parts, req, resp)
@@ -371,7 +368,7 @@ def _announce(call: Call, rest: str) -> bool:
     if not rest:
         call.response.set_header("location", f"{call.root}{call.door.prefix}/")
         return _finish(call, "302 Found", call.door.document(call.root))
-    call.door.negotiate(call)
+    call.door.negotiate(call.request, call.response)
     return _finish(call, "200 OK", call.door.document(call.root))
 
 

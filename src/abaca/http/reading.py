@@ -4,15 +4,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import falcon
 import msgspec
 
 from abaca import errors
 from abaca.http import bodies
-
-if TYPE_CHECKING:
-    from abaca.http.pipeline import Call
 
 JSON = "application/json"
 # Also by the names that the version documents give it.
@@ -25,10 +23,11 @@ CONTROL_OR_BREAK = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 _SUSPICIOUS = re.compile(rb"\\u00[01]|\\[bf]|\\u007[fF]|\x7f")
 
 
-def json_body(call: Call) -> Any:
-    """The decoded body; None when there is none or it is not JSON by its own account. Raises Invalid, OverLimit."""
-    request = call.request
-    most = call.settings.oslo_middleware.max_request_body_size
+def json_body(request: falcon.Request, most: int) -> Any:
+    """The decoded body of at most so many bytes; None when there is none or it is not JSON by its own account.
+
+    Raises Invalid, OverLimit.
+    """
     length = request.content_length
     if length is None and request.env.get("HTTP_TRANSFER_ENCODING"):
         length = most + 1
@@ -48,9 +47,9 @@ def json_body(call: Call) -> Any:
     return sent
 
 
-def action(call: Call) -> tuple[str, Any]:
-    """The name of the one action in the body, and what is said to it. Raises Invalid."""
-    sent = json_body(call)
+def action(request: falcon.Request, most: int) -> tuple[str, Any]:
+    """The name of the one action in the body, and what is said to it. Raises Invalid, OverLimit."""
+    sent = json_body(request, most)
     if sent is None:
         raise errors.Invalid(_NO_BODY)
     if not isinstance(sent, dict) or len(sent) != 1:
@@ -58,9 +57,9 @@ def action(call: Call) -> tuple[str, Any]:
     return next(iter(sent.items()))
 
 
-def entity(call: Call, body: type[bodies.Body]) -> Any:
-    """What stands under the body's key. Raises Invalid, or Unprocessable where the body's class says so."""
-    sent = json_body(call)
+def entity(request: falcon.Request, most: int, body: type[bodies.Body]) -> Any:
+    """What stands under the body's key. Raises Invalid, OverLimit, or Unprocessable where the body's class says so."""
+    sent = json_body(request, most)
     if not body.KEYS:
         return sent
     if sent is None:

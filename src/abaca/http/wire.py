@@ -25,12 +25,9 @@ import types
 import typing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, ParamSpec, TypeVar
+from typing import Annotated, Any, NamedTuple, ParamSpec, TypeVar
 
 import msgspec
-
-if TYPE_CHECKING:
-    from abaca.http.pipeline import Call
 
 NEVER = 1_000_000
 P = ParamSpec("P")
@@ -217,11 +214,11 @@ class Shape(NamedTuple):
 
     struct: type[msgspec.Struct]
     columns: tuple[str, ...]
-    show: Callable[[Call, Sequence[Any]], msgspec.Struct]
+    show: Callable[[object, Sequence[Any]], msgspec.Struct]
 
 
 def shape(view: type[View], version: int, *, is_admin: bool) -> Shape:
-    """The columns to ask for, and the function from a row of them to what is encoded."""
+    """The columns to ask for, and the function from a call and a row of them to what is encoded."""
     return _shape(view, interval(view, version), is_admin)
 
 
@@ -250,7 +247,7 @@ def _shape(view: type[View], version: int, is_admin: bool) -> Shape:  # noqa: FB
     )
     width = len(plain)
 
-    def show(call: Call, row: Sequence[Any]) -> msgspec.Struct:
+    def show(call: object, row: Sequence[Any]) -> msgspec.Struct:
         return struct(*row[:width], *[make(call, row) for make in makers])
 
     return Shape(struct, tuple(columns), show)
@@ -278,7 +275,7 @@ def _resolved(declared: Any, version: int, *, is_admin: bool) -> Any:
     return typing.get_origin(declared)[tuple(parts)]
 
 
-def _maker(source: Column | Computed, columns: list[str]) -> Callable[[Call, Sequence[Any]], Any]:
+def _maker(source: Column | Computed, columns: list[str]) -> Callable[[object, Sequence[Any]], Any]:
     """A function from a row to one value; asks for the columns that it needs by adding them to `columns`."""
     if isinstance(source, Column):
         return _stamper(_index(source.name, columns))
@@ -298,8 +295,8 @@ def _index(name: str, columns: list[str]) -> int:
     return columns.index(name)
 
 
-def _stamper(at: int) -> Callable[[Call, Sequence[Any]], Any]:
-    def stamp(_call: Call, row: Sequence[Any]) -> str | None:
+def _stamper(at: int) -> Callable[[object, Sequence[Any]], Any]:
+    def stamp(_call: object, row: Sequence[Any]) -> str | None:
         value = row[at]
         return value.isoformat("T", "microseconds") if value is not None else None
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from abaca import errors
+from abaca.http.openapi import Described
 
 MINIMUM = 1
 MAXIMUM = 97
@@ -15,6 +16,7 @@ SERVICE = "compute"
 HEADER = "openstack-api-version"
 FORMER_HEADER = "x-openstack-nova-api-version"
 VARY = "OpenStack-API-Version, X-OpenStack-Nova-API-Version"
+DESCRIBED = Described("Abaca: servers", "/compute/v2.1", "OpenStack-API-Version", "compute 2.{}")
 _FORM = re.compile(r"([1-9]\d{0,8})\.([1-9]\d{0,8}|0)", re.ASCII)
 
 

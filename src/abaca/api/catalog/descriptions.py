@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The API described for machines: one OpenAPI document for each microversion."""
+"""The API described for machines: one OpenAPI document for each microversion.
+
+GET /abaca/v1/openapi/2.99.json serves one of shared file systems, GET /abaca/v1/openapi/compute/2.97.json one of
+compute; `python -m abaca.api 2.99` writes one without a service.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from abaca import errors, policy
@@ -20,21 +25,19 @@ RESOURCE: Resource = Resource("API description", "/openapi")
 @RESOURCE.get("/{number}", policy=SHOW, view=Plain(None, dict[str, Any]))
 def show(call: Call, number: str) -> dict[str, Any]:
     """The OpenAPI document of a microversion."""
-    try:
-        version = versions.negotiate(number)
-    except (errors.Invalid, errors.NotAcceptable):
-        raise errors.NotFound(resource="Microversion", id=number) from None
-    described = call.parts.doors[0].table
-    return openapi.document(described, version)
+    return _document(call, number, versions.negotiate, versions.DESCRIBED)
 
 
 @RESOURCE.get("/compute/{number}", policy=SHOW, view=Plain(None, dict[str, Any]))
 def show_compute(call: Call, number: str) -> dict[str, Any]:
     """The same of the compute door."""
+    return _document(call, number, compute_versions.negotiate, compute_versions.DESCRIBED)
+
+
+def _document(call: Call, number: str, negotiate: Callable[[str], int], of: openapi.Described) -> dict[str, Any]:
     try:
-        version = compute_versions.negotiate(number)
+        version = negotiate(number)
     except (errors.Invalid, errors.NotAcceptable):
         raise errors.NotFound(resource="Microversion", id=number) from None
-    url = openapi.COMPUTE.url
-    described = next(door.table for door in call.parts.doors if door.prefix == url)
-    return openapi.document(described, version, openapi.COMPUTE)
+    table = next(door.table for door in call.parts.doors if door.prefix == of.url)
+    return openapi.document(table, version, of)

@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The resources of servers and of shares attached to them, all of Abaca's own. A new one is one line here."""
+
+from __future__ import annotations
+
+from abaca.api.attachments import attachments, mount_instructions, servers
+
+OWN = (
+    attachments.RESOURCE,
+    mount_instructions.RESOURCE,
+    servers.RESOURCE,
+)

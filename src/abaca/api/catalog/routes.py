@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The resources of what operators offer. A new one is one line here."""
+
+from __future__ import annotations
+
+from abaca.api.catalog import availability_zones, descriptions, extensions, limits, quotas, share_types
+
+RESOURCES = (
+    availability_zones.RESOURCE,
+    extensions.RESOURCE,
+    limits.RESOURCE,
+    quotas.RESOURCE,
+    quotas.CLASSES,
+    share_types.RESOURCE,
+)
+OWN = (descriptions.RESOURCE,)

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The doors of the application, and how each reads the version that a request asks for."""
+
+from __future__ import annotations
+
+import falcon
+
+import abaca
+from abaca import errors
+from abaca.api import routes, versions
+from abaca.api.compute import versions as compute_versions
+from abaca.http.doors import Asked, Door
+from abaca.http.paging import TRUE
+from abaca.http.routing import Table
+
+
+def every() -> tuple[Door, ...]:
+    """All of them; the document of the first is also that of the whole service."""
+    return shared_file_systems(), own(), compute()
+
+
+def shared_file_systems() -> Door:
+    """/v2: what OpenStack's clients of shared file systems know, in all its microversions."""
+    table = Table(routes.RESOURCES)
+    return Door("/v2", table, _negotiate_microversion, versions.document, names_projects=True)
+
+
+def own() -> Door:
+    """/abaca/v1: what is Abaca's own. It has one version."""
+
+    def document(base: str) -> dict[str, str]:
+        return {"name": "Abaca", "release": abaca.__version__, "href": f"{base}/abaca/v1/"}
+
+    return Door("/abaca/v1", Table(routes.OWN), lambda _request, _response: Asked(), document)
+
+
+def compute() -> Door:
+    """/compute/v2.1: what OpenStack's clients of compute need of servers, in Nova's microversions."""
+    document, every = compute_versions.document, compute_versions.every
+    return Door(
+        "/compute/v2.1",
+        Table(routes.COMPUTE),
+        _negotiate_compute,
+        document,
+        names_projects=True,
+        public={"/compute": every, "/compute/": every, "/compute/v2.1": document, "/compute/v2.1/": document},
+        greet=_name_request,
+    )
+
+
+def _name_request(response: falcon.Response) -> None:
+    response.set_header("x-compute-request-id", response.get_header("x-openstack-request-id", ""))
+
+
+def _negotiate_compute(request: falcon.Request, response: falcon.Response) -> Asked:
+    asked = compute_versions.asked_for(request.env)
+    try:
+        version = compute_versions.negotiate(asked)
+    except errors.NotAcceptable:
+        _echo_compute(response, str(asked))
+        raise
+    _echo_compute(response, f"2.{version}")
+    return Asked(version)
+
+
+def _echo_compute(response: falcon.Response, version: str) -> None:
+    response.set_header(compute_versions.HEADER, f"{compute_versions.SERVICE} {version}")
+    response.set_header(compute_versions.FORMER_HEADER, version)
+    response.set_header("vary", compute_versions.VARY)
+
+
+def _negotiate_microversion(request: falcon.Request, response: falcon.Response) -> Asked:
+    _name_request(response)
+    asked = request.env.get("HTTP_X_OPENSTACK_MANILA_API_VERSION")
+    try:
+        version = versions.negotiate(asked)
+    except errors.NotAcceptable:
+        _echo(response, str(asked))
+        raise
+    _echo(response, asked or versions.VERSIONS[versions.MINIMUM][0])
+    said = request.env.get("HTTP_X_OPENSTACK_MANILA_API_EXPERIMENTAL")
+    if said is None or said.strip().lower() not in TRUE:
+        return Asked(version)
+    response.set_header(versions.EXPERIMENTAL_HEADER, "True")
+    return Asked(version, experimental=True)
+
+
+def _echo(response: falcon.Response, version: str) -> None:
+    response.set_header(versions.VERSION_HEADER, version)
+    response.set_header("vary", "X-OpenStack-Manila-API-Version")

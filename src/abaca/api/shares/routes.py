@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The resources of shares. A new one is one line here."""
+
+from __future__ import annotations
+
+from abaca.api.shares import access_rules, export_locations, share_actions, share_instances, share_metadata, shares
+
+RESOURCES = (
+    access_rules.RESOURCE,
+    access_rules.ACTIONS,
+    export_locations.OF_SHARE,
+    export_locations.OF_INSTANCE,
+    share_actions.RESOURCE,
+    share_instances.RESOURCE,
+    share_instances.OF_SHARE,
+    share_metadata.RESOURCE,
+    shares.RESOURCE,
+)
+OWN = (export_locations.HISTORY,)
