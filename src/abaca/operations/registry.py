@@ -4,21 +4,10 @@
 from __future__ import annotations
 
 from abaca.journal.journal import Operation
-from abaca.operations.administration import backend_ensure, backend_ensure_dry_run
-from abaca.operations.attachments import attachment_attach, attachment_detach
-from abaca.operations.shares import access_rules_sync, share_create, share_delete, share_extend, share_shrink
+from abaca.operations.administration import registry as administration
+from abaca.operations.attachments import registry as attachments
+from abaca.operations.shares import registry as shares
 
 OPERATIONS: dict[str, Operation] = {
-    module.OPERATION.kind: module.OPERATION
-    for module in (
-        access_rules_sync,
-        attachment_attach,
-        attachment_detach,
-        backend_ensure,
-        backend_ensure_dry_run,
-        share_create,
-        share_delete,
-        share_extend,
-        share_shrink,
-    )
+    operation.kind: operation for operation in (*administration.OPERATIONS, *attachments.OPERATIONS, *shares.OPERATIONS)
 }

@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kinds of operations on attachments. A new one is one line here."""
+
+from __future__ import annotations
+
+from abaca.operations.attachments import attachment_attach, attachment_detach
+
+OPERATIONS = (
+    attachment_attach.OPERATION,
+    attachment_detach.OPERATION,
+)

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kinds of operations on shares. A new one is one line here."""
+
+from __future__ import annotations
+
+from abaca.operations.shares import access_rules_sync, share_create, share_delete, share_extend, share_shrink
+
+OPERATIONS = (
+    access_rules_sync.OPERATION,
+    share_create.OPERATION,
+    share_delete.OPERATION,
+    share_extend.OPERATION,
+    share_shrink.OPERATION,
+)
