@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 from sqlalchemy import Row
 
 from abaca import errors
-from abaca.api.shares.shares import share_for_change
+from abaca.api.administration.rule_locks import LOOK_PAST, REMOVE
+from abaca.api.shares.lookups import share_for_change
 from abaca.db.administration import resource_locks as db
 from abaca.db.administration.resource_locks import LOCKS
 from abaca.db.engine.database import Tx
@@ -23,15 +23,13 @@ from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
 from abaca.http.wire import Computed, Link, Many, Named, One, View
 from abaca.operations.administration import resource_locks
-from abaca.policy import Rule, owner, service, service_or_member, service_or_reader
+from abaca.policy import owner, service, service_or_member, service_or_reader
 
 LIST = service_or_reader("resource_lock:get_all", "List resource locks.")
 SHOW = service_or_reader("resource_lock:get", "See a resource lock.")
 ALL_PROJECTS = service("resource_lock:get_all_projects", "List the resource locks of all projects.")
 CREATE = service_or_member("resource_lock:create", "Lock a share or an access rule.")
 UPDATE = owner("resource_lock:update", "Change a resource lock.")
-REMOVE = owner("resource_lock:delete", "Delete a resource lock, or deny an access rule that has it.")
-LOOK_PAST = owner("resource_lock:bypass_locked_show_action", "See an access rule that is locked against being seen.")
 
 RESOURCE = Resource("resource locks", "/resource-locks", since="2.81", rules=(ALL_PROJECTS, LOOK_PAST))
 
@@ -182,51 +180,3 @@ def _rule_for_change(call: Call, tx: Tx, rule_id: str) -> Row[Any]:
         # of a public share others see that it is there, but not its rules
         raise missing from None
     return rule
-
-
-# ---------------------------------------------------------------- what locks on rules mean to a caller
-
-
-def hide_some(call: Call, tx: Tx, share_id: str) -> frozenset[str]:
-    """Note, for the views, which rules of a share the caller may not see whole; their ids."""
-    return _hide(call, db.hiding(tx, share_id))
-
-
-def hide_one(call: Call, tx: Tx, rule_id: str) -> frozenset[str]:
-    """The same for one rule."""
-    return _hide(call, db.of_rule(tx, rule_id, rules.SHOW))
-
-
-def _hide(call: Call, locks: Iterable[Row[Any]]) -> frozenset[str]:
-    hidden = frozenset(lock.resource_id for lock in locks if not _may(call, LOOK_PAST, lock))
-    call.notes["hidden"] = hidden
-    return hidden
-
-
-def seen(call: Call, rule_id: str, value: str | None) -> str | None:
-    """What the caller sees of a rule's secret."""
-    return rules.MASK if rule_id in call.notes.get("hidden", ()) else value
-
-
-def refuse_denial(call: Call, tx: Tx, rule_id: str, *, unrestrict: bool) -> None:
-    """Raises Forbidden when a rule is locked against deletion, unless the caller says so and may lift all its locks."""
-    locks = db.of_rule(tx, rule_id, DELETE)
-    if not locks:
-        return
-    named = ", ".join(lock.id for lock in locks[:5])
-    if not unrestrict:
-        raise errors.Forbidden(
-            f"Access rule {rule_id} is locked against deletion: {named}. "
-            "Delete those locks first, or repeat it with unrestrict if they are yours."
-        )
-    others = [lock.id for lock in locks if not _may(call, REMOVE, lock)]
-    if others:
-        raise errors.Forbidden(
-            f"Access rule {rule_id} is locked against deletion by locks that are not yours: {', '.join(others[:5])}."
-        )
-
-
-def _may(call: Call, rule: Rule, lock: Row[Any]) -> bool:
-    return rules.has_a_say(call.caller, lock.lock_context) and call.allows(
-        rule, project_id=lock.project_id, user_id=lock.user_id
-    )

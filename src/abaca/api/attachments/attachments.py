@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from sqlalchemy import Row
 
 from abaca import errors
-from abaca.api.shares.shares import share_for_change
+from abaca.api.attachments import attaching
 from abaca.db.attachments import attachments
 from abaca.db.engine.database import Tx
 from abaca.db.shares import shares
@@ -22,11 +22,7 @@ from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
 from abaca.http.wire import Column, Computed, Many, One, Plain, View
 from abaca.operations.attachments import attachment_accept, attachment_attach, attachment_detach
-from abaca.operations.attachments.attachment_tools import hosts_of
 from abaca.policy import admin, member, reader
-
-if TYPE_CHECKING:
-    from abaca.compute.contract import Server
 
 LIST_ALL_PROJECTS = admin("attachment:list_all_projects", "List the attachments of all projects.")
 LIST = reader("attachment:get_all", "List attachments.")
@@ -120,12 +116,12 @@ def create(call: Call, body: Attach) -> dict[str, Any]:
     if (body.server_id is None) == (body.server_ids is None):
         raise errors.Invalid("Say 'server_id' for one server or 'server_ids' for many, and not both.")
     if body.server_id is not None:
-        done = attach(call, body.share_id, [body.server_id], _wish(body))
+        done = attaching.attach(call, body.share_id, [body.server_id], _request(body))
         return {"attachment": _shown(call, done.ids)[0]}
     ids = list(dict.fromkeys(body.server_ids or []))
     if not 1 <= len(ids) <= MOST_SERVERS:
         raise errors.Invalid(f"'server_ids' must name 1 to {MOST_SERVERS} servers.")
-    done = attach(call, body.share_id, ids, _wish(body))
+    done = attaching.attach(call, body.share_id, ids, _request(body))
     refused = [
         {"server_id": server_id, "code": error.status, "message": error.message} for server_id, error in done.refused
     ]
@@ -152,49 +148,7 @@ def verify(call: Call, id: str) -> Row[Any]:
         return _found(call, tx, id, call.columns)
 
 
-# ---------------------------------------------------------------- for every door
-
-
-def attach(
-    call: Call, share_id: str, server_ids: Sequence[str], request: attachment_accept.AttachmentRequest
-) -> attachment_accept.Accepted:
-    """Attach a share to servers that the caller may use. Where all are refused, raises the first refusal."""
-    found, refused = _servers(call, server_ids)
-    hosts, without = hosts_of(call.parts.extras["compute"], found, request.mode)
-    refused += without
-    lacking = dict(without)
-    found = [server for server in found if server.id not in lacking]
-    with call.db.write() as tx:
-        shares.lock(tx, share_id)
-        share = share_for_change(call, tx, share_id, attachment_accept.SHARE_COLUMNS)
-        done = attachment_accept.accept(tx, share, found, request, call.caller, hosts=hosts)
-        done.refused = [*refused, *done.refused]
-        if not done.ids:
-            raise done.refused[0][1]
-    return done
-
-
-def server_for(call: Call, server_id: str) -> Server:
-    """A server that the caller may use. Raises NotFound, and `Unavailable` when nobody can say."""
-    server: Server | None = call.parts.extras["compute"].show(server_id)
-    if server is None:
-        raise errors.NotFound(resource="Server", id=server_id)
-    call.visible(server.project_id, "Server", server_id)
-    return server
-
-
-def _servers(call: Call, server_ids: Sequence[str]) -> tuple[list[Server], list[tuple[str, errors.AbacaError]]]:
-    found: list[Server] = []
-    refused: list[tuple[str, errors.AbacaError]] = []
-    for server_id in server_ids:
-        try:
-            found.append(server_for(call, server_id))
-        except errors.NotFound as missing:
-            refused.append((server_id, missing))
-    return found, refused
-
-
-def _wish(body: Attach) -> attachment_accept.AttachmentRequest:
+def _request(body: Attach) -> attachment_accept.AttachmentRequest:
     return attachment_accept.AttachmentRequest(
         mount_point=body.mount_point, tag=body.tag, access_level=body.access_level, mode=body.mode
     )

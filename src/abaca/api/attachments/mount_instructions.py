@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 from abaca import errors
-from abaca.api.attachments.attachments import server_for
-from abaca.api.shares.shares import share_for_look
+from abaca.api.attachments.attaching import server_for
+from abaca.api.shares.lookups import share_for_look
 from abaca.db.engine.database import Tx
 from abaca.db.shares import access_rules, export_locations
 from abaca.domain.attachments import attachments as domain

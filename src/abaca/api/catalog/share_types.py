@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import sqlalchemy as sa
 
 from abaca import errors, policy
+from abaca.api.permissions import SPECS_INDEX
 from abaca.db.catalog import quotas
 from abaca.db.catalog import share_types as db
 from abaca.db.engine.database import Tx
@@ -34,7 +35,6 @@ DELETE = policy.admin("share_type:delete", "Delete a share type.")
 LIST_ACCESS = policy.admin("share_type:list_project_access", "See which projects may use a private share type.")
 ADD_ACCESS = policy.admin("share_type:add_project_access", "Let a project use a private share type.")
 REMOVE_ACCESS = policy.admin("share_type:remove_project_access", "Take a project's access to a share type away.")
-SPECS_INDEX = policy.admin("share_types_extra_spec:index", "List the extra specs of a share type.")
 SPECS_SHOW = policy.admin("share_types_extra_spec:show", "Show one extra spec.")
 SPECS_CREATE = policy.admin("share_types_extra_spec:create", "Set extra specs.")
 SPECS_UPDATE = policy.admin("share_types_extra_spec:update", "Change an extra spec.")

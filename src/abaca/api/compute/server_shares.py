@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from abaca import errors
-from abaca.api.attachments import attachments as every
+from abaca.api.attachments.attaching import attach
 from abaca.api.compute.server_views import share_status
 from abaca.api.compute.servers import find
 from abaca.db.attachments import attachments
@@ -117,7 +117,7 @@ def show(call: Call, server_id: str, share_id: str) -> Any:
 def create(call: Call, server_id: str, body: CreateServerShare) -> Any:
     """Attach a share to a server; its status tells when it is there."""
     find(call, server_id)
-    every.attach(call, body.share_id, [server_id], AttachmentRequest(tag=body.tag or None))
+    attach(call, body.share_id, [server_id], AttachmentRequest(tag=body.tag or None))
     with call.db.read() as tx:
         asked = {"server_id": server_id, "share_id": body.share_id}
         return attachments.ATTACHMENTS.one(tx, call.columns, asked)
@@ -135,7 +135,7 @@ def delete(call: Call, server_id: str, share_id: str) -> None:
 def share_attach(call: Call, server_id: str, body: ShareAttach) -> None:
     """Attach a share to a server, at a mount point."""
     find(call, server_id)
-    every.attach(call, body.share_id, [server_id], AttachmentRequest(mount_point=body.mount_point))
+    attach(call, body.share_id, [server_id], AttachmentRequest(mount_point=body.mount_point))
 
 
 @ACTIONS.action("share_detach", at="/{server_id}/action", policy=DELETE, body=ShareDetach, status=202)

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 from sqlalchemy import Row
 
 from abaca import errors
-from abaca.api.administration import resource_locks
+from abaca.api.administration import rule_locks
+from abaca.api.shares.lookups import share_for_change, share_for_look
 from abaca.api.shares.share_actions import refused_as
-from abaca.api.shares.shares import share_for_change, share_for_look
 from abaca.db.engine.database import Tx
 from abaca.db.shares import access_rules, shares
 from abaca.domain import metadata
@@ -59,10 +59,10 @@ class AccessRuleListed(View):
 
     id: str
     access_level: str
-    access_to: Annotated[str, Computed(resource_locks.seen, needs=("id", "access_to"))]
+    access_to: Annotated[str, Computed(rule_locks.seen, needs=("id", "access_to"))]
     access_type: str
     state: Annotated[str, Was("2.27", Computed(_old_state, needs=("state",)))]
-    access_key: Annotated[str | None, Since("2.21"), Computed(resource_locks.seen, needs=("id", "access_key"))]
+    access_key: Annotated[str | None, Since("2.21"), Computed(rule_locks.seen, needs=("id", "access_key"))]
     created_at: Annotated[datetime.datetime, Since("2.33")]
     updated_at: Annotated[datetime.datetime | None, Since("2.33")]
     metadata: Annotated[dict[str, str], Since("2.45")]
@@ -156,7 +156,7 @@ def deny(call: Call, id: str, body: Deny) -> None:
         if rule.state in ("queued_to_deny", "denying"):
             return
         _check_is_users(rule)
-        resource_locks.refuse_denial(call, tx, rule.id, unrestrict=body.unrestrict)
+        rule_locks.refuse_denial(call, tx, rule.id, unrestrict=body.unrestrict)
         _check_settled(row, id)
         if not attachment_rules.take_over(tx, rule):
             access_rules.move(tx, rule.id, "deny")
@@ -175,7 +175,7 @@ def index_old(call: Call, id: str) -> Sequence[Row[Any]]:
     """A share's rules, as an action."""
     with call.db.read() as tx:
         _share_whose_rules_are_seen(call, tx, id)
-        resource_locks.hide_some(call, tx, id)
+        rule_locks.hide_some(call, tx, id)
         return access_rules.of_share(tx, id, call.columns)
 
 
@@ -197,7 +197,7 @@ def index(call: Call, filters: dict[str, Any]) -> Sequence[Row[Any]]:
             _share_whose_rules_are_seen(call, tx, share_id)
         except errors.NotFound as missing:
             raise errors.Invalid(missing.message) from None
-        hidden = resource_locks.hide_some(call, tx, share_id)
+        hidden = rule_locks.hide_some(call, tx, share_id)
         rows = access_rules.of_share(tx, share_id, call.columns, equal=filters, metadata=pairs)
     if hidden and not filters.keys().isdisjoint(("access_to", "access_key")):
         # else whoever guesses right would know
@@ -210,7 +210,7 @@ def show(call: Call, id: str) -> Row[Any]:
     """One rule."""
     with call.db.read() as tx:
         rule = _rule(call, tx, id, call.columns)
-        resource_locks.hide_one(call, tx, id)
+        rule_locks.hide_one(call, tx, id)
         return rule
 
 
@@ -232,7 +232,7 @@ def update(call: Call, id: str, body: UpdateRule) -> Row[Any] | None:
             access_rules.update(tx, id, {"access_level": level})
             attachment_rules.look_again(tx, rule.share_id)
             access_rules_sync.start(tx, _Instance(row), call.caller)
-        resource_locks.hide_one(call, tx, id)
+        rule_locks.hide_one(call, tx, id)
         return access_rules.show(tx, id, call.columns)
 
 

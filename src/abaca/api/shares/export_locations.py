@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from sqlalchemy import Row
 
 from abaca import errors
-from abaca.api.shares.shares import share_for_change, share_for_look
+from abaca.api.shares.lookups import share_for_change, share_for_look
 from abaca.db.engine.database import Tx
 from abaca.db.shares import export_location_history, export_locations, share_instances, shares
 from abaca.domain import metadata

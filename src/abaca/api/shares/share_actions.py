@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from sqlalchemy import Row
 
 from abaca import errors
-from abaca.api.shares.shares import share_for_change
+from abaca.api.shares.lookups import share_for_change
 from abaca.db.administration import pools
 from abaca.db.catalog import quotas
 from abaca.db.engine.database import Tx

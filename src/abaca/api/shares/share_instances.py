@@ -10,8 +10,9 @@ from typing import Annotated, Any
 from sqlalchemy import Row
 
 from abaca import errors
+from abaca.api.shares.lookups import share_for_look
 from abaca.api.shares.share_actions import ResetStatus, refused_as
-from abaca.api.shares.shares import FIRST_PATH, PATHS, share_for_look
+from abaca.api.shares.shares import FIRST_PATH, PATHS
 from abaca.db.engine.database import Tx
 from abaca.db.shares import share_instances
 from abaca.http.bodies import Filters, Flag, Text

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from abaca import errors
-from abaca.api.shares.shares import share_for_change, share_for_look
+from abaca.api.shares.lookups import share_for_change, share_for_look
 from abaca.db.engine.database import Tx
 from abaca.db.shares import shares
 from abaca.domain import metadata

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 from sqlalchemy import Row
 
 from abaca import errors
-from abaca.api.catalog.share_types import SPECS_INDEX
-from abaca.db.engine.database import Tx
+from abaca.api.permissions import SPECS_INDEX
+from abaca.api.shares.lookups import share_for_change, share_for_look
 from abaca.db.engine.lists import Page
 from abaca.db.shares import shares
 from abaca.http.bodies import Also, Body, Filters, Flag, Gib, Name, Pairs, Text
@@ -164,31 +164,6 @@ class ShareFilters(Filters):
     mount_point_name: Annotated[Text, Since("2.84")]
     encryption_key_ref: Annotated[Text, Since("2.90")]
     availability_zone: Annotated[Text, Since("2.97")]
-
-
-# ---------------------------------------------------------------- looking one up
-
-
-def share_for_look(call: Call, tx: Tx, share_id: str, names: tuple[str, ...]) -> Row[Any]:
-    """The columns `names` of a share that the caller may see: their project's, or a public one. Raises NotFound."""
-    wanted = (*names, *(name for name in ("project_id", "is_public") if name not in names))
-    row = shares.show(tx, share_id, wanted)
-    if row is None:
-        raise errors.NotFound(resource="Share", id=share_id)
-    if not row.is_public:
-        call.visible(row.project_id, "Share", share_id)
-    return row
-
-
-def share_for_change(call: Call, tx: Tx, share_id: str, names: tuple[str, ...]) -> Row[Any]:
-    """The same for a share that the caller wants to change. Raises Forbidden for another project's public share."""
-    row = share_for_look(call, tx, share_id, names)
-    if row.project_id != call.caller.project_id:
-        call.require(call.route.policy, project_id=row.project_id)
-    return row
-
-
-# ---------------------------------------------------------------- handlers
 
 
 @RESOURCE.get(

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attaching a share to servers, for every door: which servers the caller may use, and what comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from abaca import errors
+from abaca.api.shares.lookups import share_for_change
+from abaca.db.shares import shares
+from abaca.http.pipeline import Call
+from abaca.operations.attachments import attachment_accept
+from abaca.operations.attachments.attachment_tools import hosts_of
+
+if TYPE_CHECKING:
+    from abaca.compute.contract import Server
+
+
+def attach(
+    call: Call, share_id: str, server_ids: Sequence[str], request: attachment_accept.AttachmentRequest
+) -> attachment_accept.Accepted:
+    """Attach a share to servers that the caller may use. Where all are refused, raises the first refusal."""
+    found, refused = _servers(call, server_ids)
+    hosts, without = hosts_of(call.parts.extras["compute"], found, request.mode)
+    refused += without
+    lacking = dict(without)
+    found = [server for server in found if server.id not in lacking]
+    with call.db.write() as tx:
+        shares.lock(tx, share_id)
+        share = share_for_change(call, tx, share_id, attachment_accept.SHARE_COLUMNS)
+        done = attachment_accept.accept(tx, share, found, request, call.caller, hosts=hosts)
+        done.refused = [*refused, *done.refused]
+        if not done.ids:
+            raise done.refused[0][1]
+    return done
+
+
+def server_for(call: Call, server_id: str) -> Server:
+    """A server that the caller may use. Raises NotFound, and `Unavailable` when nobody can say."""
+    server: Server | None = call.parts.extras["compute"].show(server_id)
+    if server is None:
+        raise errors.NotFound(resource="Server", id=server_id)
+    call.visible(server.project_id, "Server", server_id)
+    return server
+
+
+def _servers(call: Call, server_ids: Sequence[str]) -> tuple[list[Server], list[tuple[str, errors.AbacaError]]]:
+    found: list[Server] = []
+    refused: list[tuple[str, errors.AbacaError]] = []
+    for server_id in server_ids:
+        try:
+            found.append(server_for(call, server_id))
+        except errors.NotFound as missing:
+            refused.append((server_id, missing))
+    return found, refused

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finding the share that a request is about, as far as its caller may see or change it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Row
+
+from abaca import errors
+from abaca.db.engine.database import Tx
+from abaca.db.shares import shares
+from abaca.http.pipeline import Call
+
+
+def share_for_look(call: Call, tx: Tx, share_id: str, names: tuple[str, ...]) -> Row[Any]:
+    """The columns `names` of a share that the caller may see: their project's, or a public one. Raises NotFound."""
+    wanted = (*names, *(name for name in ("project_id", "is_public") if name not in names))
+    row = shares.show(tx, share_id, wanted)
+    if row is None:
+        raise errors.NotFound(resource="Share", id=share_id)
+    if not row.is_public:
+        call.visible(row.project_id, "Share", share_id)
+    return row
+
+
+def share_for_change(call: Call, tx: Tx, share_id: str, names: tuple[str, ...]) -> Row[Any]:
+    """The same for a share that the caller wants to change. Raises Forbidden for another project's public share."""
+    row = share_for_look(call, tx, share_id, names)
+    if row.project_id != call.caller.project_id:
+        call.require(call.route.policy, project_id=row.project_id)
+    return row
