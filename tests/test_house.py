@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """The house rules hold over this repository, and each rule is proven to bite."""
 
+import hashlib
 import inspect
 from pathlib import Path
 
 import pytest
 
-from tests import house_imports, house_papers, house_rules
+from tests import house_imports, house_migrations, house_papers, house_rules
 
 ROOT = Path(__file__).resolve().parent.parent
 LICENCE = "# SPDX-License-Identifier: Apache-2.0\n"
 TOO_MANY = [f"src/abaca/long{number}.py" for number in range(house_rules.EXEMPTIONS_AT_MOST + 1)]
 HASH = " --hash=sha256:00"
+REVISIONS = "src/abaca/db/migrations/versions"
+RELEASED = {house_migrations.RELEASED: hashlib.sha256(b"x = 1\n").hexdigest() + "  0002_a.py\n"}
 
 # For each rule: a tree that breaks it, and one that comes close without breaking it.
 PROOFS = {
@@ -156,6 +159,26 @@ PROOFS = {
             {"tests/a.py": "def test_x(monkeypatch):\n    monkeypatch.setattr(a, 'b', 1)\n"},
         ],
         {"tests/a.py": "def test_x(monkeypatch):\n    monkeypatch.setenv('A', 'b')\n"},
+    ),
+    house_migrations.released_revisions_never_change: (
+        [
+            {f"{REVISIONS}/0001_a.py": "x = 1\n"},
+            {f"{REVISIONS}/0002_a.py": "x = 2\n", **RELEASED},
+            {f"{REVISIONS}/0001_a.py": "x = 1\n", f"{REVISIONS}/0002_a.py": "x = 1\n", **RELEASED},
+            RELEASED,
+        ],
+        {f"{REVISIONS}/0002_a.py": "x = 1\n", f"{REVISIONS}/0003_b.py": "x = 2\n", **RELEASED},
+    ),
+    house_migrations.revisions_stand_alone: (
+        [
+            {f"{REVISIONS}/0002_a.py": "from abaca.db import tables\n"},
+            {f"{REVISIONS}/0002_a.py": "def upgrade():\n    import abaca\n"},
+            {f"{REVISIONS}/0002_a.py": "import msgspec\n"},
+        ],
+        {
+            f"{REVISIONS}/0002_a.py": "import json\nimport sqlalchemy as sa\nfrom alembic import op\n",
+            "src/abaca/db/migrations/env.py": "from abaca.db import tables\n",
+        },
     ),
     house_papers.the_lock_names_no_address: (
         [

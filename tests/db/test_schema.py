@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The chain of migrations builds what db/tables says, on every database."""
+"""The chain of migrations builds what the tables say, on every database."""
 
+import contextlib
+import itertools
 import threading
 
 import pytest
@@ -13,6 +15,7 @@ from abaca import errors
 from abaca.db import migrations, tables
 from abaca.db.engine import schema
 from abaca.db.engine.database import Database
+from abaca.db.migrations import description
 from abaca.db.tables import catalog as catalog_tables
 from tests.databases import on_postgres, on_sqlite
 
@@ -23,11 +26,13 @@ def url(tmp_path):
 
 
 @pytest.fixture(params=[on_sqlite, on_postgres])
-def empty(request, tmp_path):
-    """The URL of an empty database, of each kind."""
+def new_database(request, tmp_path):
+    """`new_database()`: the URL of an empty database, of each kind."""
+    numbers = itertools.count()
     if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'empty.sqlite'}"
-    return request.getfixturevalue("postgres").create_database(f"empty_{tmp_path.name}"[:60].lower())
+        return lambda: f"sqlite:///{tmp_path / f'empty{next(numbers)}.sqlite'}"
+    server = request.getfixturevalue("postgres")
+    return lambda: server.create_database(f"empty_{tmp_path.name[:50].lower()}_{next(numbers)}")
 
 
 @pytest.fixture
@@ -37,50 +42,132 @@ def db(url):
     db.close()
 
 
-def described(db):
-    """Every table, column, index and constraint as text, in a fixed order."""
-    with db.read() as tx:
-        rows = tx.rows(sa.text("SELECT type, name, tbl_name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"))
-    return sorted((row.type, row.name, row.tbl_name, " ".join((row.sql or "").split())) for row in rows)
+def described(url):
+    """Every line of the schema of the database there."""
+    with contextlib.closing(Database(url)) as db, db.read() as tx:
+        return description.lines(tx.connection)
 
 
-def differences(db):
-    with db.read() as tx:
+def differences(url, metadata=tables.metadata):
+    """What Alembic would write into the next revision."""
+    with contextlib.closing(Database(url)) as db, db.read() as tx:
         context = MigrationContext.configure(tx.connection, opts={"compare_type": True, "compare_server_default": True})
-        return compare_metadata(context, tables.metadata)
+        return compare_metadata(context, metadata)
 
 
-def test_the_chain_builds_what_tables_py_says(empty):
-    assert schema.upgrade(empty) == (None, migrations.HEAD)
-    db = Database(empty)
-    assert differences(db) == []
-    schema.check(db)
-    db.close()
+def created(url):
+    """The database there, with the schema that the tables say."""
+    with contextlib.closing(Database(url)) as db:
+        assert schema.create_if_empty(db)
+    return url
 
 
-def test_creating_at_once_and_the_chain_build_the_same(url, db, tmp_path):
+def change(url, *statements):
+    with contextlib.closing(Database(url)) as db, db.write() as tx:
+        for statement in statements:
+            tx.connection.exec_driver_sql(statement)
+
+
+def test_the_chain_builds_what_the_tables_say(new_database):
+    chained = new_database()
+    assert schema.upgrade(chained) == (None, migrations.HEAD)
+    assert sorted(described(chained) ^ described(created(new_database()))) == []
+    assert differences(chained) == []
+
+
+NEW_INDEX = "CREATE INDEX ix_shares_created_at_id ON shares (created_at, id)"
+PLANTED = {
+    "a column": ["ALTER TABLE shares ADD COLUMN colour VARCHAR(36)"],
+    "a missing column": ["ALTER TABLE services DROP COLUMN problem"],
+    "a table": ["CREATE TABLE colours (id INTEGER)"],
+    "a missing table": ["DROP TABLE left_mounts"],
+    "an index": ["CREATE INDEX ix_new ON shares (size)"],
+    "a missing index": ["DROP INDEX ix_shares_project_id_name"],
+    "a unique index": [
+        "DROP INDEX ix_pools_service_host",
+        "CREATE UNIQUE INDEX ix_pools_service_host ON pools (service_host)",
+    ],
+    "no condition": ["DROP INDEX ix_shares_created_at_id", NEW_INDEX],
+    "another condition": ["DROP INDEX ix_shares_created_at_id", f"{NEW_INDEX} WHERE project_id > 'a'"],
+    "another order": [
+        "DROP INDEX ix_shares_created_at_id",
+        "CREATE INDEX ix_shares_created_at_id ON shares (created_at DESC, id) WHERE project_id > ''",
+    ],
+    "a default": [
+        "ALTER TABLE pools DROP COLUMN claimed_gib",
+        "ALTER TABLE pools ADD COLUMN claimed_gib BIGINT NOT NULL DEFAULT 0",
+    ],
+    "a view": ["CREATE VIEW seen AS SELECT id FROM shares"],
+}
+PLANTED_ON_SQLITE = {
+    "an index's collation": [
+        "DROP INDEX ix_shares_project_id_name",
+        "CREATE INDEX ix_shares_project_id_name ON shares (project_id COLLATE NOCASE, name)",
+    ],
+    "a column's collation": [
+        "ALTER TABLE messages DROP COLUMN request_id",
+        "ALTER TABLE messages ADD COLUMN request_id VARCHAR(255) COLLATE NOCASE",
+    ],
+    "a trigger": ["CREATE TRIGGER t AFTER DELETE ON shares BEGIN DELETE FROM messages; END"],
+}
+OF_SHARE = "CONSTRAINT fk_access_rules_share_id_shares"
+PLANTED_ON_POSTGRESQL = {
+    "a type": ["ALTER TABLE shares ALTER COLUMN size TYPE BIGINT"],
+    "a length": ["ALTER TABLE shares ALTER COLUMN name TYPE VARCHAR(64)"],
+    "NULL": ["ALTER TABLE shares ALTER COLUMN size DROP NOT NULL"],
+    "a language's order": ["ALTER TABLE quotas ALTER COLUMN scope TYPE VARCHAR(255) COLLATE pg_catalog.default"],
+    "a planner's estimate": ["ALTER TABLE shares ALTER COLUMN project_id RESET (n_distinct)"],
+    "a foreign key without its cascade": [
+        f"ALTER TABLE access_rules DROP {OF_SHARE}",
+        f"ALTER TABLE access_rules ADD {OF_SHARE} FOREIGN KEY (share_id) REFERENCES shares",
+    ],
+    "a constraint's name": ["ALTER TABLE pools RENAME CONSTRAINT pk_pools TO pools_pkey"],
+    "a missing unique constraint": ["ALTER TABLE operations DROP CONSTRAINT uq_operations_running_key"],
+    "a trigger": [
+        "CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
+        "CREATE TRIGGER t AFTER DELETE ON shares EXECUTE FUNCTION f()",
+    ],
+}
+
+
+def test_the_comparison_sees_every_planted_difference(new_database):
+    url = new_database()
+    own = PLANTED_ON_SQLITE if url.startswith("sqlite") else PLANTED_ON_POSTGRESQL
+    unseen = []
+    for what, statements in (PLANTED | own).items():
+        url = created(new_database())
+        before = described(url)
+        change(url, *statements)
+        unseen += [what] if described(url) == before else []
+    assert unseen == []
+
+
+def test_alembic_sees_a_column_that_only_the_tables_have(new_database):
+    url = new_database()
     schema.upgrade(url)
-    other = Database(f"sqlite:///{tmp_path / 'other.sqlite'}")
-    assert schema.create_if_empty(other)
-    assert described(other) == described(db)
-    other.close()
+    planted = sa.MetaData()
+    for table in tables.metadata.sorted_tables:
+        table.to_metadata(planted)
+    planted.tables["shares"].append_column(sa.Column("colour", sa.String(36)))
+    assert [(found[0], found[3].name) for found in differences(url, planted)] == [("add_column", "colour")]
 
 
 def test_the_head_that_code_expects_is_the_last_of_the_chain():
     assert ScriptDirectory.from_config(schema.alembic_config()).get_current_head() == migrations.HEAD
 
 
-def test_upgrading_again_changes_nothing(url, db):
+def test_upgrading_again_changes_nothing(url):
     schema.upgrade(url)
-    before = described(db)
+    before = described(url)
     assert schema.upgrade(url) == (migrations.HEAD, migrations.HEAD)
-    assert described(db) == before
+    assert described(url) == before
 
 
-def test_what_is_upgraded_can_be_taken_back(url, db):
+def test_what_is_upgraded_can_be_taken_back(new_database):
+    url = new_database()
     schema.upgrade(url)
     schema.downgrade(url, "base")
-    assert [name for kind, name, *_ in described(db) if kind == "table"] == ["alembic_version"]
+    assert described(url) == set()
 
 
 def test_an_empty_database_is_refused_with_the_mend(db):
@@ -114,10 +201,11 @@ def test_somebody_elses_database_is_left_alone(db):
         schema.create_if_empty(db)
 
 
-@pytest.mark.parametrize("empty", [on_postgres], indirect=True)
-def test_of_many_that_upgrade_together_one_does(empty):
+@pytest.mark.parametrize("new_database", [on_postgres], indirect=True)
+def test_of_many_that_upgrade_together_one_does(new_database):
     """On several hosts somebody always runs it twice."""
     seen = []
+    empty = new_database()
     threads = [threading.Thread(target=lambda: seen.append(schema.upgrade(empty))) for _ in range(3)]
     for thread in threads:
         thread.start()

@@ -3,6 +3,11 @@
 
 Revisions are numbered 0001, 0002, ... so that two of them compare. A migration first expands: new columns have
 defaults, and nothing that the release before reads goes away. A later release contracts.
+
+A revision holds all that it needs: it imports nothing of ours, which may change. `released.txt` names the revisions
+that somebody's database may have, with their checksums; these never change. A release adds the new ones:
+`(cd versions && sha256sum 0002_*.py >> ../released.txt)`. Where two branches bring the same number, the one that is
+merged later takes the next: the name of its file, `revision`, `down_revision`, and HEAD here.
 """
 
 # The last revision in versions/.

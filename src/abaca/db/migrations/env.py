@@ -10,6 +10,7 @@ context.configure(
     target_metadata=tables.metadata,
     render_as_batch=True,
     compare_type=True,
+    compare_server_default=True,
 )
 with context.begin_transaction():
     context.run_migrations()
