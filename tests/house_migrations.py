@@ -8,6 +8,7 @@ from pathlib import Path
 from tests.house_rules import files, imports, is_within, python, rule
 
 MIGRATIONS = "src/abaca/db/migrations"
+ROOT = Path(__file__).resolve().parents[1]
 RELEASED = f"{MIGRATIONS}/released.txt"
 
 
