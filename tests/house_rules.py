@@ -320,22 +320,6 @@ def reads_version(node: ast.AST) -> bool:
 
 
 @rule
-def tests_never_sleep(root: Path) -> list[str]:
-    """No test sleeps: a sleep is too long on a quick machine and too short on a slow one.
-
-    Mend: wait for the event itself, or `wait_until(predicate, timeout_s)` of tests/conftest.py.
-    """
-    found = []
-    for name, tree in python(root, "tests"):
-        if name != "tests/conftest.py":
-            calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
-            found += [
-                f"{name}:{call.lineno}: sleeps" for call in calls if dotted(call.func).rpartition(".")[2] == "sleep"
-            ]
-    return found
-
-
-@rule
 def tests_never_replace_our_code(root: Path) -> list[str]:
     """Tests use no mock and replace no attribute: such tests repeat the code and miss its faults.
 

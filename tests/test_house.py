@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import house_imports, house_migrations, house_papers, house_rules
+from tests import house_imports, house_migrations, house_papers, house_rules, house_waiting
 
 ROOT = Path(__file__).resolve().parent.parent
 LICENCE = "# SPDX-License-Identifier: Apache-2.0\n"
@@ -15,6 +15,35 @@ TOO_MANY = [f"src/abaca/long{number}.py" for number in range(house_rules.EXEMPTI
 HASH = " --hash=sha256:00"
 REVISIONS = "src/abaca/db/migrations/versions"
 RELEASED = {house_migrations.RELEASED: hashlib.sha256(b"x = 1\n").hexdigest() + "  0002_a.py\n"}
+
+# A second of sleep, under the names that it has had or might have.
+SLEEPS = [
+    "time.sleep(1)\n",
+    "async def f():\n    await asyncio.sleep(1)\n",
+    "from time import sleep as rest\nrest(1)\n",
+    "rest = time.sleep\n",
+    "partial(time.sleep, 1)()\n",
+    "threading.Event().wait(1)\n",
+    "def pause(seconds):\n    threading.Event().wait(seconds)\n",
+    "assert not Event().wait(timeout=1)\n",
+    "never = Event()\nnever.wait(1)\n",
+    "class A:\n    def f(self):\n        self.never = multiprocessing.Event()\n        assert not self.never.wait(1)\n",
+    "with threading.Condition() as c:\n    threading.Condition().wait_for(lambda: False, 1)\n",
+    "threading.Timer(1, f).start()\n",
+    "from threading import Timer\n",
+    "thread.join(0.3)\n",
+    "thread.join(timeout=0.3)\n",
+    "while time.monotonic() < end: pass\n",
+    "wait_until(lambda: time.time() > end)\n",
+    "def is_late():\n    return time.monotonic() > end\nwait_until(is_late)\n",
+    "select.select([], [], [], 1)\n",
+    "select.poll().poll(1000)\n",
+    "p = select.poll()\np.poll(1000)\n",
+    "s = selectors.DefaultSelector()\ns.select(1)\n",
+    "signal.sigtimedwait([], 1)\n",
+    "subprocess.run(['sleep', '1'])\n",
+    "os.system('sleep 1')\n",
+]
 
 # For each rule: a tree that breaks it, and one that comes close without breaking it.
 PROOFS = {
@@ -149,9 +178,29 @@ PROOFS = {
             "src/abaca/api/b/x.py": "from abaca.api.a.lookups import found\nR = Resource('z', '/z')\n",
         },
     ),
-    house_rules.tests_never_sleep: (
-        [{"tests/a.py": "time.sleep(1)\n"}, {"tests/a.py": "async def f():\n    await asyncio.sleep(1)\n"}],
-        {"tests/conftest.py": "time.sleep(1)\n", "src/abaca/a.py": "time.sleep(1)\n"},
+    house_waiting.tests_never_sleep: (
+        [{"tests/a.py": text} for text in SLEEPS],
+        {
+            "tests/conftest.py": "time.sleep(1)\n",
+            "src/abaca/a.py": "time.sleep(1)\n",
+            "tests/a.py": "e = threading.Event()\nThread(target=e.set)\nassert e.wait(10)\n"
+            "class Gate:\n    def __init__(self):\n        self.arrived, self.opened = Event(), Event()\n"
+            "def test_x(gate):\n    gate.opened.set()\n    assert gate.arrived.wait(10)\n    process.wait(10)\n"
+            "def f(gate):\n    gate.arrived.set()\n    while not gate.opened.wait(0.1): g()\n"
+            "over = Event()\nstart(over)\nassert over.wait(5)\nthread.join(10)\n', '.join(words)\n"
+            "p = select.poll()\np.register(0)\np.poll(100)\nselect.select([a], [], [], 1)\n"
+            "since = time.monotonic()\nmachine.run(['sleep', '9'])\nretrying(sleep=delays.append)\n",
+        },
+    ),
+    house_waiting.tests_look_whether_what_they_wait_for_came: (
+        [
+            {"tests/a.py": "e = threading.Event()\ne.wait(10)\n"},
+            {
+                "tests/a.py": "class G:\n    def f(self):\n        self.come = Event()\n",
+                "tests/b.py": "g.come.wait(timeout=1)\n",
+            },
+        ],
+        {"tests/a.py": "e = Event()\nassert e.wait(10)\ne.wait()\nwhile not e.wait(1): f()\nprocess.wait(10)\n"},
     ),
     house_rules.tests_never_replace_our_code: (
         [

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A state directory is used by one at a time, on one host or from several."""
 
+import itertools
 import json
 import os
 import threading
@@ -34,7 +35,9 @@ def user(directory):
 
 def other_machine_writes(directory, beat=1):
     file = directory.path / state_directory.SQLITE_USER
-    file.write_text(json.dumps(["another-boot", "other.example.org", beat]))
+    new = file.with_suffix(".new")
+    new.write_text(json.dumps(["another-boot", "other.example.org", beat]))
+    new.replace(file)
 
 
 def test_it_is_made_with_what_is_above_it(opened, tmp_path):
@@ -68,11 +71,20 @@ def test_a_path_that_cannot_be_written_is_refused(tmp_path):
 def test_a_database_that_another_machine_keeps_using_is_refused(opened):
     directory = opened()
     other_machine_writes(directory)
-    written = threading.Timer(0.3, other_machine_writes, (directory, 2))
-    written.start()
+    is_over = threading.Event()
+
+    def beat():
+        for number in itertools.count(2):
+            other_machine_writes(directory, number)
+            if is_over.wait(0.05):
+                return
+
+    other_machine = threading.Thread(target=beat)
+    other_machine.start()
     with pytest.raises(errors.ConfigError, match=r"in use on the host other\.example\.org.*use PostgreSQL"):
         directory.claim_sqlite(watch_s=5)
-    written.join()
+    is_over.set()
+    other_machine.join()
 
 
 def test_a_database_that_another_machine_has_left_is_taken_over(opened):

@@ -12,6 +12,7 @@ from sqlalchemy import exc
 
 from abaca.db.administration import services
 from abaca.db.journal import operations
+from tests.conftest import wait_until
 from tests.db.journal_rows import add, claim, claim_in, place, queue_up
 
 
@@ -178,6 +179,13 @@ def test_what_somebody_is_adding_to_is_not_taken_under_his_hands(postgres, tmp_p
     here.close()
 
 
+def waiting(db):
+    """How many transactions wait for another one."""
+    those = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    with db.read() as tx:
+        return tx.scalar(sa.text(those))
+
+
 @pytest.mark.system
 def test_who_adds_to_what_is_just_being_taken_gets_a_new_one(postgres, tmp_path):
     from tests.databases import Place
@@ -190,7 +198,7 @@ def test_who_adds_to_what_is_just_being_taken_gets_a_new_one(postgres, tmp_path)
     with db.write() as tx:
         assert [row.id for row in claim_in(tx)] == [first]
         thread.start()
-        thread.join(0.3)
+        wait_until(lambda: waiting(db) == 1)
         assert added == [], "it waits for the claim to end"
     thread.join(10)
     assert added != [first]

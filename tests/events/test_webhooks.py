@@ -159,7 +159,7 @@ def test_killed_in_the_middle_of_sending_nothing_is_lost(house, receiver):
     def hold(post):
         if len(receiver.taken) >= 10:
             arrived.set()
-            go_on.wait(30)
+            assert go_on.wait(30)
         return 200
 
     receiver.answer = hold

@@ -308,7 +308,7 @@ def test_a_worker_that_is_killed_at_an_order_leaves_nothing(nodes, entry, hyperv
 
     def hold():
         is_there.set()
-        is_dead.wait(20)
+        assert is_dead.wait(20)
 
     with Between(hypervisor, guest, order, moment, hold) as between:
         with working(action, entry, between.seen(mount)) as worker:

@@ -1,10 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cable to a server that can be cut: what is on it is lost, in either direction, and nobody is told which."""
+"""A cable to a server that can be cut: what is on it is lost, in either direction, and nobody is told which.
+
+And a line on which nobody answers, which counts who calls.
+"""
 
 import contextlib
 import select
 import socket
 import threading
+
+
+class Silence:
+    """Where a server was, everybody who calls is hung up on; `calls` says how many have."""
+
+    def __init__(self, port):
+        self.calls = 0
+        self._listener = socket.create_server(("127.0.0.1", port))
+        self._thread = threading.Thread(target=self._hang_up)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_exception):
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._listener.close()
+
+    def _hang_up(self):
+        with contextlib.suppress(OSError):
+            while True:
+                self._listener.accept()[0].close()
+                self.calls += 1
 
 
 class Cable:
@@ -16,6 +43,8 @@ class Cable:
         self.port = self._listener.getsockname()[1]
         self._lock = threading.Lock()
         self._pairs = set()
+        self._carried = threading.Condition()
+        self._pieces = 0
         self._is_open = True
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -44,6 +73,15 @@ class Cable:
                     if not data:
                         return
                     sink.sendall(data)
+                    with self._carried:
+                        self._pieces += 1
+                        self._carried.notify_all()
+
+    def carry(self, pieces, timeout_s=20.0):
+        """Return when so many more pieces of data have gone through, in whatever direction."""
+        with self._carried:
+            wanted = self._pieces + pieces
+            assert self._carried.wait_for(lambda: self._pieces >= wanted, timeout_s), "nobody says anything"
 
     def cut(self):
         """Every connection ends here and now."""

@@ -161,7 +161,7 @@ def test_only_the_page_under_way_shows_it(theatre, made):
     gate = Gate()
     theatre.enter(arms=stage.Arms({f"{KIND}:page-2:marked": gate.wait}))
     op_id = start(theatre)
-    gate.arrived.wait(10)
+    assert gate.arrived.wait(10)
     assert [theatre.status(share_id) for share_id in made] == ["available"] * 3 + ["ensuring"] * 3 + ["available"]
     assert is_ensuring(theatre)
     row = shown(theatre, op_id)
@@ -189,7 +189,7 @@ def test_with_the_option_off_no_share_ever_shows_it(theatre, made):
     gate = Gate()
     theatre.enter(arms=stage.Arms({f"{KIND}:page-2:marked": gate.wait}))
     op_id = start(theatre, Manner(shows_status=False, page_size=3))
-    gate.arrived.wait(10)
+    assert gate.arrived.wait(10)
     assert {theatre.status(share_id) for share_id in made} == {"available"}
     assert is_ensuring(theatre)
     gate.opened.set()
@@ -200,7 +200,7 @@ def test_a_share_that_is_forced_away_meanwhile_stays_away(theatre, made):
     gate = Gate()
     theatre.enter(arms=stage.Arms({f"{KIND}:page-1:inside": gate.wait}))
     op_id = start(theatre)
-    gate.arrived.wait(10)
+    assert gate.arrived.wait(10)
     answer = theatre.world.ask("admin", "POST", f"/shares/{made[0]}/action", {"force_delete": None}, **NEWEST)
     assert answer.status == 202
     theatre.until_ended("share-delete", made[0])
@@ -214,7 +214,7 @@ def test_a_second_request_joins_the_first(theatre, made):
     first = start(theatre)
     assert start(theatre) == first
     theatre.enter(arms=stage.Arms({f"{KIND}:page-1:marked": gate.wait}))
-    gate.arrived.wait(10)
+    assert gate.arrived.wait(10)
     assert start(theatre) == first
     gate.opened.set()
     assert until_ended(theatre, first).state == "done"
@@ -226,7 +226,7 @@ def test_it_is_cancelled_between_two_pages(theatre, made):
     gate = Gate()
     theatre.enter(arms=stage.Arms({f"{KIND}:page-2:marked": gate.wait}))
     op_id = start(theatre)
-    gate.arrived.wait(10)
+    assert gate.arrived.wait(10)
     with theatre.db.write() as tx:
         assert rows.request_cancel(tx, op_id)
     gate.opened.set()
@@ -241,7 +241,7 @@ def test_a_worker_that_is_stopped_hands_it_back_between_two_pages(theatre, made)
     gate = Gate()
     theatre.enter(arms=stage.Arms({f"{KIND}:page-1:marked": gate.wait}))
     op_id = start(theatre)
-    gate.arrived.wait(10)
+    assert gate.arrived.wait(10)
     theatre.acting.stop()
     gate.opened.set()
     theatre.leave()
@@ -443,7 +443,7 @@ def test_a_worker_that_comes_late_changes_nothing(theatre, made, moment):
     gate = Gate()
     late = theatre.enter(arms=stage.Arms({f"{KIND}:page-2:{moment}": gate.wait}))
     op_id = start(theatre)
-    gate.arrived.wait(10)
+    assert gate.arrived.wait(10)
     change(theatre, rows.t, rows.t.c.id == op_id, lease_until=1.0)
     other = stage.make_worker(theatre.stage, "another", stage.TIMING)
     thread = threading.Thread(target=other.run)

@@ -105,15 +105,17 @@ def test_who_cannot_be_told_of_the_end_keeps_nobody_else_from_being_told(bench, 
 def test_what_is_cut_off_at_the_end_is_handed_back_before_it(bench):
     """So that nobody has to wait for its lease; as a mount on a slow machine is, when the connection is closed."""
     begun, cut = threading.Event(), threading.Event()
+    cutting = []
 
     class Line(Shelf):
         def stop(self):
+            cutting.append(threading.current_thread())
             cut.set()
 
     def mount(op):
         begun.set()
         assert cut.wait(10)
-        threading.Event().wait(0.3)  # to notice takes its time
+        cutting[0].join(10)  # it notices when all others are through with stopping
         raise journal.Interrupted
 
     bench.add("work", step("mount", mount))

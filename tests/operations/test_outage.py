@@ -16,7 +16,7 @@ from abaca.journal import journal
 from tests.conftest import wait_until
 from tests.databases import Place, place
 from tests.operations.bench import TIMING, Bench, Gate, record, shelf, step
-from tests.operations.cable import Cable
+from tests.operations.cable import Cable, Silence
 
 pytestmark = pytest.mark.system
 
@@ -32,7 +32,7 @@ def bench(request, tmp_path):
     database.close()
 
 
-def test_ten_seconds_without_the_database(bench):
+def test_an_outage_that_is_longer_than_every_lease(bench):
     """One operation in a step, one between two steps, one waiting for its next try, one queued, and an idle worker."""
     gate, between = Gate(), Gate()
     tries = []
@@ -58,14 +58,16 @@ def test_ten_seconds_without_the_database(bench):
     idle = bench.worker("idle", served=[shelf("h@idle")], timing=SHORT)
     ids = {kind: bench.enqueue(kind, kind) for kind in ("in-step", "between", "waiting")}
     ids["behind"] = bench.enqueue("behind", "in-step")
-    gate.arrived.wait(10)
-    between.arrived.wait(10)
+    assert gate.arrived.wait(10)
+    assert between.arrived.wait(10)
     wait_until(lambda: tries)
+    leased_until = max(bench.show(ids[kind]).lease_until for kind in ("in-step", "between")) + 2 * SHORT.lease_s
     server = bench.place.server
     server.stop("immediate")
-    gate.opened.set()
-    between.opened.set()
-    threading.Event().wait(10)
+    with Silence(server.port) as silence:
+        gate.opened.set()
+        between.opened.set()
+        wait_until(lambda: silence.calls > 20 and bench.db.time() > leased_until, 60)
     assert sorted(worker.held), "it keeps what it was doing"
     server.start()
     for op_id in ids.values():
@@ -104,8 +106,9 @@ def test_a_worker_that_starts_before_its_database_waits_for_it(bench):
     server = bench.place.server
     server.stop("immediate")
     thread = threading.Thread(target=bench.worker)
-    thread.start()
-    threading.Event().wait(0.3)
+    with Silence(server.port) as silence:
+        thread.start()
+        wait_until(lambda: silence.calls > 2)
     server.start()
     thread.join(10)
     bench.until(op_id, "done")
@@ -116,11 +119,12 @@ def test_a_worker_is_told_to_stop_while_its_database_is_away(bench):
     bench.add("work", step("one", lambda op: gate.wait()), step("two", lambda op: bench.diary.note("two")))
     worker = bench.worker(timing=SHORT)
     op_id = bench.enqueue("work")
-    gate.arrived.wait(10)
+    assert gate.arrived.wait(10)
     bench.place.server.stop("immediate")
-    gate.opened.set()
-    threading.Event().wait(0.2)
-    bench.stop(worker)
+    with Silence(bench.place.server.port) as silence:
+        gate.opened.set()
+        wait_until(lambda: silence.calls > 2)
+        bench.stop(worker)
     bench.place.server.start()
     bench.worker(timing=SHORT)
     bench.until(op_id, "done")
@@ -160,7 +164,7 @@ def test_a_cable_that_is_cut_again_and_again_loses_and_doubles_nothing(bench):
     ids = [bench.enqueue("work", str(number)) for number in range(150)]
     for _ in range(40):
         cable.cut()
-        threading.Event().wait(random.uniform(0.005, 0.06))
+        cable.carry(random.randint(1, 40))
     for op_id in ids:
         assert bench.until(op_id, *rows.ENDED, timeout_s=30).state == "done"
     bench.stop()

@@ -51,7 +51,7 @@ def pause_in_page(theatre, number):
     gate = Gate()
     theatre.enter(arms=stage.Arms({f"{KIND}:page-{number}:marked": gate.wait}))
     op_id = start(theatre)
-    gate.arrived.wait(10)
+    assert gate.arrived.wait(10)
     assert steered(theatre, op_id, "pause") == "running"
     gate.opened.set()
     return until(theatre, op_id, "paused")
@@ -131,7 +131,7 @@ def test_a_pause_that_is_taken_back_in_time_never_happens(theatre, made):  # noq
     gate = Gate()
     theatre.enter(arms=stage.Arms({f"{KIND}:page-2:marked": gate.wait}))
     op_id = start(theatre)
-    gate.arrived.wait(10)
+    assert gate.arrived.wait(10)
     steered(theatre, op_id, "pause")
     assert steered(theatre, op_id, "resume") == "running"
     gate.opened.set()

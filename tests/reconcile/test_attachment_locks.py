@@ -50,7 +50,7 @@ def end_beside(theatre, kind, begin, row, request):
     worker = theatre.enter(arms=stage.Arms({f"{kind}:end:before": gate.wait}))
     worker.on_ended = lambda op, outcome, _seconds: outcomes.append((op.what.kind, outcome))
     begin()
-    gate.arrived.wait(10)
+    assert gate.arrived.wait(10)
     with ThreadPoolExecutor(1) as pool:
         with theatre.db.write() as tx:
             tx.rows(row.with_for_update())
