@@ -20,7 +20,7 @@ import abaca.domain
 import abaca.drivers
 from abaca import errors, policy
 from abaca.api import routes
-from abaca.api.versions import NOT_SERVED, PARTLY_SERVED, VERSIONS
+from abaca.api.versions import VERSIONS
 from abaca.cli import main
 from abaca.compute import contract as compute_contract
 from abaca.domain import state_machine
@@ -30,6 +30,7 @@ from abaca.http import routing, wire
 from abaca.nodes import contract as nodes
 from abaca.operations.attachments import attachment_tools as tools
 from abaca.settings import reading, tree
+from lab.compatibility import served as served_versions
 
 MADE = "<!-- Made by `make docs` from the code; do not edit. -->\n"
 
@@ -236,9 +237,8 @@ def compatibility() -> str:
         "| version | | served |",
         "|---|---|---|",
     ]
-    for number, sentence in VERSIONS:
-        served = f"partly: {PARTLY_SERVED[number]}" if number in PARTLY_SERVED else "yes"
-        lines.append(f"| {number} | {sentence} | {'not yet' if number in NOT_SERVED else served} |")
+    served = served_versions()
+    lines += [f"| {number} | {sentence} | {served[number]} |" for number, sentence in VERSIONS]
     return "\n".join(lines) + "\n"
 
 

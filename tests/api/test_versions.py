@@ -12,6 +12,7 @@ from abaca import errors
 from abaca.api import routes, versions
 from abaca.api.compute import versions as compute_versions
 from abaca.http import openapi, routing, wire
+from lab import compatibility
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = routing.Table(routes.RESOURCES)
@@ -41,13 +42,34 @@ def test_every_mark_names_a_version_that_there_is():
     assert [number for number in marked() if not versions.MINIMUM <= number <= versions.MAXIMUM] == []
 
 
-def test_every_version_is_marked_somewhere_or_listed_as_not_served():
+def test_every_version_that_is_served_is_marked_somewhere():
     unmarked = {f"2.{number}" for number in range(versions.MAXIMUM + 1)} - {f"2.{number}" for number in marked()}
-    listed = set(versions.NOT_SERVED) | set(versions.WITHOUT_MARK)
-    assert unmarked - listed == set(), "give these a mark, or say in versions.py why not"
-    assert set(versions.NOT_SERVED) - unmarked == set(), "these have a mark now: take them out of NOT_SERVED"
-    assert set(versions.PARTLY_SERVED) & set(versions.NOT_SERVED) == set()
-    assert set(versions.PARTLY_SERVED) <= {number for number, _ in versions.VERSIONS}
+    absent = {number for number, how in compatibility.served().items() if how.startswith(("no", "not yet"))}
+    assert unmarked - absent - set(versions.WITHOUT_MARK) == set(), "give these a mark, or say in versions.py why not"
+
+
+def test_what_each_version_brought_is_listed():
+    assert list(compatibility.brought()) == [number for number, _ in versions.VERSIONS]
+
+
+@pytest.mark.parametrize(
+    ("parts", "how"),
+    [
+        ({"a": ["GET /shares"], "b": ["View.x"]}, "yes"),
+        ({"a": ["GET /shares", "GET /snapshots"], "b": ["View.x"], "c": ["View.y"]}, "partly, without a and c"),
+        ({"a": ["GET /shares/{id}"], "b": ["GET /share"], "c": ["tested: tests/nothing.yaml: x"]}, "not yet"),
+    ],
+    ids=["all", "some", "none"],
+)
+def test_what_is_missing_is_never_said_to_be_served(parts, how):
+    assert compatibility.how_served(parts, {"GET /shares share:get_all", "View.x"}) == how
+
+
+def test_a_test_that_is_not_there_proves_nothing(tmp_path):
+    (tmp_path / "a.yaml").write_text("requests: [{name: it works}]")
+    assert compatibility.is_tested(tmp_path / "a.yaml", "it works")
+    assert not compatibility.is_tested(tmp_path / "a.yaml", "it works well")
+    assert not compatibility.is_tested(tmp_path / "b.yaml", "it works")
 
 
 def test_a_feature_has_one_version():
@@ -94,60 +116,11 @@ def test_the_description_for_machines_is_whole(described):
             assert placed == {name.strip("{}") for name in path.split("/") if name.startswith("{")}
 
 
-def facts(version):
-    """One line for each thing that can be asked, sent or answered."""
-    document = openapi.document(TABLE, version, versions.DESCRIBED)
-    for name, schema in document["components"]["schemas"].items():
-        if name != "Fault":
-            for field, kind in schema["properties"].items():
-                needed = "" if field in schema.get("required", ()) else "?"
-                yield f"{name}.{field}{needed}: {kind_of(kind)}"
-    for path, operations in document["paths"].items():
-        for method, operation in operations.items():
-            call = f"{method.upper()} {path}"
-            experimental = any(p["name"].endswith("Experimental") for p in operation["parameters"])
-            yield f"{call} {operation['x-policy']}" + (" (experimental)" if experimental else "")
-            for parameter in operation["parameters"]:
-                if parameter["name"] == "limit":
-                    yield f"{call} ?paging"
-                elif parameter["in"] == "query" and parameter["name"] not in dict(openapi.PAGING):
-                    yield f"{call} ?{parameter['name']}: {kind_of(parameter['schema'])}"
-            for status, answer in operation["responses"].items():
-                for content in answer.get("content", {}).values() if status.startswith("2") else ():
-                    yield f"{call} {status}: {kind_of(content['schema'])}"
-            body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
-            yield from (f"{call} <{fact}" for fact in sent(body))
-
-
-def sent(schema, path=""):
-    choices = schema.get("oneOf") or schema.get("anyOf") or [schema]
-    for choice in choices:
-        for field, kind in choice.get("properties", {}).items():
-            needed = "" if field in choice.get("required", ()) else "?"
-            yield f"{path} {field}{needed}: {kind_of(kind)}"
-            yield from sent(kind, f"{path} {field}")
-
-
-def kind_of(schema):
-    if "$ref" in schema:
-        return schema["$ref"].rpartition("/")[2]
-    for several in ("anyOf", "oneOf"):
-        if several in schema:
-            return " or ".join(sorted({kind_of(one) for one in schema[several]}))
-    if "enum" in schema:
-        return "|".join(str(one) for one in schema["enum"])
-    if schema.get("type") == "array":
-        return f"[{kind_of(schema.get('items', {}))}]"
-    if schema.get("type") == "object" and "properties" in schema:
-        return "{" + ", ".join(f"{name}: {kind_of(kind)}" for name, kind in sorted(schema["properties"].items())) + "}"
-    return schema.get("type", "anything")
-
-
 def test_what_each_version_changes_is_as_the_golden_files_say(golden):
     before: set[str] = set()
     written = []
     for version in range(versions.MAXIMUM + 1):
-        now = set(facts(version))
+        now = set(compatibility.facts(version))
         lines = [f"+ {fact}" for fact in now - before] + [f"- {fact}" for fact in before - now]
         if lines:
             number, sentence = versions.VERSIONS[version]
@@ -165,7 +138,7 @@ def test_what_the_compute_door_says_and_takes_is_as_the_golden_file_says(golden)
     lines = []
     for name, schema in document["components"]["schemas"].items():
         if name != "Fault":
-            lines += [f"{name}.{field}: {kind_of(kind)}" for field, kind in schema["properties"].items()]
+            lines += [f"{name}.{field}: {compatibility.kind_of(kind)}" for field, kind in schema["properties"].items()]
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             asked = [one["name"] for one in operation["parameters"] if one["in"] == "query"]

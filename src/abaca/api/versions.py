@@ -116,41 +116,12 @@ VERSIONS = (
 # Nothing here answers differently at these versions.
 WITHOUT_MARK = {
     "2.0": "the first one",
-    "2.4": "consistency groups are no more, at no version",
     "2.13": "cephx rules are taken at every version",
     "2.38": "IPv6 addresses are taken at every version",
     "2.48": "types are bound to zones at every version",
-    "2.59": "a driver's details are shown whenever it gives some",
     "2.60": "both forms of path are served at every version",
+    "2.67": "administrators name the pool of a share at every version",
     "2.68": "reserved keys are reserved at every version",
-}
-# What is still to be built. The list may only shrink.
-NOT_SERVED = frozenset(
-    (
-        "2.8", "2.12", "2.15", "2.17", "2.18", "2.19", "2.20", "2.26", "2.29", "2.34", "2.44",
-        "2.47", "2.49", "2.51", "2.55", "2.56", "2.57", "2.61", "2.63", "2.66", "2.67",
-        "2.70", "2.72", "2.73", "2.75", "2.76", "2.77", "2.78", "2.79", "2.85", "2.89", "2.91",
-        "2.92", "2.94", "2.95", "2.98",
-    )
-)  # fmt: skip
-# What is there in part: a field is shown, or an option taken, whose other half is still to be built.
-PARTLY_SERVED = {
-    "2.0": "snapshots, share networks, security services and share servers are missing",
-    "2.5": "no share is ever migrated",
-    "2.7": "shares cannot be taken under management or released",
-    "2.11": "there are no replicas",
-    "2.22": "no share is ever migrated",
-    "2.24": "shares cannot be made from snapshots",
-    "2.27": "there are no snapshots to go back to",
-    "2.30": "there are no replicas",
-    "2.31": "there are no share groups",
-    "2.32": "there are no snapshots to mount",
-    "2.40": "there are quotas, but nothing that they count",
-    "2.53": "there are quotas, but nothing that they count",
-    "2.58": "there are limits, but nothing that they count",
-    "2.80": "there are no backups",
-    "2.90": "no share is ever encrypted",
-    "2.99": "there are no snapshots",
 }
 MINIMUM = 0
 MAXIMUM = len(VERSIONS) - 1
