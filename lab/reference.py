@@ -28,7 +28,7 @@ from abaca.domain.attachments import attachments
 from abaca.drivers import contract
 from abaca.http import routing, wire
 from abaca.nodes import contract as nodes
-from abaca.operations.attachments import attachment_tools as tools
+from abaca.operations.attachments import attachment_parts as tools
 from abaca.settings import reading, tree
 from lab.compatibility import served as served_versions
 

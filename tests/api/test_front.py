@@ -173,7 +173,9 @@ def test_the_journal_is_asked_at_the_scrape(figures, db):
     row = {"kind": "share-create", "args": {}, "resource_type": "share"}
     with db.write() as tx:
         for number in range(3):
-            operations.add(tx, {**row, "queue": "here@alpha", "key": f"s{number}", "resource_id": f"s{number}"})
+            operations.add(
+                tx, {**row, "queue": "here@alpha", "keys": [f"share:s{number}"], "resource_id": f"s{number}"}
+            )
     lines = figures.lines()
     assert 'abaca_operations{kind="share-create",queue="here@alpha",state="queued"} 3.0' in lines
     assert 'abaca_operations_lease_expired{queue="here@alpha"} 0.0' in lines

@@ -139,7 +139,7 @@ def journal(abaca, config, tmp_path):
     ids = []
     with db.write() as tx:
         for number in (1, 2):
-            row = {"kind": "share-create", "queue": "here@dummy", "key": f"s{number}", "args": {}}
+            row = {"kind": "share-create", "queue": "here@dummy", "keys": [f"share:s{number}"], "args": {}}
             ids.append(operations.add(tx, {**row, "resource_type": "share", "resource_id": f"s{number}"}))
     db.close()
     return file, ids

@@ -10,7 +10,7 @@ import pytest
 from abaca import app
 from abaca.compute.contract import Unreachable, Wanted
 from abaca.compute.nova import Nova
-from abaca.operations.attachments.attachment_tools import Tools
+from abaca.operations.attachments.attachment_parts import AttachmentParts
 from abaca.reconcile.attachments import Attachments
 from abaca.settings import tree
 from tests.api import test_attachments as doors
@@ -84,7 +84,9 @@ def test_a_share_is_attached_to_a_server_and_goes_when_nova_deletes_it(harness, 
         attachment = doors.attached(world, share_id, server_id)
         assert set(doors.rules(world, share_id)) == set(attachment["addresses"]) == {"10.0.0.1"}
         assert doors.attach(world, share_id, harness.add("theirs", project_id=OTHER)).status == 404
-        reconciler = Attachments(world.db, Tools(harness.compute, app.nodes(world.settings)), verify_interval_s=0)
+        reconciler = Attachments(
+            world.db, AttachmentParts(harness.compute, app.nodes(world.settings)), verify_interval_s=0
+        )
         with real_cloud[1].without_cell():
             reconciler.verify()
         assert doors.shown(world, attachment["id"])["state"] == "active"

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows of the journal for the tests of its statements: queued, taken, and where they stand."""
 
-from abaca.db.journal import operations
+from abaca.db.journal import claims, operations, runs
 
 KINDS = ["work"]
 
 
 def add(tx, key="k", queue="q", **more):
     return operations.add(
-        tx, {"kind": "work", "queue": queue, "key": key, "args": {}, "resource_type": "t", "resource_id": key, **more}
+        tx,
+        {"kind": "work", "queue": queue, "keys": [key], "args": {}, "resource_type": "t", "resource_id": key, **more},
     )
 
 
@@ -23,8 +24,9 @@ def claim(db, most=100, owner="w#1", queue="q", now_s=1000.0, lease_s=30.0):
 
 
 def claim_in(tx, most=100, owner="w#1", queue="q", now_s=1000.0, lease_s=30.0):
-    lease = operations.Lease(owner=owner, now_s=now_s, until_s=now_s + lease_s)
-    return operations.claim(tx, queue, KINDS, most, lease)
+    claims.promote(tx, [queue], now_s)
+    lease = claims.Lease(owner=owner, now_s=now_s, until_s=now_s + lease_s)
+    return claims.claim(tx, queue, KINDS, most, lease)
 
 
 def show(db, op_id):
@@ -32,5 +34,9 @@ def show(db, op_id):
         return operations.show(tx, op_id)
 
 
+def held(*keys, parent_id=None):
+    return runs.Held(keys=keys, parent_id=parent_id, has_waits=False)
+
+
 def place(step=0, direction="do", attempt=0, data=None, error=None):
-    return operations.Place(step=step, direction=direction, attempt=attempt, data=data or {}, error=error)
+    return runs.Place(step=step, direction=direction, attempt=attempt, data=data or {}, error=error)

@@ -7,7 +7,26 @@ came with a value gets it, the rows of a new table are put under its name) and e
 an entry keeps every row and every column. Columns that rows do not name are not compared.
 """
 
-BECOMES = {}
+
+def _0002(rows):
+    """Operations have a home and keys, which those that have not ended hold; what was left is called orphaned."""
+    rows["orphaned_mounts"] = rows.pop("left_mounts")
+    rows["operation_keys"] = []
+    for row in rows["operations"]:
+        held = row.pop("running_key")
+        of_share = row["resource_type"] == "share"
+        key = row.pop("key")
+        is_dry = row["kind"] == "backend-ensure-dry-run"
+        row["keys"] = [f"share:{key}" if of_share else f"dry-run:{row['resource_id']}" if is_dry else key]
+        row |= {"home": row["queue"], "signals": 0, "children": 0}
+        if row["state"] in ("queued", "running", "paused"):
+            kept = {"operation_id": row["id"], "key": row["keys"][0], "place": row["seq"], "seq": row["seq"]}
+            rows["operation_keys"].append(kept | {"held_key": row["keys"][0] if held else None})
+        if row["state"] == "queued" and row["not_before"] > 0:
+            row["state"] = "waiting"
+
+
+BECOMES = {"0002": _0002}
 
 
 def after(rows, revisions):

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from abaca.db.administration import services
 from abaca.db.engine.database import Database
 from abaca.db.tables import administration as administration_tables
-from abaca.journal import journal
+from abaca.journal import interruptions
 
 pytestmark = pytest.mark.system
 HOST = "host@alpha"
@@ -18,7 +18,7 @@ def test_what_a_frozen_transaction_has_locked_is_given_to_others(postgres):
     frozen, other = Database(url, abandoned_s=0.5), Database(url)
     with frozen.write() as tx:
         services.register(tx, services.SHARE_BINARY, HOST, "nova")
-    with pytest.raises(journal.DATABASE_AWAY), frozen.write() as tx:  # noqa: PT012 - the last line alone fails
+    with pytest.raises(interruptions.DATABASE_AWAY), frozen.write() as tx:  # noqa: PT012 - the last line alone fails
         services.set_ensuring(tx, HOST, ensuring=True)
         # nothing more is heard of that one: this waits for its lock
         with other.write() as second:

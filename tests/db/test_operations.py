@@ -11,9 +11,9 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from abaca.db.administration import services
-from abaca.db.journal import operations
+from abaca.db.journal import claims, keys, operations, runs
 from tests.conftest import wait_until
-from tests.db.journal_rows import add, claim, claim_in, place, queue_up
+from tests.db.journal_rows import add, claim, claim_in, held, place, queue_up
 
 
 @pytest.fixture
@@ -38,10 +38,15 @@ def test_no_more_are_taken_than_asked_for_from_many(db):
     assert len(taken) == len(set(taken)) == 15
 
 
+def held_key(db, key):
+    with db.read() as tx:
+        return tx.scalar(sa.select(keys.k.c.held_key).where(keys.k.c.key == key))
+
+
 def test_what_is_taken_is_told_and_leased(db):
     (op_id,) = queue_up(db, "a")
     (row,) = claim(db)
-    assert (row.id, row.state, row.owner, row.token, row.lease_until, row.running_key) == (
+    assert (row.id, row.state, row.owner, row.token, row.lease_until, held_key(db, "a")) == (
         op_id,
         "running",
         "w#1",
@@ -64,17 +69,17 @@ def test_of_one_key_only_the_oldest_is_taken_and_the_next_when_it_has_ended(db):
     assert [row.id for row in claim(db)] == [first]
     assert claim(db) == []
     with db.write() as tx:
-        assert operations.end(tx, first, 1, "done", place(), "a") is True
+        assert runs.end(tx, first, 1, "done", place(), held("a")) is True
     assert [row.id for row in claim(db)] == [second]
     with db.write() as tx:
-        assert operations.end(tx, second, 1, "done", place(), "a") is False
+        assert runs.end(tx, second, 1, "done", place(), held("a")) is False
 
 
 def test_who_ends_is_told_of_followers_of_its_own_key_only(db):
     first, _ = queue_up(db, "a", "b")
     assert [row.id for row in claim(db, 1)] == [first]
     with db.write() as tx:
-        assert operations.end(tx, first, 1, "done", place(), "a") is False
+        assert runs.end(tx, first, 1, "done", place(), held("a")) is False
 
 
 def test_a_row_that_became_visible_late_waits_for_the_younger_that_runs(db):
@@ -82,21 +87,21 @@ def test_a_row_that_became_visible_late_waits_for_the_younger_that_runs(db):
     older, younger, other = queue_up(db, "a", "a", "b")
     with db.write() as tx:
         t = operations.t
-        tx.execute(t.update().where(t.c.id == younger).values(state="running", running_key="a", token=1, owner="w#2"))
+        tx.execute(t.update().where(t.c.id == younger).values(state="running", token=1, owner="w#2"))
+        tx.execute(keys.HOLD, {"ops": [younger]})
     assert [row.id for row in claim(db)] == [other]
     with db.write() as tx:
-        operations.end(tx, younger, 1, "done", place(), "a")
+        runs.end(tx, younger, 1, "done", place(), held("a"))
     assert [row.id for row in claim(db)] == [older]
 
 
 def test_two_of_one_key_can_never_run_at_once(db):
     _, younger = queue_up(db, "a", "a")
     claim(db)
-    t = operations.t
 
     def force():
         with db.write() as tx:
-            tx.execute(t.update().where(t.c.id == younger).values(state="running", running_key="a"))
+            tx.execute(keys.HOLD, {"ops": [younger]})
 
     with pytest.raises(exc.IntegrityError):
         force()
@@ -117,14 +122,14 @@ def test_many_workers_together_take_each_operation_once(db):
             for row in rows:
                 with lock:
                     taken.append(row.id)
-                    if row.key in running:
-                        problems.append(f"two of {row.key}")
-                    running.add(row.key)
+                    if row.keys[0] in running:
+                        problems.append(f"two of {row.keys[0]}")
+                    running.add(row.keys[0])
             for row in rows:
                 with lock:
-                    running.discard(row.key)
+                    running.discard(row.keys[0])
                 with db.write() as tx:
-                    if operations.end(tx, row.id, row.token, "done", place(), row.key) is None:
+                    if runs.end(tx, row.id, row.token, "done", place(), held(*row.keys)) is None:
                         problems.append("lost")
 
     threads = [threading.Thread(target=work, args=(f"w{number}#1",)) for number in range(4)]
@@ -160,7 +165,7 @@ def test_one_that_waits_for_another_try_takes_no_newcomers(db):
     (first,) = queue_up(db, "a", coalesce_key="sync")
     claim(db)
     with db.write() as tx:
-        operations.wait(tx, first, 1, place(attempt=1), 2000.0)
+        runs.wait(tx, first, 1, place(attempt=1), 2000.0)
     (second,) = queue_up(db, "a", coalesce_key="sync")
     assert second != first, "it may have looked already at what there was to do"
 
@@ -234,7 +239,7 @@ def test_a_thing_added_while_its_operation_is_taken_is_never_missed(db):
                 with db.read() as tx:
                     seen.update(tx.connection.execute(sa.select(t.c.name)).scalars())
                 with db.write() as tx:
-                    if operations.end(tx, row.id, row.token, "done", place(), row.key) is None:
+                    if runs.end(tx, row.id, row.token, "done", place(), held(*row.keys)) is None:
                         failures.append("lost")
 
     adders = [threading.Thread(target=adder, args=(who,)) for who in "abc"]
@@ -256,14 +261,19 @@ def test_a_thing_added_while_its_operation_is_taken_is_never_missed(db):
 
 
 def test_when_the_next_is_due(db):
-    queue_up(db, "now")
+    (now,) = queue_up(db, "now")
     queue_up(db, "soon", not_before=1001.5)
     queue_up(db, "late", not_before=1009.0)
+    assert [row.id for row in claim(db)] == [now]
     with db.read() as tx:
-        assert operations.next_due(tx, ["q"], 1000.0) == 1001.5
-        assert operations.next_due(tx, ["q"], 1002.0) == 1009.0
-        assert operations.next_due(tx, ["q"], 1010.0) is None
-        assert operations.next_due(tx, ["other"], 1000.0) is None
+        assert claims.next_due(tx, ["q"]) == 1001.5
+        assert claims.next_due(tx, ["other"]) is None
+    claim(db, now_s=1002.0)
+    with db.read() as tx:
+        assert claims.next_due(tx, ["q"]) == 1009.0
+    claim(db, now_s=1010.0)
+    with db.read() as tx:
+        assert claims.next_due(tx, ["q"]) is None
 
 
 def test_operations_are_found_newest_first(db):
@@ -271,7 +281,7 @@ def test_operations_are_found_newest_first(db):
     queue_up(db, "d")
     claim(db, 1)
     with db.write() as tx:
-        operations.end(tx, ids[0], 1, "done", place(), "a")
+        runs.end(tx, ids[0], 1, "done", place(), held("a"))
     with db.read() as tx:
         assert [row.id for row in operations.find(tx, project_id="p")] == ids[::-1]
         assert [row.id for row in operations.find(tx, project_id="p", live=True)] == [ids[2], ids[1]]
@@ -286,7 +296,7 @@ def test_only_what_ended_long_ago_is_forgotten_a_bounded_number_at_a_time(db):
     claim(db, 4)
     with db.write() as tx:
         for op_id, state in zip(ids, ("done", "failed", "cancelled", "done"), strict=False):
-            operations.end(tx, op_id, 1, state, place(), "?")
+            runs.end(tx, op_id, 1, state, place(), held("?"))
     t = operations.t
     with db.write() as tx:
         tx.execute(t.update().where(t.c.id.in_(ids[:3])).values(finished_at=tx.now - datetime.timedelta(days=8)))

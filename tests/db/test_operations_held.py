@@ -4,7 +4,7 @@
 import msgspec
 import pytest
 
-from abaca.db.journal import operations
+from abaca.db.journal import claims, operations, runs, steering
 from tests.db.journal_rows import claim, place, queue_up, show
 
 
@@ -26,17 +26,17 @@ def held(db):
 
 def test_a_checkpoint_is_kept(db, held):
     with db.write() as tx:
-        assert operations.checkpoint(tx, held, 1, place(2, data={"x": [1]}, error=("E", "text"))) is False
+        assert runs.checkpoint(tx, held, 1, place(2, data={"x": [1]}, error=("E", "text"))) is False
     row = show(db, held)
     assert (row.step, row.data, row.error_code, row.error_text, row.attempt) == (2, {"x": [1]}, "E", "text", 0)
 
 
-def test_every_write_tells_of_a_wish_to_cancel(db, held):
+def test_every_write_tells_of_a_request_to_cancel(db, held):
     with db.write() as tx:
-        assert operations.request_cancel(tx, held)
-        assert operations.touch(tx, held, 1) is True
-        assert operations.progress(tx, held, 1, 1, 2) is True
-        assert operations.checkpoint(tx, held, 1, place(1)) is True
+        assert steering.request_cancel(tx, held)
+        assert runs.touch(tx, held, 1) is True
+        assert runs.progress(tx, held, 1, 1, 2) is True
+        assert runs.checkpoint(tx, held, 1, place(1)) is True
 
 
 @pytest.mark.parametrize("loss", ["token", "queued", "done"])
@@ -47,11 +47,11 @@ def test_whoever_lost_the_lease_changes_nothing(db, held, loss):
         tx.execute(t.update().where(t.c.id == held).values(**values))
     before = show(db, held)
     with db.write() as tx:
-        assert operations.touch(tx, held, 1) is None
-        assert operations.progress(tx, held, 1, 1, 2) is None
-        assert operations.checkpoint(tx, held, 1, place(1)) is None
-        assert operations.end(tx, held, 1, "done", place(1), "a") is None
-        assert operations.wait(tx, held, 1, place(1), 0.0) is False
+        assert runs.touch(tx, held, 1) is None
+        assert runs.progress(tx, held, 1, 1, 2) is None
+        assert runs.checkpoint(tx, held, 1, place(1)) is None
+        assert runs.end(tx, held, 1, "done", place(1), runs.Held(keys=["a"], parent_id=None, has_waits=False)) is None
+        assert runs.wait(tx, held, 1, place(1), 0.0) is False
     assert show(db, held) == before
 
 
@@ -69,13 +69,13 @@ def test_whoever_lost_the_lease_changes_nothing(db, held, loss):
 def test_waiting_never_takes_back_what_was_recorded(db, held, recorded, told, kept):
     """The answer to a commit may get lost: then the row is further than its worker thinks."""
     with db.write() as tx:
-        operations.checkpoint(tx, held, 1, msgspec.structs.replace(recorded, data={"recorded": 1}))
+        runs.checkpoint(tx, held, 1, msgspec.structs.replace(recorded, data={"recorded": 1}))
     with db.write() as tx:
-        assert operations.wait(tx, held, 1, told, 2000.0)
+        assert runs.wait(tx, held, 1, told, 2000.0)
     row = show(db, held)
     assert (row.step, row.data) == kept
-    assert (row.state, row.direction, row.attempt, row.not_before) == ("queued", told.direction, 1, 2000.0)
-    assert (row.owner, row.running_key, row.lease_until) == (None, None, None)
+    assert (row.state, row.direction, row.attempt, row.not_before) == ("waiting", told.direction, 1, 2000.0)
+    assert (row.owner, row.lease_until) == (None, None)
 
 
 def test_renewing_prolongs_only_what_is_held_and_ones_own(db):
@@ -84,8 +84,8 @@ def test_renewing_prolongs_only_what_is_held_and_ones_own(db):
     mine, mine_too = claim(db)
     (theirs,) = claim(db, owner="w#2", queue="other")
     with db.write() as tx:
-        assert operations.renew(tx, "w#1", [mine.id, theirs.id], 5000.0) == {mine.id}
-        assert operations.renew(tx, "w#1", [], 5000.0) == set()
+        assert claims.renew(tx, "w#1", [mine.id, theirs.id], 5000.0) == {mine.id}
+        assert claims.renew(tx, "w#1", [], 5000.0) == set()
     assert [show(db, row.id).lease_until for row in (mine, mine_too, theirs)] == [5000.0, 1030.0, 1030.0]
 
 
@@ -94,17 +94,17 @@ def test_renewing_prolongs_only_what_is_held_and_ones_own(db):
 
 def take_over(db, held=(), now_s=1000.0):
     with db.write() as tx:
-        return {row.id for row in operations.take_over(tx, ["q"], list(held), now_s=now_s)}
+        return {row.id for row in claims.take_over(tx, ["q"], list(held), now_s=now_s)}
 
 
 def regain(db, held=(), owner="w#1"):
     with db.write() as tx:
-        return {row.id for row in operations.regain(tx, ["q"], list(held), owner=owner)}
+        return {row.id for row in claims.regain(tx, ["q"], list(held), owner=owner)}
 
 
 def inherit(db, worker, now_s=1000.0):
     with db.write() as tx:
-        return {row.id for row in operations.inherit(tx, ["q"], [], worker=worker, now_s=now_s)}
+        return {row.id for row in claims.inherit(tx, ["q"], [], worker=worker, now_s=now_s)}
 
 
 def test_a_lease_that_has_ended_is_taken_by_anybody_who_does_not_hold_it(db, held):
@@ -112,7 +112,7 @@ def test_a_lease_that_has_ended_is_taken_by_anybody_who_does_not_hold_it(db, hel
     assert take_over(db, [held], now_s=1031.0) == set()
     assert take_over(db, now_s=1031.0) == {held}
     row = show(db, held)
-    assert (row.state, row.owner, row.running_key, row.not_before, row.token) == ("queued", None, None, 0.0, 1)
+    assert (row.state, row.owner, row.not_before, row.token) == ("queued", None, 0.0, 1)
     assert (row.attempt, row.error_code) == (1, "WorkerLost")
     (again,) = claim(db, owner="w#2")
     assert (again.id, again.token) == (held, 2)
@@ -146,7 +146,7 @@ def test_work_that_ends_every_worker_is_paused_after_the_third(db, held):
 
 def test_tries_that_failed_before_do_not_pause_what_a_dead_worker_left(db, held):
     with db.write() as tx:
-        operations.wait(tx, held, 1, place(attempt=7, error=("Unreachable", "cable out")), 1000.0)
+        runs.wait(tx, held, 1, place(attempt=7, error=("Unreachable", "cable out")), 1000.0)
     lose(db, 1000.0)
     row = show(db, held)
     assert (row.not_before, row.attempt, row.error_code) == (0.0, 1, "WorkerLost")
@@ -154,7 +154,7 @@ def test_tries_that_failed_before_do_not_pause_what_a_dead_worker_left(db, held)
 
 def test_what_is_undone_keeps_the_error_for_which_it_is(db, held):
     with db.write() as tx:
-        operations.checkpoint(tx, held, 1, place(direction="undo", error=("Full", "no room")))
+        runs.checkpoint(tx, held, 1, place(direction="undo", error=("Full", "no room")))
     inherit(db, "w")
     row = show(db, held)
     assert (row.error_code, row.error_text, row.direction) == ("Full", "no room", "undo")

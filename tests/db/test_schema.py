@@ -80,7 +80,7 @@ PLANTED = {
     "a column": ["ALTER TABLE shares ADD COLUMN colour VARCHAR(36)"],
     "a missing column": ["ALTER TABLE services DROP COLUMN problem"],
     "a table": ["CREATE TABLE colours (id INTEGER)"],
-    "a missing table": ["DROP TABLE left_mounts"],
+    "a missing table": ["DROP TABLE orphaned_mounts"],
     "an index": ["CREATE INDEX ix_new ON shares (size)"],
     "a missing index": ["DROP INDEX ix_shares_project_id_name"],
     "a unique index": [
@@ -122,7 +122,7 @@ PLANTED_ON_POSTGRESQL = {
         f"ALTER TABLE access_rules ADD {OF_SHARE} FOREIGN KEY (share_id) REFERENCES shares",
     ],
     "a constraint's name": ["ALTER TABLE pools RENAME CONSTRAINT pk_pools TO pools_pkey"],
-    "a missing unique constraint": ["ALTER TABLE operations DROP CONSTRAINT uq_operations_running_key"],
+    "a missing unique constraint": ["ALTER TABLE operation_keys DROP CONSTRAINT uq_operation_keys_held_key"],
     "a trigger": [
         "CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
         "CREATE TRIGGER t AFTER DELETE ON shares EXECUTE FUNCTION f()",

@@ -9,14 +9,16 @@ import msgspec
 from sqlalchemy import exc
 
 from abaca import errors
+from abaca.db.journal import keys
 from abaca.db.journal import operations as rows
 from abaca.drivers import contract
-from abaca.journal import journal
-from abaca.journal.worker import Timing, Worker, WorkQueue
+from abaca.journal import kinds, queueing
+from abaca.journal.worker import Timing, Worker
+from abaca.operations.parts import BackEnd, queue_of
 from tests.conftest import wait_until
 
 QUEUE = "here@shelf"
-QUICK = journal.Retry(delays_s=(0.02, 0.04, 0.06), undo_tries=2)
+QUICK = kinds.Retry(delays_s=(0.02, 0.04, 0.06), undo_tries=2)
 # minutes between slow looks: whatever starts sooner was woken
 TIMING = Timing(lease_s=30.0, poll_s=600.0, grace_s=20.0, start_again_s=(0.05,), retry=QUICK)
 
@@ -50,7 +52,7 @@ class Shelf(contract.Driver):
 def shelf(queue=QUEUE, concurrency=4):
     name = queue.partition("@")[2]
     backend = contract.Backend(name=name, host=queue, share_backend_name=name, state_dir=Path("unused"))
-    return WorkQueue(Shelf(backend, None), concurrency)
+    return queue_of(Shelf(backend, None), concurrency)
 
 
 class Diary:
@@ -98,19 +100,24 @@ def note_end(diary, kind):
 
 def operation(kind, *steps, diary=None, **more):
     """An operation of the bench; without a diary its end is not noted."""
-    return journal.operation(
-        kind=kind, resource="thing", args=Args, steps=steps, **{**note_end(diary or Diary(), kind), **more}
+    return kinds.operation(
+        kind=kind,
+        resource="thing",
+        args=Args,
+        parts=BackEnd,
+        steps=steps,
+        **{**note_end(diary or Diary(), kind), **more},
     )
 
 
-def step(name, do, undo=journal.nothing, **more):
+def step(name, do, undo=kinds.nothing, **more):
     """A step under a name of its own."""
 
     def named(op):
         do(op)
 
     named.__name__ = name
-    return journal.Step(named, undo=undo, **more)
+    return kinds.Step(named, undo=undo, **more)
 
 
 def record(name, do, undo=lambda op, tx: None):
@@ -118,7 +125,7 @@ def record(name, do, undo=lambda op, tx: None):
         do(op, tx)
 
     named.__name__ = name
-    return journal.DatabaseStep(named, undo=undo)
+    return kinds.DatabaseStep(named, undo=undo)
 
 
 class Bench:
@@ -136,12 +143,12 @@ class Bench:
         self.known[kind] = operation(kind, *steps, diary=self.diary, **more)
         return self.known[kind]
 
-    def worker(self, name="worker", *, served=None, known=None, timing=TIMING, db=None, faults=None, listens=True):
+    def worker(self, name="worker", *, queues=None, known=None, timing=TIMING, db=None, faults=None, listens=True):
         """A worker that runs in a thread of its own until `stop`."""
         worker = Worker(
             name,
             db or self.place.open(),
-            served or [shelf()],
+            queues or [shelf()],
             self.known if known is None else known,
             timing=timing,
             listener=self.place.listener(name) if listens else None,
@@ -151,7 +158,7 @@ class Bench:
         thread = threading.Thread(target=worker.run, name=f"worker {name}")
         self._running.append((worker, thread))
         thread.start()
-        wait_until(lambda: all(one.is_started for one in worker.served.values()))
+        wait_until(lambda: all(one.is_started for one in worker.queues.values()))
         return worker
 
     def stop(self, worker=None):
@@ -171,9 +178,10 @@ class Bench:
     def enqueue(self, kind, key="thing", *, word="", queue=QUEUE, coalesce_key=None, tx=None):
         """Queue an operation, in a transaction of its own unless one is given; its id."""
         what = self.known.get(kind) or operation(kind, step("never", lambda op: None))
-        target = journal.Target(queue=queue, key=key, resource_id=key, coalesce_key=coalesce_key)
+        held = [key] if isinstance(key, str) else list(key)
+        target = queueing.Target(queue=queue, keys=held, resource_id=held[0], coalesce_key=coalesce_key)
         with contextlib.nullcontext(tx) if tx else self.db.write() as writing:
-            return journal.enqueue(writing, what, Args(word=word), target, None)
+            return queueing.enqueue(writing, what, Args(word=word), target, None)
 
     def show(self, op_id):
         with self.db.read() as tx:
@@ -195,11 +203,13 @@ class Bench:
         """Queue it and wait for its end."""
         return self.until(self.enqueue(kind, key, **more), *rows.ENDED)
 
-    def update(self, op_id, **values):
-        """Set columns by hand, as a fault would have left them."""
+    def update(self, op_id, *, holds=False, **values):
+        """Set columns by hand, as a fault would have left them; `holds`: it has begun, and holds its keys."""
         t = rows.t
         with self.db.write() as tx:
             tx.execute(t.update().where(t.c.id == op_id).values(**values))
+            if holds:
+                tx.execute(keys.HOLD, {"ops": [op_id]})
 
 
 class Final(errors.BackendError):

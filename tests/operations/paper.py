@@ -6,7 +6,8 @@ import signal
 import threading
 from pathlib import Path
 
-from abaca.journal.journal import msgspec
+import msgspec
+
 from abaca.journal.worker import Timing, Worker
 from tests.conftest import wait_until
 from tests.databases import Place
@@ -53,15 +54,15 @@ def known(paper, who):
 
     def move(name):
         def do(op):
-            paper.note(f"{who} begins {name} of {op.key}")
+            paper.note(f"{who} begins {name} of {op.keys[0]}")
             if name == "two":
-                paper.pass_gate(op.key)
-            paper.note(f"{who} ends {name} of {op.key}")
+                paper.pass_gate(op.keys[0])
+            paper.note(f"{who} ends {name} of {op.keys[0]}")
 
-        return bench.step(name, do, undo=lambda op: paper.note(f"{who} undoes {name} of {op.key}"))
+        return bench.step(name, do, undo=lambda op: paper.note(f"{who} undoes {name} of {op.keys[0]}"))
 
     def succeed(op, tx):
-        paper.note(f"{who} succeeds with {op.key}")
+        paper.note(f"{who} succeeds with {op.keys[0]}")
 
     return {"walk": bench.operation("walk", move("one"), move("two"), move("three"), succeed=succeed)}
 

@@ -13,12 +13,13 @@ from abaca import errors
 from abaca.cli.main import main
 from abaca.db.administration import services
 from abaca.db.journal import operations as rows
+from abaca.db.journal import steering
 from abaca.db.shares import share_instances
 from abaca.db.tables.administration import services as service_rows
 from abaca.db.tables.shares import access_rules, export_locations, shares
 from abaca.db.tables.shares import share_instances as instances
 from abaca.drivers import contract
-from abaca.journal.journal import Retry
+from abaca.journal.kinds import Retry
 from abaca.journal.worker import Worker
 from abaca.operations.administration import backend_ensure
 from abaca.operations.administration.backend_ensure import Manner
@@ -228,7 +229,7 @@ def test_it_is_cancelled_between_two_pages(theatre, made):
     op_id = start(theatre)
     assert gate.arrived.wait(10)
     with theatre.db.write() as tx:
-        assert rows.request_cancel(tx, op_id)
+        assert steering.request_cancel(tx, op_id)
     gate.opened.set()
     row = until_ended(theatre, op_id)
     assert row.state == "cancelled"
@@ -264,12 +265,12 @@ def test_while_the_back_end_is_away_its_shares_can_be_worked_with(theatre, made)
     assert is_ensuring(theatre)
     row = shown(theatre, op_id)
     assert (row.state, row.progress_done, row.error_text) == (
-        "queued",
+        "waiting",
         3,
         "The back end cannot be reached: on purpose",
     )
     with theatre.db.write() as tx:
-        assert rows.retry_now(tx, op_id)
+        assert steering.retry_now(tx, op_id)
     assert counts(until_ended(theatre, op_id).data["findings"]) == {"unchanged": 7}
 
 
@@ -312,7 +313,9 @@ def test_another_configuration_at_the_start_ensures_the_shares_while_serving(the
 def test_each_page_is_counted(theatre, made):
     change(theatre, instances, instances.c.share_id == made[0], status="error")
     parts = []
-    theatre.ensure_actor().on_part = lambda backend, counts, seconds: parts.append((backend, counts, seconds > 0))
+    theatre.ensure_actor().on_part = lambda queue, counts, seconds: parts.append(
+        (queue.parts.backend.name, counts, seconds > 0)
+    )
     assert until_ended(theatre, start(theatre)).state == "done"
     assert parts == [
         ("alpha", {"unchanged": 2, "skipped": 1}, True),

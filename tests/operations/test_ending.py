@@ -8,7 +8,8 @@ import pytest
 
 from abaca.db.administration import services
 from abaca.db.catalog import availability_zones
-from abaca.journal import journal
+from abaca.journal import interruptions
+from abaca.operations.parts import queue_of
 from abaca.reconcile.backends import Backends
 from tests.conftest import wait_until
 from tests.operations.bench import QUEUE, TIMING, Gate, Shelf, shelf, step
@@ -26,9 +27,7 @@ def gate(bench):
 
 
 def driven_by(kind, queue):
-    one = shelf(queue)
-    one.driver = kind(one.backend, None)
-    return one
+    return queue_of(kind(shelf(queue).parts.backend, None))
 
 
 class Broken(Shelf):
@@ -45,9 +44,9 @@ class Noting(Shelf):
 
 def test_a_driver_that_cannot_stop_keeps_no_other_from_it(bench):
     noting = driven_by(Noting, "h@noting")
-    worker = bench.worker(served=[driven_by(Broken, "h@broken"), noting])
+    worker = bench.worker(queues=[driven_by(Broken, "h@broken"), noting])
     bench.stop(worker)
-    assert noting.driver.is_stopped
+    assert noting.parts.driver.is_stopped
 
 
 def test_a_driver_whose_stop_hangs_keeps_no_worker_from_ending(bench, gate):
@@ -57,10 +56,10 @@ def test_a_driver_whose_stop_hangs_keeps_no_worker_from_ending(bench, gate):
             gate.wait()
 
     noting = driven_by(Noting, "h@noting")
-    worker = bench.worker(served=[driven_by(Hung, "h@hung"), noting], timing=HASTY)
+    worker = bench.worker(queues=[driven_by(Hung, "h@hung"), noting], timing=HASTY)
     worker.stop()
     wait_until(lambda: bench.has_ended(worker), SOON_S)
-    assert noting.driver.is_stopped
+    assert noting.parts.driver.is_stopped
 
 
 @pytest.fixture
@@ -116,10 +115,10 @@ def test_what_is_cut_off_at_the_end_is_handed_back_before_it(bench):
         begun.set()
         assert cut.wait(10)
         cutting[0].join(10)  # it notices when all others are through with stopping
-        raise journal.Interrupted
+        raise interruptions.Interrupted
 
     bench.add("work", step("mount", mount))
-    worker = bench.worker(served=[driven_by(Line, QUEUE)], timing=HASTY)
+    worker = bench.worker(queues=[driven_by(Line, QUEUE)], timing=HASTY)
     op_id = bench.enqueue("work")
     assert begun.wait(10)
     bench.stop(worker)

@@ -73,7 +73,7 @@ def test_a_back_end_that_is_away_for_all_is_tried_again_later(several):
 
 
 def test_a_driver_without_a_way_says_so(several):
-    plain = shelf().driver
+    plain = shelf().parts.driver
     assert not ensure_calls.can_ensure(plain)
     with pytest.raises(errors.BackendError, match="unsupported by its driver"):
         ensure_calls.ensure(plain, several, 3)

@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from abaca.journal.journal import Operation
+from abaca.journal.kinds import Operation
 from abaca.operations.registry import OPERATIONS
 from tests.closing import Concluded
 from tests.conftest import wait_until

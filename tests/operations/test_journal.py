@@ -8,9 +8,10 @@ import pytest
 import sqlalchemy as sa
 
 from abaca.db.journal import operations as rows
+from abaca.db.journal import steering
 from abaca.db.tables.catalog import availability_zones
 from abaca.drivers import contract
-from abaca.journal import journal
+from abaca.journal import kinds, queueing
 from tests.conftest import wait_until
 from tests.operations.bench import TIMING, Args, Final, Gate, fails, fails_first, operation, record, step
 
@@ -18,7 +19,7 @@ from tests.operations.bench import TIMING, Args, Final, Gate, fails, fails_first
 def zone(op, tx):
     """Some row that belongs to the end of an operation."""
     tx.execute(
-        sa.insert(availability_zones).values(id=op.id, name=op.key, created_at=tx.now),
+        sa.insert(availability_zones).values(id=op.id, name=op.keys[0], created_at=tx.now),
     )
 
 
@@ -67,9 +68,9 @@ def test_what_who_asked_for_is_on_the_row(bench):
         project_id, user_id, request_id = "p", "u", "req-1"
 
     what = bench.add("work", step("do", lambda op: None))
-    target = journal.Target(queue="q", key="k", resource_id="r")
+    target = queueing.Target(queue="q", keys=["k"], resource_id="r")
     with bench.db.write() as tx:
-        op_id = journal.enqueue(tx, what, Args(word="ä"), target, Caller())
+        op_id = queueing.enqueue(tx, what, Args(word="ä"), target, Caller())
     row = bench.show(op_id)
     assert (row.project_id, row.user_id, row.request_id, row.resource_type) == ("p", "u", "req-1", "thing")
     assert (row.args, row.data, row.state, row.cancel) == ({"word": "ä"}, {}, "queued", False)
@@ -80,12 +81,12 @@ def test_what_who_asked_for_is_on_the_row(bench):
 
 def test_a_step_before_the_pivot_without_an_undo_is_refused():
     with pytest.raises(ValueError, match="stands before the pivot and has no undo"):
-        operation("work", journal.Step(lambda op: None), journal.Pivot(lambda op: None))
+        operation("work", kinds.Step(lambda op: None), kinds.Pivot(lambda op: None))
 
 
 def test_two_pivots_are_refused():
     with pytest.raises(ValueError, match="more than one pivot"):
-        operation("work", journal.Pivot(lambda op: None), journal.Pivot(lambda op: None))
+        operation("work", kinds.Pivot(lambda op: None), kinds.Pivot(lambda op: None))
 
 
 # ---------------------------------------------------------------- steps
@@ -191,7 +192,7 @@ def test_progress_is_seen_while_the_step_runs(bench):
     assert gate.arrived.wait(10)
     row = bench.show(op_id)
     assert (row.progress_done, row.progress_total) == (3, 10)
-    assert journal.waiting_for(row, bench.known) == "do"
+    assert kinds.waiting_for(row, bench.known) == "do"
     gate.opened.set()
     bench.until(op_id, "done")
 
@@ -212,16 +213,16 @@ def test_an_error_that_can_pass_is_tried_again(bench):
 
 def test_a_waiting_operation_says_why_and_for_how_long(bench):
     bench.add("work", step("do", fails(contract.Unreachable(reason="cable out"))))
-    slow = journal.Retry(delays_s=(50.0, 100.0))
+    slow = kinds.Retry(delays_s=(50.0, 100.0))
     bench.worker(timing=msgspec.structs.replace(TIMING, retry=slow))
     op_id = bench.enqueue("work")
-    row = bench.until(op_id, "queued", and_so=lambda row: row.attempt == 1)
+    row = bench.until(op_id, "waiting", and_so=lambda row: row.attempt == 1)
     assert (row.error_code, row.error_text) == ("Unreachable", "The back end cannot be reached: cable out")
     assert 40 < row.not_before - bench.db.time() < 60
-    assert (row.owner, row.running_key, row.lease_until) == (None, None, None)
+    assert (row.owner, row.lease_until) == (None, None)
     with bench.db.write() as tx:
-        assert rows.retry_now(tx, op_id)
-    row = bench.until(op_id, "queued", and_so=lambda row: row.attempt == 2)
+        assert steering.retry_now(tx, op_id)
+    row = bench.until(op_id, "waiting", and_so=lambda row: row.attempt == 2)
     assert 90 < row.not_before - bench.db.time() < 110
 
 
@@ -303,8 +304,8 @@ def test_after_the_pivot_it_goes_forward_until_it_succeeds(bench):
     bench.add(
         "work",
         step("a", lambda op: bench.diary.note("a"), undo=undone(bench, "a")),
-        journal.Pivot(lambda op: bench.diary.note("pivot")),
-        journal.Step(fails_first(5, bench.diary, "c", error=Final(reason="not yet"))),
+        kinds.Pivot(lambda op: bench.diary.note("pivot")),
+        kinds.Step(fails_first(5, bench.diary, "c", error=Final(reason="not yet"))),
     )
     bench.worker()
     assert bench.run("work").state == "done"
@@ -318,7 +319,7 @@ def test_the_end_is_one_transaction(bench):
     bench.add("work", step("do", lambda op: None), succeed=zone)
     bench.worker()
     row = bench.run("work", "a zone")
-    assert (row.running_key, row.owner, row.lease_until) == (None, None, None)
+    assert (row.owner, row.lease_until) == (None, None)
     assert zones(bench) == ["a zone"]
 
 
@@ -334,7 +335,7 @@ def test_an_end_that_raises_waits_in_sight_and_repeats_no_step(bench):
     bench.add("work", step("do", lambda op: bench.diary.note("do")), succeed=succeed)
     bench.worker()
     op_id = bench.enqueue("work", "a zone")
-    seen = bench.until(op_id, "queued", "running", and_so=lambda row: row.attempt >= 2)
+    seen = bench.until(op_id, "waiting", "running", and_so=lambda row: row.attempt >= 2)
     assert "KeyError" in seen.error_text
     assert bench.until(op_id, "done")
     assert bench.diary.lines == ["do"]
@@ -366,7 +367,7 @@ def test_a_failing_end_that_raises_comes_again_too(bench):
 
 def cancel(bench, op_id):
     with bench.db.write() as tx:
-        return rows.request_cancel(tx, op_id)
+        return steering.request_cancel(tx, op_id)
 
 
 def test_cancelled_before_it_starts_it_does_nothing(bench):
@@ -397,10 +398,10 @@ def test_cancelled_between_steps_it_is_undone(bench):
 
 def test_cancelled_while_it_waits_it_ends_at_once(bench):
     bench.add("work", step("do", fails(contract.Busy(reason="long")), undo=undone(bench, "do")))
-    slow = journal.Retry(delays_s=(500.0,))
+    slow = kinds.Retry(delays_s=(500.0,))
     bench.worker(timing=msgspec.structs.replace(TIMING, retry=slow))
     op_id = bench.enqueue("work")
-    bench.until(op_id, "queued", and_so=lambda row: row.attempt == 1)
+    bench.until(op_id, "waiting", and_so=lambda row: row.attempt == 1)
     assert cancel(bench, op_id)
     assert bench.until(op_id, *rows.ENDED).state == "cancelled"
 
@@ -426,7 +427,7 @@ def test_a_long_step_can_stop_where_it_shows_its_progress(bench):
 
 def test_after_the_pivot_cancelling_changes_nothing(bench):
     gate = Gate()
-    bench.add("work", journal.Pivot(lambda op: gate.wait()), journal.Step(lambda op: bench.diary.note("b")))
+    bench.add("work", kinds.Pivot(lambda op: gate.wait()), kinds.Step(lambda op: bench.diary.note("b")))
     bench.worker()
     op_id = bench.enqueue("work")
     assert gate.arrived.wait(10)
@@ -450,4 +451,4 @@ def test_what_has_ended_cannot_be_cancelled(bench):
     row = bench.run("work")
     assert not cancel(bench, row.id)
     with bench.db.write() as tx:
-        assert not rows.retry_now(tx, row.id)
+        assert not steering.retry_now(tx, row.id)

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from abaca.db.journal import operations as rows
 from abaca.db.tables.catalog import availability_zones
 from abaca.drivers import contract
-from abaca.journal import journal
+from abaca.journal import kinds
 from tests.conftest import wait_until
 from tests.databases import Place, place
 from tests.operations.bench import TIMING, Bench, Gate, record, shelf, step
@@ -43,7 +43,7 @@ def test_an_outage_that_is_longer_than_every_lease(bench):
             raise contract.Busy(reason="wait")
 
     def note(word):
-        return lambda op: bench.diary.note(f"{word} {op.key}")
+        return lambda op: bench.diary.note(f"{word} {op.keys[0]}")
 
     bench.add("in-step", step("one", lambda op: gate.wait()), step("two", note("two")))
     bench.add("between", step("one", note("one")), step("two", note("two")))
@@ -55,7 +55,7 @@ def test_an_outage_that_is_longer_than_every_lease(bench):
             between.wait()
 
     worker = bench.worker(timing=SHORT, faults=hold)
-    idle = bench.worker("idle", served=[shelf("h@idle")], timing=SHORT)
+    idle = bench.worker("idle", queues=[shelf("h@idle")], timing=SHORT)
     ids = {kind: bench.enqueue(kind, kind) for kind in ("in-step", "between", "waiting")}
     ids["behind"] = bench.enqueue("behind", "in-step")
     assert gate.arrived.wait(10)
@@ -147,11 +147,11 @@ def test_a_cable_that_is_cut_again_and_again_loses_and_doubles_nothing(bench):
     written = availability_zones
 
     def succeed(op, tx):
-        tx.execute(sa.insert(written).values(id=op.id, name=op.key, created_at=tx.now))
+        tx.execute(sa.insert(written).values(id=op.id, name=op.keys[0], created_at=tx.now))
 
     bench.add(
         "work",
-        step("one", lambda op: bench.diary.note(f"one {op.key}")),
+        step("one", lambda op: bench.diary.note(f"one {op.keys[0]}")),
         record("two", lambda op, tx: op.record(two=True)),
         step("three", lambda op: bench.diary.note(f"three {op.data['two']}")),
         succeed=succeed,
@@ -159,7 +159,7 @@ def test_a_cable_that_is_cut_again_and_again_loses_and_doubles_nothing(bench):
     cable = Cable(bench.place.server.port)
     url = bench.place.url.replace(str(bench.place.server.port), str(cable.port))
     loose = Place(url, bench.place.directory, "elsewhere")
-    patient = journal.Retry(delays_s=(0.02,) * 40)
+    patient = kinds.Retry(delays_s=(0.02,) * 40)
     bench.worker(db=loose.open(), timing=msgspec.structs.replace(SHORT, poll_s=0.5, retry=patient), listens=False)
     ids = [bench.enqueue("work", str(number)) for number in range(150)]
     for _ in range(40):

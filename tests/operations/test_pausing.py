@@ -59,7 +59,7 @@ def pause_in_page(theatre, number):
 
 def test_it_pauses_after_its_page_and_holds_nothing(theatre, made):  # noqa: F811
     row = pause_in_page(theatre, 2)
-    assert (row.progress_done, row.owner, row.lease_until, row.running_key) == (6, None, None, None)
+    assert (row.progress_done, row.owner, row.lease_until) == (6, None, None)
     assert set(column(theatre, instances.c.status)) == {"available"}
     assert is_ensuring(theatre)
     cases.extend(theatre, made[0])

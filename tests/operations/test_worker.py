@@ -8,9 +8,11 @@ import pytest
 
 from abaca import errors
 from abaca.db.engine.database import Database
-from abaca.db.journal import operations as rows
-from abaca.journal import journal
-from abaca.journal.worker import PeriodicTask, Worker
+from abaca.db.journal import claims, steering
+from abaca.journal import kinds
+from abaca.journal.periodic_tasks import PeriodicTask
+from abaca.journal.worker import Worker
+from abaca.operations.parts import queue_of
 from tests.conftest import wait_until
 from tests.operations.bench import QUEUE, TIMING, Gate, Shelf, operation, shelf, step
 
@@ -31,10 +33,10 @@ def test_operations_of_one_key_run_one_after_another_in_order(bench):
     running, most = {}, {}
 
     def do(op):
-        running[op.key] = running.get(op.key, 0) + 1
-        most[op.key] = max(most.get(op.key, 0), running[op.key])
+        running[op.keys[0]] = running.get(op.keys[0], 0) + 1
+        most[op.keys[0]] = max(most.get(op.keys[0], 0), running[op.keys[0]])
         bench.diary.note(op.args.word)
-        running[op.key] -= 1
+        running[op.keys[0]] -= 1
 
     bench.add("work", step("do", do))
     workers = [bench.worker(name) for name in ("one", "two")]
@@ -52,21 +54,21 @@ def test_operations_of_one_key_run_one_after_another_in_order(bench):
 def test_a_waiting_operation_holds_up_its_own_key_and_no_other(bench):
     bench.add("work", step("do", lambda op: bench.diary.note(op.args.word)))
     first = bench.enqueue("work", "a", word="first")
-    bench.update(first, not_before=bench.db.time() + 500)
+    bench.update(first, state="waiting", not_before=bench.db.time() + 500)
     bench.enqueue("work", "a", word="second")
     other = bench.enqueue("work", "b", word="other")
     bench.worker()
     bench.until(other, "done")
     with bench.db.write() as tx:
-        rows.retry_now(tx, first)
+        steering.retry_now(tx, first)
     bench.diary.until("second")
     assert [line for line in bench.diary.lines if "succeeds" not in line] == ["other", "first", "second"]
 
 
 def test_a_back_end_does_no_more_at_once_than_it_may(bench):
     gates = [Gate() for _ in range(6)]
-    bench.add("work", step("do", lambda op: gates[int(op.key)].wait()))
-    worker = bench.worker(served=[shelf(concurrency=2)])
+    bench.add("work", step("do", lambda op: gates[int(op.keys[0])].wait()))
+    worker = bench.worker(queues=[shelf(concurrency=2)])
     ids = [bench.enqueue("work", str(number)) for number in range(6)]
     assert gates[1].arrived.wait(10)
     assert sorted(bench.show(op_id).state for op_id in ids) == ["queued"] * 4 + ["running"] * 2
@@ -92,9 +94,9 @@ def test_what_is_taken_over_keeps_the_limit_too(bench):
 
     bench.add("work", step("do", do))
     ids = [bench.enqueue("work", str(number)) for number in range(7)]
-    for number, op_id in enumerate(ids[:5]):
-        bench.update(op_id, state="running", running_key=str(number), owner="gone#1", token=1, lease_until=1.0)
-    bench.worker(served=[shelf(concurrency=2)])
+    for op_id in ids[:5]:
+        bench.update(op_id, state="running", holds=True, owner="gone#1", token=1, lease_until=1.0)
+    bench.worker(queues=[shelf(concurrency=2)])
     wait_until(lambda: running[0] == 2)
     gate.opened.set()
     for op_id in ids:
@@ -107,7 +109,7 @@ def test_a_full_back_end_holds_up_no_other(bench):
     gate = Gate()
     bench.add("wait", step("do", lambda op: gate.wait()))
     bench.add("work", step("do", lambda op: None))
-    bench.worker(served=[shelf("h@full", concurrency=1), shelf("h@free", concurrency=1)])
+    bench.worker(queues=[shelf("h@full", concurrency=1), shelf("h@free", concurrency=1)])
     bench.enqueue("wait", "a", queue="h@full")
     bench.enqueue("wait", "b", queue="h@full")
     assert gate.arrived.wait(10)
@@ -125,10 +127,9 @@ def test_a_back_end_that_cannot_start_holds_up_no_other_and_is_tried_again(bench
                 raise (OSError("no device"), KeyError("a bug"))[Late.tries % 2]
 
     bench.add("work", step("do", lambda op: None))
-    late = shelf("h@late")
-    late.driver = Late(late.backend, None)
+    late = queue_of(Late(shelf("h@late").parts.backend, None))
     op_id = bench.enqueue("work", queue="h@late")
-    bench.worker(served=[late, shelf("h@free")])
+    bench.worker(queues=[late, shelf("h@free")])
     bench.until(op_id, "done")
     assert Late.tries == 3
     assert late.problem is None
@@ -172,7 +173,7 @@ def test_what_a_worker_had_to_let_go_of_it_finds_again(bench):
     bench.add("work", step("do", lambda op: bench.diary.note("do")))
     worker = bench.worker(timing=SHORT)
     op_id = bench.enqueue("work", queue="h@elsewhere")
-    values = {"state": "running", "running_key": "thing", "owner": worker.owner, "token": 1, "queue": QUEUE}
+    values = {"state": "running", "holds": True, "owner": worker.owner, "token": 1, "queue": QUEUE, "home": QUEUE}
     bench.update(op_id, **values, lease_until=bench.db.time() + 1000)
     assert bench.until(op_id, "done").token == 2
 
@@ -181,7 +182,7 @@ def test_the_work_of_a_worker_with_a_longer_name_is_not_ours(bench):
     gate = Gate()
     bench.add("work", step("do", lambda op: bench.diary.note("do")))
     op_id = bench.enqueue("work")
-    values = {"state": "running", "running_key": "thing", "owner": "worker_2#1", "token": 1}
+    values = {"state": "running", "holds": True, "owner": "worker_2#1", "token": 1}
     bench.update(op_id, **values, lease_until=bench.db.time() + 1000)
     bench.add("wait", step("do", lambda op: gate.wait()))
     bench.worker("worker", timing=SHORT)
@@ -195,10 +196,10 @@ def test_the_work_of_a_worker_with_a_longer_name_is_not_ours(bench):
 def test_work_that_ends_its_worker_again_and_again_is_paused(bench):
     bench.add("work", step("do", lambda op: bench.diary.note("do")))
     op_id = bench.enqueue("work")
-    values = {"state": "running", "running_key": "thing", "owner": "worker#1", "token": 9}
-    bench.update(op_id, **values, attempt=3, error_code=rows.WORKER_LOST, lease_until=bench.db.time() + 1000)
+    values = {"state": "running", "holds": True, "owner": "worker#1", "token": 9}
+    bench.update(op_id, **values, attempt=3, error_code=claims.WORKER_LOST, lease_until=bench.db.time() + 1000)
     bench.worker()
-    row = bench.until(op_id, "queued")
+    row = bench.until(op_id, "waiting")
     assert 20 < row.not_before - bench.db.time() < 40
     assert row.attempt == 4
 
@@ -308,7 +309,7 @@ def test_a_successor_that_comes_while_the_end_is_written_is_not_forgotten(bench)
 
 def test_a_burst_of_wake_ups_drowns_no_other_queue(bench):
     bench.add("work", step("do", lambda op: None))
-    bench.worker(served=[shelf("h@busy"), shelf("h@quiet")])
+    bench.worker(queues=[shelf("h@busy"), shelf("h@quiet")])
     for round_ in range(8):
         threads = [
             threading.Thread(target=lambda n=n, r=round_: bench.enqueue("work", f"{r}-{n}", queue="h@busy"))
@@ -327,7 +328,7 @@ def test_the_slow_look_comes_however_often_others_wake_the_worker(bench):
     bench.add("work", step("do", lambda op: None))
     left = bench.enqueue("work", "left", queue="h@other")
     bench.worker(
-        served=[shelf("h@noisy"), shelf("h@other")], timing=msgspec.structs.replace(TIMING, poll_s=0.2), listens=False
+        queues=[shelf("h@noisy"), shelf("h@other")], timing=msgspec.structs.replace(TIMING, poll_s=0.2), listens=False
     )
     bench.until(left, "done")
     again = bench.enqueue("work", "again", queue="h@other")
@@ -363,7 +364,7 @@ def test_an_unknown_kind_waits_for_a_worker_that_knows_it(bench):
     new = bench.enqueue("new", "a")
     bench.until(bench.enqueue("old", "b"), "done")
     assert bench.show(new).state == "queued"
-    assert journal.waiting_for(bench.show(new), bench.known) == "a worker that knows this kind"
+    assert kinds.waiting_for(bench.show(new), bench.known) == "a worker that knows this kind"
     bench.worker("new", known={"new": operation("new", step("do", lambda op: None))})
     bench.until(new, "done")
 
@@ -371,7 +372,7 @@ def test_an_unknown_kind_waits_for_a_worker_that_knows_it(bench):
 def test_an_unknown_kind_left_by_a_newer_worker_goes_on_there(bench):
     bench.add("old", step("do", lambda op: None))
     op_id = bench.enqueue("new")
-    bench.update(op_id, state="running", running_key="thing", owner="worker#1", token=1, lease_until=1.0)
+    bench.update(op_id, state="running", holds=True, owner="worker#1", token=1, lease_until=1.0)
     bench.worker("worker")
     bench.until(op_id, "queued")
     bench.worker("new", known={"new": operation("new", step("do", lambda op: None))})
@@ -384,8 +385,8 @@ def test_what_another_release_wrote_waits_in_sight(bench, values):
     bench.add("other", step("do", lambda op: None))
     op_id = bench.enqueue("work", "a")
     bench.update(op_id, **values)
-    bench.worker(timing=msgspec.structs.replace(TIMING, retry=journal.Retry(delays_s=(500.0,))))
-    row = bench.until(op_id, "queued", and_so=lambda row: row.attempt == 1)
+    bench.worker(timing=msgspec.structs.replace(TIMING, retry=kinds.Retry(delays_s=(500.0,))))
+    row = bench.until(op_id, "waiting", and_so=lambda row: row.attempt == 1)
     assert row.error_code == "NotUnderstood"
     assert row.not_before > bench.db.time() + 400
     bench.until(bench.enqueue("other", "b"), "done")

@@ -21,13 +21,15 @@ from abaca.db.engine.database import Database
 from abaca.db.journal import operations as rows
 from abaca.db.tables.administration import messages, pools, services
 from abaca.db.tables.attachments import attachments, orphaned_mounts
+from abaca.db.tables.journal import operation_keys, operation_waits
 from abaca.db.tables.shares import access_rules, share_instances, shares
 from abaca.domain.attachments.attachments import ATTACHMENT
 from abaca.domain.shares.access_rules import PENDING
 from abaca.domain.shares.shares import SHARE_INSTANCE
 from abaca.drivers import contract
-from abaca.journal.journal import Retry
-from abaca.journal.worker import Timing, Worker, WorkQueue
+from abaca.journal.kinds import Retry
+from abaca.journal.worker import Timing, Worker
+from abaca.operations.parts import queue_of
 from abaca.operations.registry import OPERATIONS
 from abaca.reconcile.backends import Backends
 from tests.api.world import NEWEST, world
@@ -107,10 +109,10 @@ def known_stage(config):
 
 def make_worker(known, name, timing):
     """A worker as the composition root makes one, without periodic_tasks."""
-    served = WorkQueue(app.driver(known.settings, known.settings.backends[0]), 4)
-    both = [served, app.serve_nodes(known.settings, known.db)]
+    back_end = queue_of(app.driver(known.settings, known.settings.backends[0]), 4)
+    both = [back_end, app.serve_nodes(known.settings, known.db)]
     worker = Worker(name, known.db, both, OPERATIONS, timing=timing, listener=known.here.listener(name))
-    worker.on_started = Backends(known.db, [served]).announce
+    worker.on_started = Backends(known.db, [back_end]).announce
     return worker
 
 
@@ -120,7 +122,7 @@ def rehearse(config):
     worker = make_worker(known, "rehearsal", TIMING)
     thread = threading.Thread(target=worker.run)
     thread.start()
-    wait_until(lambda: all(one.is_started for one in worker.served.values()), every_s=0.002)
+    wait_until(lambda: all(one.is_started for one in worker.queues.values()), every_s=0.002)
     worker.stop()
     thread.join()
     wait_until(lambda: threading.active_count() == 1)  # a fork copies no threads, but the locks that they hold
@@ -184,7 +186,7 @@ class Theatre:
         self.thread = threading.Thread(target=worker.run, name=f"worker {name}")
         self.acting = worker
         self.thread.start()
-        wait_until(lambda: all(one.is_started for one in worker.served.values()), every_s=0.002)
+        wait_until(lambda: all(one.is_started for one in worker.queues.values()), every_s=0.002)
         return worker
 
     def leave(self):
@@ -328,14 +330,17 @@ def told_wrong(tx, operation):
 def stuck(tx):
     """Whatever says that something is under way, when nothing is."""
     t = rows.t
-    leased = (t.c.owner.is_not(None), t.c.lease_until.is_not(None), t.c.running_key.is_not(None))
+    leased = (t.c.owner.is_not(None), t.c.lease_until.is_not(None), t.c.wait.is_not(None))
     live = sa.or_(t.c.state.in_(rows.LIVE), *leased)
+    held, waited = operation_keys.c.key, operation_waits.c.condition
     busy = share_instances.c.status.in_(sorted(SHARE_INSTANCE.busy))
     syncing = share_instances.c.access_rules_status == "syncing"
     pending = access_rules.c.state.in_(PENDING)
     attaching = attachments.c.state.in_(sorted(ATTACHMENT.busy))
     return [
         *(f"stuck: operation {row.kind} is {row.state}" for row in tx.rows(sa.select(t).where(live))),
+        *(f"leaked: key {row.key}" for row in tx.rows(sa.select(held))),
+        *(f"leaked: wait for {row.condition}" for row in tx.rows(sa.select(waited))),
         *(f"stuck: {row.id} is {row.status}" for row in tx.rows(sa.select(share_instances).where(busy))),
         *(f"stuck: the rules of {row.id} are syncing" for row in tx.rows(sa.select(share_instances).where(syncing))),
         *(f"stuck: {row.host} is ensuring" for row in tx.rows(sa.select(services).where(services.c.ensuring))),

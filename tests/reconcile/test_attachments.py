@@ -14,9 +14,9 @@ from abaca.db.attachments import servers
 from abaca.db.tables.attachments import attachments, orphaned_mounts
 from abaca.db.tables.shares import access_rules, export_locations
 from abaca.domain.attachments.attachments import ATTACHMENT
-from abaca.journal.journal import Retry
+from abaca.journal.kinds import Retry
 from abaca.nodes.contract import Holder
-from abaca.operations.attachments.attachment_tools import Tools
+from abaca.operations.attachments.attachment_parts import AttachmentParts
 from abaca.reconcile.attachments import Attachments
 from abaca.reconcile.orphaned_mounts import OrphanedMounts
 from tests.conftest import wait_until
@@ -32,7 +32,7 @@ def shown(theatre, attachment_id):
 
 def reconciler(theatre, verify_interval_s=0.0):
     compute = app.compute(theatre.stage.settings, theatre.db)
-    return Attachments(theatre.db, Tools(compute, theatre.nodes), verify_interval_s=verify_interval_s)
+    return Attachments(theatre.db, AttachmentParts(compute, theatre.nodes), verify_interval_s=verify_interval_s)
 
 
 def make_due(theatre, *, only_waiting=False):
@@ -227,7 +227,7 @@ def test_a_share_is_attached_though_the_rule_of_its_user_is_just_going(theatre):
     made = []
 
     def until_it_waits():
-        wait_until(lambda: made and theatre.operation("attachment-attach", made[0]).error_code == "RulePending", 10)
+        wait_until(lambda: made and theatre.operation("attachment-attach", made[0]).wait is not None, 10)
 
     patient = msgspec.structs.replace(stage.TIMING, retry=Retry(), poll_s=0.1)
     theatre.enter(timing=patient, arms=stage.Arms({"access-rules-sync:apply_rules:before": until_it_waits}))

@@ -83,7 +83,7 @@ def test_what_an_operation_will_end_is_left_alone(theatre, share_id, state):
     assert states(theatre) == ["extending"]
 
 
-@pytest.mark.parametrize("state", rows.LIVE)
+@pytest.mark.parametrize("state", rows.ACTIVE)
 def test_a_share_that_is_being_ensured_is_left_alone(theatre, share_id, state):
     theatre.ask("POST", "/services/ensure-shares", {"host": HOST}, who="admin")
     set_by_hand(theatre, rows.t, state=state)

@@ -6,7 +6,7 @@ import pytest
 from abaca.compute.contract import Unreachable
 from abaca.compute.inventory import Inventory
 from abaca.db.attachments import attachments as rows
-from abaca.operations.attachments.attachment_tools import QUEUE, Tools
+from abaca.operations.attachments.attachment_parts import QUEUE, AttachmentParts
 from abaca.reconcile.attachments import PAGE, Attachments
 from tests.operations import cases
 from tests.reconcile.test_attachments import DOOR, force, make_due, rules, shown, until_swept
@@ -35,7 +35,7 @@ def test_each_is_looked_at_in_time_however_many_there_are_and_cannot_be_asked_fo
     compute = HalfAway(theatre.db)
     compute.away = oldest_first[:away]
     since = theatre.db.now()
-    Attachments(theatre.db, Tools(compute, theatre.nodes), verify_interval_s=0).verify()
+    Attachments(theatre.db, AttachmentParts(compute, theatre.nodes), verify_interval_s=0).verify()
     with theatre.db.read() as tx:
         assert [row.server_id for row in rows.unverified(tx, since, 1000)] == oldest_first[:away]
 
@@ -44,7 +44,7 @@ def test_each_is_looked_at_in_time_however_many_there_are_and_cannot_be_asked_fo
 def test_force_ends_the_access_of_a_server_that_nobody_can_ask_for(theatre, was):
     prepared = cases.a_share_and_a_server(theatre)
     compute = HalfAway(theatre.db)
-    theatre.acting.served[QUEUE].driver.servers = compute
+    theatre.acting.queues[QUEUE].parts.servers = compute
     if was == "attaching":
         compute.away = prepared[1:]
     attachment_id = cases.attach(theatre, prepared)
@@ -74,7 +74,7 @@ def test_what_cannot_be_asked_for_keeps_no_others_from_their_next_try(theatre):
         longest_first = [row.server_id for row in rows.due(tx, 1000)]
     compute = HalfAway(theatre.db)
     compute.away = longest_first[:3]
-    assert Attachments(theatre.db, Tools(compute, theatre.nodes), verify_interval_s=0, batch=2).heal() == 2
+    assert Attachments(theatre.db, AttachmentParts(compute, theatre.nodes), verify_interval_s=0, batch=2).heal() == 2
     theatre.settle()
     states = {one["server_id"]: one["state"] for one in theatre.ask("GET", DOOR)["attachments"]}
     assert [states[one] for one in longest_first] == ["error"] * 3 + ["active"] * 2

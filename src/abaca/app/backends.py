@@ -56,6 +56,7 @@ def reload(made: Worker, started: Settings, now: Settings) -> None:
     """
     from abaca.drivers import load
     from abaca.operations.administration.backend_ensure import Manner
+    from abaca.operations.parts import backends_of
     from abaca.reconcile.backends import Backends
 
     if _without_options(started) != _without_options(now):
@@ -63,8 +64,10 @@ def reload(made: Worker, started: Settings, now: Settings) -> None:
     sections = {one.name: one for one in now.backends}
     drivers = {one.name: one.driver for one in started.backends}
     changed = []
-    for one in made.served.values():
-        section = sections.get(one.backend.name)
+    served = backends_of(made.queues.values()).values()
+    for one in served:
+        driver = one.parts.driver
+        section = sections.get(driver.backend.name)
         if section is None:
             continue
         if section.driver != drivers[section.name]:
@@ -72,14 +75,14 @@ def reload(made: Worker, started: Settings, now: Settings) -> None:
                 problem=f"[{section.name}] driver cannot change while the back end serves",
                 mend="Restart the worker, or set it back.",
             )
-        options = load.options(type(one.driver), section.options, where=section.name)
-        load.check_change(one.driver, options, where=section.name)
-        if options != one.driver.options:
+        options = load.options(type(driver), section.options, where=section.name)
+        load.check_change(driver, options, where=section.name)
+        if options != driver.options:
             changed.append((one, options))
-    backends = Backends(made.db, made.served.values(), Manner(**now.ensure_manner))
+    backends = Backends(made.db, served, Manner(**now.ensure_manner))
     for one, options in changed:
         backends.change(one, options)
-        log.info("back end %s serves by its changed options", one.backend.name)
+        log.info("back end %s serves by its changed options", one.parts.backend.name)
 
 
 def _without_options(settings: Settings) -> Settings:

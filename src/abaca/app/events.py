@@ -47,7 +47,7 @@ def event_targets(settings: Settings) -> list[Target]:
 def give_dispatchers(made: Worker, settings: Settings, targets: Iterable[Target], metrics: Metrics | None) -> None:
     """One dispatcher for each target: one that is away holds up nobody else."""
     from abaca.domain.administration.events import QUEUE
-    from abaca.journal.worker import PeriodicTask
+    from abaca.journal.periodic_tasks import PeriodicTask
     from abaca.reconcile.events import Dispatcher, Timing
 
     dispatchers = [

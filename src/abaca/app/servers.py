@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from abaca import errors
 
 if TYPE_CHECKING:
     from abaca.compute.contract import Compute
     from abaca.db.engine.database import Database
-    from abaca.journal.worker import PeriodicTask, WorkQueue
+    from abaca.journal.periodic_tasks import PeriodicTask
+    from abaca.journal.queues import WorkQueue
     from abaca.nodes.contract import Machines
+    from abaca.operations.attachments.attachment_parts import AttachmentParts
     from abaca.settings import Settings
 
 
@@ -54,28 +56,29 @@ def nodes(settings: Settings) -> Machines:
     return Nodes([Nfs(port=said.nfs_port)], limits=limits, max_connections=said.max_connections)
 
 
-def serve_nodes(settings: Settings, db: Database) -> WorkQueue:
-    """The queue of what is done on servers, with the tools for it. Raises `ConfigError`."""
-    from abaca.journal.worker import WorkQueue
-    from abaca.operations.attachments.attachment_tools import Tools
+def serve_nodes(settings: Settings, db: Database) -> WorkQueue[AttachmentParts]:
+    """The queue of what is done on servers, with what is needed for it. Raises `ConfigError`."""
+    from abaca.journal.queues import WorkQueue
+    from abaca.operations.attachments.attachment_parts import QUEUE, AttachmentParts
 
-    tools = Tools(compute(settings, db), nodes(settings), longest_pause_s=settings.nodes.longest_pause_s)
-    return WorkQueue(tools, settings.nodes.max_connections, is_backend=False)
+    longest_s = settings.nodes.longest_pause_s
+    parts = AttachmentParts(compute(settings, db), nodes(settings), longest_pause_s=longest_s)
+    return WorkQueue(QUEUE, parts, settings.nodes.max_connections, stop=parts.stop)
 
 
-def see_to_attachments(settings: Settings, db: Database, on_nodes: WorkQueue) -> list[PeriodicTask]:
+def see_to_attachments(settings: Settings, db: Database, on_nodes: WorkQueue[AttachmentParts]) -> list[PeriodicTask]:
     """That attachments stay true."""
-    from abaca.journal.worker import PeriodicTask
+    from abaca.journal.periodic_tasks import PeriodicTask
     from abaca.reconcile.attachments import Attachments
     from abaca.reconcile.orphaned_mounts import OrphanedMounts
 
-    tools: Any = on_nodes.driver
+    parts = on_nodes.parts
     interval_s = settings.nodes.verify_interval_s
-    attachments = Attachments(db, tools, verify_interval_s=interval_s)
+    attachments = Attachments(db, parts, verify_interval_s=interval_s)
     often_s = min(15.0, settings.nodes.longest_pause_s)
     return [
         PeriodicTask("attachments", often_s, attachments.heal),
         PeriodicTask("attachments of servers that were off", often_s, attachments.wake),
-        PeriodicTask("mounts that were given up", often_s, OrphanedMounts(db, tools).sweep),
+        PeriodicTask("mounts that were given up", often_s, OrphanedMounts(db, parts).sweep),
         PeriodicTask("verifying attachments", min(60.0, interval_s), attachments.verify),
     ]

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from abaca.app.backends import driver
 from abaca.app.databases import ready_database
@@ -14,36 +14,41 @@ from abaca.app.servers import see_to_attachments, serve_nodes
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Database
-    from abaca.journal.journal import Op
+    from abaca.journal.op import Op
+    from abaca.journal.queues import WorkQueue
     from abaca.journal.wakeup import Listener
-    from abaca.journal.worker import Worker, WorkQueue
+    from abaca.journal.worker import Worker
     from abaca.metrics import Metrics
+    from abaca.operations.parts import BackEnd
     from abaca.settings import Settings
 
 
 def worker(settings: Settings) -> Worker:
     """The worker of this host's back ends, not yet running. Raises `ConfigError`."""
     from abaca.journal import worker as workers
+    from abaca.operations.parts import queue_of
     from abaca.operations.registry import OPERATIONS
 
     metrics = open_metrics(settings, f"worker-{settings.worker_name}")
-    served = [
-        workers.WorkQueue(driver(settings, backend, metrics), backend.concurrency or settings.worker.concurrency)
+    of_backends = [
+        queue_of(driver(settings, backend, metrics), backend.concurrency or settings.worker.concurrency)
         for backend in settings.backends
     ]
     db = ready_database(settings)
     on_nodes = serve_nodes(settings, db)
-    served.append(on_nodes)
     if metrics is not None and settings.worker.metrics_port is not None:
         metrics.serve(settings.worker.metrics_listen, settings.worker.metrics_port)
     timing = workers.Timing(
         lease_s=settings.worker.lease_s, poll_s=settings.worker.poll_s, grace_s=settings.worker.stop_s
     )
     targets = event_targets(settings)
-    made = workers.Worker(settings.worker_name, db, served, OPERATIONS, timing=timing, listener=_listener(settings, db))
+    queues = [*of_backends, on_nodes]
+    listener = _listener(settings, db)
+    made = workers.Worker(settings.worker_name, db, queues, OPERATIONS, timing=timing, listener=listener)
     if metrics is not None:
         made.on_ended = _counting(metrics, db)
-        made.on_part = metrics.ensured
+        seen = metrics.ensured
+        made.on_part = lambda queue, counts, seconds: seen(queue.parts.backend.name, counts, seconds)
     spans = tracing(settings)
     if spans is not None:
         made.around = lambda op: spans.span(op.what.kind, _ids(op))
@@ -55,13 +60,14 @@ def worker(settings: Settings) -> Worker:
 
 def _give_periodic_tasks(made: Worker, settings: Settings, db: Database) -> None:
     """What the worker does beside operations, and how often."""
-    from abaca.journal.worker import PeriodicTask
+    from abaca.journal.periodic_tasks import PeriodicTask
     from abaca.operations.administration.backend_ensure import Manner
+    from abaca.operations.parts import backends_of
     from abaca.reconcile.backends import LEFT, Backends
     from abaca.reconcile.expiry import Expiry
     from abaca.reconcile.stuck_states import StuckStates
 
-    of_backends = {queue: one for queue, one in made.served.items() if one.is_backend}
+    of_backends = backends_of(made.queues.values())
     backends = Backends(db, of_backends.values(), Manner(**settings.ensure_manner))
     expiry = Expiry(
         db,
@@ -73,9 +79,11 @@ def _give_periodic_tasks(made: Worker, settings: Settings, db: Database) -> None
     )
     stuck = StuckStates(db, of_backends)
 
-    def report(one: WorkQueue) -> PeriodicTask:
+    def report(one: WorkQueue[BackEnd]) -> PeriodicTask:
         """One for each: a back end that does not answer holds up nobody else's."""
-        return PeriodicTask(f"report of {one.backend.name}", 3 * settings.report_interval, lambda: backends.report(one))
+        return PeriodicTask(
+            f"report of {one.parts.backend.name}", 3 * settings.report_interval, lambda: backends.report(one)
+        )
 
     made.on_begun = lambda: backends.expect(settings.service_down_time)
     made.on_started = backends.announce
@@ -101,11 +109,11 @@ def _listener(settings: Settings, db: Database) -> Listener:
     return wakeup.NotifyListener(db.url)
 
 
-def _counting(metrics: Metrics, db: Database) -> Callable[[Op, str, float], None]:
+def _counting(metrics: Metrics, db: Database) -> Callable[[Op[Any], str, float], None]:
     """Counts every run of an operation, and those that end it by what they have changed."""
     from abaca.db.journal import operations
 
-    def count(op: Op, outcome: str, seconds: float) -> None:
+    def count(op: Op[Any], outcome: str, seconds: float) -> None:
         metrics.operation(op.what.kind, outcome, seconds)
         if op.what.notifies is not None and outcome in operations.ENDED:
             name = op.what.notifies.called(op.args)
@@ -114,6 +122,6 @@ def _counting(metrics: Metrics, db: Database) -> Callable[[Op, str, float], None
     return count
 
 
-def _ids(op: Op) -> dict[str, str]:
+def _ids(op: Op[Any]) -> dict[str, str]:
     """What a span of an operation says of it, to be found beside the request's."""
     return {"abaca.operation": op.id, "abaca.resource": op.resource_id, "abaca.request_id": op.request_id or ""}

@@ -80,7 +80,7 @@ def add(given: Given, share_id: str, servers: tuple[str, ...], **said: Any) -> N
     """Attach a share to servers, by name or id; a worker does it, `abaca attachment list` shows how it went."""
     from abaca.db.shares import shares
     from abaca.operations.attachments import attachment_accept as accepting
-    from abaca.operations.attachments.attachment_tools import hosts_of
+    from abaca.operations.attachments.attachment_parts import hosts_of
 
     with _open(given) as (db, settings):
         compute = app.compute(settings, db)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`abaca operation`: what is going on, at which step, since when, why it waits; and how to hurry or stop it."""
+"""`abaca operation`: what is going on, at which step, since when, why it waits; and how to stop it or let it go on."""
 
 from __future__ import annotations
 
@@ -134,30 +134,30 @@ def _brief(row: Any, tx: Tx) -> dict[str, Any]:
 
 def _times(row: Any, tx: Tx) -> dict[str, Any]:
     """How long ago it was asked for, and when it is tried again if it waits for that."""
-    wait_s = row.not_before - tx.now.replace(tzinfo=datetime.UTC).timestamp() if row.state == "queued" else 0.0
+    wait_s = row.not_before - tx.now.replace(tzinfo=datetime.UTC).timestamp() if row.state == "waiting" else 0.0
     next_try = f"in {math.ceil(wait_s)} s" if wait_s > 0 else None
     return {"age": shown.age(row.created_at, tx.now), "next_try": next_try}
 
 
 def _waits(row: Any, tx: Tx) -> str | None:
-    """What a queued operation waits for."""
-    from abaca.db.journal import operations as rows
+    """What an operation that is not under way waits for."""
+    from abaca.db.journal import keys
 
     if row.state == "paused":
         return f"for `abaca operation resume {row.id}`"
+    if row.state == "waiting":
+        when = _times(row, tx)["next_try"] or "at once"
+        return f"for {row.wait['what']}; it looks again {when}" if row.wait else f"for its next try {when}"
     if row.state != "queued":
         return None
-    earlier = rows.find(tx, live=True, key=row.key, before=row.seq, limit=1)
-    if earlier:
-        return f"for the end of {earlier[0].id} ({earlier[0].kind})"
-    next_try = _times(row, tx)["next_try"]
-    return f"for its next try {next_try}" if next_try else f"for a worker that serves {row.queue}"
+    ahead = keys.ahead_of(tx, row.id)
+    return f"for the end of {ahead[0].id} ({ahead[0].kind})" if ahead else f"for a worker that serves {row.queue}"
 
 
 def _step(row: Any) -> str:
     """The step's name, with the way it goes when that is backwards."""
-    from abaca.journal import journal
+    from abaca.journal import kinds
     from abaca.operations import registry
 
-    name = journal.waiting_for(row, registry.OPERATIONS)
+    name = kinds.waiting_for(row, registry.OPERATIONS)
     return f"undo {name}" if row.direction == "undo" else name

@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from abaca import errors
-from abaca.db.journal import operations as rows
+from abaca.db.journal import operations
+from abaca.db.journal import steering as rows
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
-    from abaca.journal.journal import Operation
+    from abaca.journal.kinds import Operation
 
 Verb = Literal["cancel", "pause", "resume", "retry"]
 
@@ -31,7 +32,7 @@ _REFUSALS: dict[Verb, str] = {
 
 def steer(tx: Tx, op_id: str, verb: Verb, known: Mapping[str, Operation]) -> None:
     """Do it. Raises `NotFound`, and `Conflict` with the reason where it makes no sense."""
-    row = rows.show(tx, op_id)
+    row = operations.show(tx, op_id)
     if row is None:
         raise errors.NotFound(resource="Operation", id=op_id)
     if verb == "pause" and not (row.kind in known and known[row.kind].pausable):

@@ -1,21 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process that does the work: it claims operations of its back ends' queues and runs them in threads.
+"""The process that does the work: it claims operations of the queues that it serves and runs them in threads.
 
-One thread dispatches, one renews leases, each task has its own, and each back end has so many threads as it may do
-things at once. A worker serves a queue from the moment its driver has started; a back end that cannot start is tried
-again and again without holding up the others.
+One thread dispatches, one renews leases, one looks after steps that take too long, each periodic task has its own, and
+each queue has so many threads as it may do things at once. A worker serves a queue from the moment it has started; a
+back end that cannot start is tried again and again without holding up the others.
 """
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import functools
-import heapq
 import logging
-import math
 import os
-import queue as queues
 import threading
 import time
 import uuid
@@ -28,10 +24,17 @@ from sqlalchemy import exc
 
 from abaca import errors, logs
 from abaca.db.engine.database import Database
-from abaca.db.journal import operations as rows
-from abaca.drivers import contract
-from abaca.journal.journal import Faults, NotUnderstood, Op, Operation, Retry, no_faults
+from abaca.db.journal import claims, waits
+from abaca.journal.agenda import Agenda
+from abaca.journal.interruptions import NotUnderstood
+from abaca.journal.kinds import Faults, Operation, Retry, Step, no_faults
+from abaca.journal.leases import Leases
+from abaca.journal.op import Op
+from abaca.journal.overdue import Overdue
+from abaca.journal.periodic_tasks import PeriodicTask, Schedule
+from abaca.journal.queues import WorkQueue
 from abaca.journal.runner import Runner, put_aside
+from abaca.journal.threads import Threads
 from abaca.journal.wakeup import Listener, NoListener
 
 log = logging.getLogger(__name__)
@@ -53,131 +56,78 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     retry: Retry = Retry()
 
 
-class PeriodicTask(msgspec.Struct, frozen=True):
-    """Something done every `every_s` seconds, once at the start, and never twice at the same time.
-
-    When `do` gives a float, it is done again after so many seconds if that is sooner; and at once when `queue` is
-    announced.
-    """
-
-    name: str
-    every_s: float
-    do: Callable[[], object]
-    queue: str | None = None
-
-
-class WorkQueue:
-    """A back end this worker serves: its driver, and how much it may do at once. Its queue is `backend.host`.
-
-    Work on servers is served alike, with tools in place of a driver; then `is_backend` is False.
-    """
-
-    def __init__(self, driver: Any, concurrency: int = 8, *, is_backend: bool = True) -> None:
-        self.driver: contract.Driver = driver
-        self.is_backend = is_backend
-        self.backend = driver.backend
-        self.queue = driver.backend.host
-        self.concurrency = concurrency
-        self.is_started = False
-        self.problem: str | None = None
-        self.running = 0
-
-
-class Threads:
-    """Threads that run jobs, kept for the next one. Daemons: a step that does not end does not keep the process."""
+class Hooks:
+    """Who is told of what a worker does; by default nobody."""
 
     def __init__(self) -> None:
-        self._jobs: queues.SimpleQueue[Callable[[], None] | None] = queues.SimpleQueue()
-        self._idle = threading.Semaphore(0)
-        self._size = 0
-
-    def submit(self, job: Callable[[], None]) -> None:
-        """Run it at once. Only one thread submits; how much there is at once is its business."""
-        self._jobs.put(job)
-        if not self._idle.acquire(blocking=False):
-            self._size += 1
-            threading.Thread(target=self._work, name=f"operation-{self._size}", daemon=True).start()
-
-    def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            job()
-            del job
-            self._idle.release()
-
-    def dismiss(self) -> None:
-        """No more jobs will come; those under way go on."""
-        for _ in range(self._size):
-            self._jobs.put(None)
+        # before any queue is started
+        self.on_begun: Callable[[], None] = lambda: None
+        self.on_started: Callable[[WorkQueue[Any]], None] = lambda _queue: None
+        # of the end, all at once
+        self.on_stopped: list[Callable[[], None]] = []
+        # why a queue could not be started; it is tried again
+        self.on_problem: Callable[[WorkQueue[Any], str], None] = lambda _queue, _problem: None
+        # entered around every run
+        self.around: Callable[[Op[Any]], contextlib.AbstractContextManager[object]] = lambda _op: (
+            contextlib.nullcontext()
+        )
+        # of every run: the operation, how the run ended, and its seconds
+        self.on_ended: Callable[[Op[Any], str, float], None] = lambda _op, _outcome, _seconds: None
+        # of a part of such an operation: its queue, how many were found how, and its seconds
+        self.on_part: Callable[[WorkQueue[Any], Mapping[str, int], float], None] = lambda _queue, _counts, _seconds: (
+            None
+        )
 
 
-class Worker:
+class Worker(Hooks):
     """See the module. `run` blocks until `stop` is called from another thread or a signal handler."""
 
     def __init__(
         self,
         name: str,
         db: Database,
-        served: Sequence[WorkQueue],
+        queues: Sequence[WorkQueue[Any]],
         operations: Mapping[str, Operation],
         *,
         timing: Timing | None = None,
         listener: Listener | None = None,
     ) -> None:
+        super().__init__()
         self.name = name
         # who holds the leases: another process of this name, by mistake or before, is somebody else
         self.owner = f"{name}#{uuid.uuid4().hex[:8]}"
         self.db = db
-        self.served: dict[str, WorkQueue] = {one.queue: one for one in served}
+        self.queues: dict[str, WorkQueue[Any]] = {one.name: one for one in queues}
         self.operations = operations
         self.timing = timing or Timing()
         self.listener: Listener = listener or NoListener()
         self.faults: Faults = no_faults
-        # told before any back end is started
-        self.on_begun: Callable[[], None] = lambda: None
-        self.on_started: Callable[[WorkQueue], None] = lambda _served: None
-        # who is told of the end, all at once
-        self.on_stopped: list[Callable[[], None]] = []
-        # told why a back end could not be started; it is tried again
-        self.on_problem: Callable[[WorkQueue, str], None] = lambda _served, _problem: None
-        # entered around every run
-        self.around: Callable[[Op], contextlib.AbstractContextManager[object]] = lambda _op: contextlib.nullcontext()
-        # told of every run: the operation, how the run ended, and its seconds
-        self.on_ended: Callable[[Op, str, float], None] = lambda _op, _outcome, _seconds: None
-        # told of a part of such an operation: the back end's name, how many were found how, and its seconds
-        self.on_part: Callable[[str, Mapping[str, int], float], None] = lambda _backend, _counts, _seconds: None
         self.periodic_tasks: list[PeriodicTask] = []
-        # each task's own, with the queue whose announcement rings it
-        self._bells: list[tuple[str | None, threading.Event]] = []
-        self._pool = Threads()
-        self._threads: list[threading.Thread] = []
-        self._held: dict[str, Op] = {}
-        # held while work is taken and noted down, lest what was just taken looks like left behind
-        self._taking = threading.Lock()
         self._stopping = threading.Event()
         self._is_over = threading.Event()
         self._stop_asked, self._ask_to_stop = os.pipe()
         weakref.finalize(self, _close, self._stop_asked, self._ask_to_stop)
-        # guards what follows, and the counts of what runs
-        self._wake = threading.Condition()
-        self._due: set[str] = set()
-        self._alarms: list[tuple[float, str]] = []
-        self._wakes: collections.Counter[str] = collections.Counter()
-        self._look_at_s = -math.inf
+        self._schedule = Schedule(self._stopping)
+        self._agenda = Agenda(self.queues, self.timing.poll_s)
+        self._leases = Leases(name, self.owner, db, self.timing.lease_s)
+        self._leases.wake = self.wake
+        self._overdue = Overdue(db, self._agenda.changed, self.wake)
+        self._pool = Threads()
+        self._threads: list[threading.Thread] = []
 
     # ---------------------------------------------------------------- life
 
     def run(self) -> None:
         """Serve until told to stop; then let running steps end, hand the rest back, and return."""
-        self._bells = [(task.queue, threading.Event()) for task in self.periodic_tasks]
         self._thread("stop", self._await_stop)
         self._until_it_works(self.db.agree_on_time, "the database")
         self._until_it_works(self.on_begun, "the database")
         self.listener.start(self.wake)
-        self._thread("leases", self._keep_leases)
-        for task, (_, bell) in zip(self.periodic_tasks, self._bells, strict=True):
-            self._thread(task.name, self._do, task, bell)
-        for one in self.served.values():
-            self._thread(f"start {one.backend.name}", self._start, one)
+        self._thread("leases", self._leases.keep, self._is_over, self._stopping, self._started)
+        self._thread("overdue", self._overdue.run)
+        self._schedule.start(self.periodic_tasks, self._thread)
+        for one in self.queues.values():
+            self._thread(f"start {one.label}", self._start, one)
         while not self._stopping.is_set():
             self._dispatch()
         self._wind_down()
@@ -189,27 +139,25 @@ class Worker:
     def _await_stop(self) -> None:
         os.read(self._stop_asked, 1)
         self._stopping.set()
-        for _, bell in self._bells:
-            bell.set()
-        with self._wake:
-            self._wake.notify_all()
+        self._schedule.stop()
+        with self._agenda.changed:
+            self._agenda.changed.notify_all()
 
     def wake(self, queue: str) -> None:
-        """There is work on `queue`; on every queue when it is empty."""
-        for name, bell in self._bells:
-            if name is not None and queue in ("", name):
-                bell.set()
-        found = [queue] if queue in self.served else [] if queue else list(self.served)
-        if found:
-            with self._wake:
-                self._due.update(found)
-                self._wakes.update(found)
-                self._wake.notify_all()
+        """There is work on `queue`, on every queue when it is empty; or a condition was announced."""
+        if queue.startswith(waits.ANNOUNCED):
+            self._agenda.signalled(queue.removeprefix(waits.ANNOUNCED))
+            return
+        self._schedule.announce(queue)
+        self._agenda.announce(queue)
 
     @property
     def held(self) -> list[str]:
         """The ids of the operations under way."""
-        return list(self._held)
+        return list(self._leases.held)
+
+    def _started(self) -> list[str]:
+        return [name for name, one in self.queues.items() if one.is_started]
 
     def _thread(self, name: str, target: Callable[..., None], *args: Any) -> None:
         thread = threading.Thread(target=target, args=args, name=name, daemon=True)
@@ -232,12 +180,11 @@ class Worker:
             self._stopping.wait(delay_s)
         return None
 
-    def _start(self, one: WorkQueue) -> None:
+    def _start(self, one: WorkQueue[Any]) -> None:
         def attempt() -> None:
             try:
-                one.driver.start()
-                if one.is_backend:
-                    self.on_started(one)
+                one.start()
+                self.on_started(one)
             except errors.AbacaError as error:
                 one.problem = error.message
                 self.on_problem(one, one.problem)
@@ -245,126 +192,129 @@ class Worker:
             except OSError as error:
                 one.problem = str(error)
                 self.on_problem(one, one.problem)
-                raise contract.Unreachable(reason=str(error)) from error
+                raise errors.Unavailable(str(error)) from error
 
-        self._until_it_works(attempt, f"back end {one.backend.name}")
-        self._until_it_works(lambda: self._inherit(one.queue), "the database")
+        self._until_it_works(attempt, one.label)
+        self._until_it_works(lambda: self._leases.inherit(one.name), "the database")
         if not self._stopping.is_set():
             one.is_started, one.problem = True, None
-            log.info("back end %s is served", one.backend.name)
-            with self._wake:
-                self._look_at_s = -math.inf
-            self.wake(one.queue)
+            log.info("%s is served", one.label)
+            self._agenda.look()
+            self.wake(one.name)
 
     def _wind_down(self) -> None:
-        with self._taking:  # whoever was taking work has noted it down, and nobody takes more
+        with self._leases.taking:  # whoever was taking work has noted it down, and nobody takes more
             self._pool.dismiss()
-        with self._wake:
-            self._wake.wait_for(lambda: not self._held, timeout=self.timing.grace_s)
-        if self._held:
-            log.warning("%d operations are still in a step; they go on at the next start", len(self._held))
+        changed, held = self._agenda.changed, self._leases.held
+        with changed:
+            changed.wait_for(lambda: not held, timeout=self.timing.grace_s)
+        if held:
+            log.warning("%d operations are still in a step; they go on at the next start", len(held))
         self._is_over.set()
+        self._overdue.stop()
         until_s = time.monotonic() + END_S
-        started = [one.driver.stop for one in self.served.values() if one.is_started]
+        started = [one.stop for one in self.queues.values() if one.is_started]
         for thread in [_letting_go(one) for one in (self.listener.stop, *self.on_stopped, *started)]:
             thread.join(max(0.0, until_s - time.monotonic()))
         # what was cut off by that, and who is in the middle of a statement, gets a moment to write how it stands
         until_s = min(until_s, time.monotonic() + 1.0)
-        with self._wake:
-            self._wake.wait_for(lambda: not self._held, timeout=until_s - time.monotonic())
+        with changed:
+            changed.wait_for(lambda: not held, timeout=until_s - time.monotonic())
         for thread in self._threads:
             thread.join(max(0.0, until_s - time.monotonic()))
 
     # ---------------------------------------------------------------- claiming
 
     def _dispatch(self) -> None:
-        due, is_look = self._wait_for_work()
-        for one in [self.served[queue] for queue in due]:
-            if not one.is_started:
-                continue
-            try:
-                self._claim(one)
-                if is_look:
-                    self._look_ahead(one)
-            except exc.IntegrityError:
-                # another worker has just taken one of the same key
-                self._again(one.queue, 0.05)
-            except exc.SQLAlchemyError as error:
-                log.warning("no work can be claimed: %s", str(error).split("\n")[0])
-                self._again(one.queue, 1.0)
-            except Exception:
-                log.exception("no work can be claimed")
-                self._again(one.queue, 5.0)
+        due = self._agenda.take(self._stopping.is_set)
+        for condition in due.conditions:
+            self._carefully("", lambda condition=condition: self._hear(condition))  # type: ignore[misc]
+        if due.has_alarms:
+            self._carefully("", self._promote)
+        for one in [self.queues[queue] for queue in due.queues]:
+            if one.is_started:
+                self._carefully(one.name, lambda one=one: self._claim(one))  # type: ignore[misc]
+                if due.is_look:
+                    self._carefully(one.name, lambda one=one: self._look_ahead(one))  # type: ignore[misc]
 
-    def _wait_for_work(self) -> tuple[set[str], bool]:
-        """Where to look for work, and whether that is because it is time for a slow look everywhere."""
-        with self._wake:
-            while True:
-                now_s = time.monotonic()
-                while self._alarms and self._alarms[0][0] <= now_s:
-                    self._due.add(heapq.heappop(self._alarms)[1])
-                is_look = now_s >= self._look_at_s
-                if is_look:
-                    self._look_at_s = now_s + self.timing.poll_s
-                    self._due.update(self.served)
-                if self._due or self._stopping.is_set():
-                    due, self._due = self._due, set()
-                    return due, is_look
-                until_s = min(self._look_at_s, self._alarms[0][0] if self._alarms else math.inf)
-                self._wake.wait(until_s - now_s)
+    def _carefully(self, queue: str, look: Callable[[], None]) -> None:
+        """What cannot be done now is done again, for `queue` or for all."""
+        try:
+            look()
+            return
+        except exc.IntegrityError:
+            delay_s = 0.05  # another worker has just taken one of the same key
+        except exc.SQLAlchemyError as error:
+            log.warning("no work can be claimed: %s", str(error).split("\n")[0])
+            delay_s = 1.0
+        except Exception:
+            log.exception("no work can be claimed")
+            delay_s = 5.0
+        for name in [queue] if queue else list(self.queues):
+            self._agenda.again(name, delay_s)
 
-    def _again(self, queue: str, delay_s: float) -> None:
-        """Look at `queue` in a while."""
-        with self._wake:
-            heapq.heappush(self._alarms, (time.monotonic() + delay_s, queue))
-            self._wake.notify_all()
+    def _hear(self, condition: str) -> None:
+        with self.db.write() as tx:
+            waits.hear(tx, condition)
+        for queue in tx.queues:
+            self.wake(queue)
 
-    def _claim(self, one: WorkQueue) -> None:
-        with self._taking:
-            free = one.concurrency - one.running
-            if free <= 0 or self._stopping.is_set():
+    def _promote(self) -> None:
+        """What has waited long enough, be it since another worker's life, is queued again."""
+        with self.db.write() as tx:
+            claims.promote(tx, self._started(), self.db.time())
+        for queue in tx.queues:
+            self.wake(queue)
+
+    def _claim(self, one: WorkQueue[Any]) -> None:
+        with self._leases.taking:
+            free = one.free
+            if not free or self._stopping.is_set():
                 return
-            now_s = self.db.time()
-            lease = rows.Lease(owner=self.owner, now_s=now_s, until_s=now_s + self.timing.lease_s)
-            with self.db.once() as tx:
-                found = rows.claim(tx, one.queue, list(self.operations), free, lease)
-            taken = [op for row in found if (op := self._taken(one, row, lease.until_s))]
-            with self._wake:
+            found, until_s = self._leases.claim(one.name, list(self.operations), free)
+            taken = [op for row in found if (op := self._taken(one, row, until_s))]
+            with self._agenda.changed:
                 one.running += len(taken)
-                self._held.update((op.id, op) for op in taken)
-                if len(found) == free and one.running < one.concurrency:
-                    self._due.add(one.queue)  # there may be more, and something ended meanwhile
+                self._leases.held.update((op.id, op) for op in taken)
+                if len(found) == free and one.free:
+                    self._agenda.at_once(one.name)  # there may be more, and something ended meanwhile
             for op in taken:
                 self._pool.submit(lambda op=op: self._run(one, op))  # type: ignore[misc]
 
-    def _taken(self, one: WorkQueue, row: Any, until_s: float) -> Op | None:
+    def _taken(self, one: WorkQueue[Any], row: Any, until_s: float) -> Op[Any] | None:
+        what = self.operations[row.kind]
         try:
-            op = Op(self.operations[row.kind], row, self.db, one.driver, one.backend)
+            op = Op(what, row, self.db, one.parts)
         except NotUnderstood as problem:
-            self._again(one.queue, put_aside(self.db, row, problem, self.timing.retry))
+            self._agenda.again(one.name, put_aside(self.db, row, problem, self.timing.retry))
             return None
         op.leased_until_s = until_s
-        op.on_part = functools.partial(self.on_part, one.backend.name)
+        op.on_part = functools.partial(self.on_part, one)
         return op
 
-    def _look_ahead(self, one: WorkQueue) -> None:
+    def _look_ahead(self, one: WorkQueue[Any]) -> None:
         """Set the alarm for the next waiting operation, in case it waits since another worker's life."""
         with self.db.read() as tx:
-            due_s = rows.next_due(tx, [one.queue], self.db.time())
+            due_s = claims.next_due(tx, [one.name])
         if due_s is not None and due_s - self.db.time() < self.timing.poll_s:
-            self._again(one.queue, max(0.01, due_s - self.db.time()))
+            self._agenda.again(one.name, max(0.01, due_s - self.db.time()))
 
     # ---------------------------------------------------------------- running
 
-    def _run(self, one: WorkQueue, op: Op) -> None:
-        wakes_before_end: int | None = None
+    def _run(self, one: WorkQueue[Any], op: Op[Any]) -> None:
+        announced_before_end: int | None = None
 
         def ending() -> None:
-            nonlocal wakes_before_end
-            wakes_before_end = self._wakes[one.queue]
+            nonlocal announced_before_end
+            announced_before_end = self._agenda.announced(one.name)
+
+        def watching(step: Step) -> contextlib.AbstractContextManager[None]:
+            return self._overdue.watching(op, one, step)
 
         runner = Runner(op, retry=self.timing.retry, stopping=self._stopping, faults=self.faults)
-        runner.ending = ending
+        runner.ending, runner.watching = ending, watching
+        if not self.db.is_sqlite:  # there a signal's transaction is over, or has not begun
+            runner.aside.expecting = self._agenda.listen_for
         started_s, outcome = time.monotonic(), "interrupted"
         try:
             with logs.bind(request_id=op.request_id or "-"), self.around(op):
@@ -374,16 +324,16 @@ class Worker:
             log.exception("the end of op=%s was not counted", op.id)
         finally:
             if op.waits_s is not None:
-                self._again(one.queue, op.waits_s)
-            with self._wake:
-                if self._held.get(op.id) is op:
-                    del self._held[op.id]
-                was_full, one.running = one.running >= one.concurrency, one.running - 1
+                self._agenda.again(one.name, op.waits_s)
+            with self._agenda.changed:
+                if self._leases.held.get(op.id) is op:
+                    del self._leases.held[op.id]
+                was_full, one.running = not one.free, one.running - 1
                 # whoever was woken while the end was being written may have looked too early
-                may_be_late = wakes_before_end not in (None, self._wakes[one.queue])
+                may_be_late = announced_before_end not in (None, self._agenda.announced(one.name))
                 if op.is_followed or was_full or may_be_late:
-                    self._due.add(one.queue)
-                self._wake.notify_all()
+                    self._agenda.at_once(one.name)
+                self._agenda.changed.notify_all()
 
     def _outcome(self, runner: Runner) -> str:
         op = runner.op
@@ -398,68 +348,6 @@ class Worker:
             log.debug("op=%s kind=%s resource=%s %s", op.id, op.what.kind, op.resource_id, outcome)
             return outcome
         return "interrupted"
-
-    # ---------------------------------------------------------------- leases and periodic_tasks
-
-    def _keep_leases(self) -> None:
-        pause_s = self.timing.lease_s / 3
-        while not self._is_over.wait(pause_s):
-            pause_s = self.timing.lease_s / 3
-            try:
-                self.db.agree_on_time()
-                self._renew()
-                if not self._stopping.is_set():
-                    self._reclaim([queue for queue, one in self.served.items() if one.is_started])
-            except exc.SQLAlchemyError as error:
-                log.warning("leases cannot be renewed: %s", str(error).split("\n")[0])
-                pause_s = min(1.0, pause_s)
-            except Exception:
-                log.exception("the lease keeper stumbled")
-
-    def _renew(self) -> None:
-        held = dict(self._held)
-        if held:
-            until_s = self.db.time() + self.timing.lease_s
-            with self.db.once() as tx:
-                renewed = rows.renew(tx, self.owner, list(held), until_s)
-            for op_id in renewed:
-                held[op_id].leased_until_s = until_s
-
-    def _reclaim(self, started: Sequence[str]) -> None:
-        with self._taking, self.db.write() as tx:
-            found = [
-                *rows.regain(tx, started, self.held, owner=self.owner),
-                *rows.take_over(tx, started, self.held, now_s=self.db.time()),
-            ]
-        self._found(found)
-
-    def _inherit(self, queue: str) -> None:
-        with self._taking, self.db.write() as tx:
-            found = rows.inherit(tx, [queue], self.held, worker=self.name, now_s=self.db.time())
-        self._found(found)
-
-    def _found(self, found: Sequence[Any]) -> None:
-        for row in found:
-            log.info("op=%s kind=%s goes on here, at step %d (%s)", row.id, row.kind, row.step, row.direction)
-            self.wake(row.queue)
-
-    def _do(self, task: PeriodicTask, bell: threading.Event) -> None:
-        while True:
-            pause_s = task.every_s
-            try:
-                again_s = task.do()
-                if isinstance(again_s, float):
-                    pause_s = min(pause_s, again_s)
-            except exc.DBAPIError as error:
-                log.warning("%s waits for the database: %s", task.name, str(error).split("\n")[0])
-            except errors.AbacaError as error:
-                log.warning("%s: %s", task.name, error.message)
-            except Exception:
-                log.exception("%s failed", task.name)
-            bell.wait(pause_s)
-            if self._stopping.is_set():
-                return
-            bell.clear()
 
 
 def _letting_go(let_go: Callable[[], None]) -> threading.Thread:

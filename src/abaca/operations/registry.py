@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from abaca.journal.journal import Operation
+from abaca.journal.kinds import Operation
 from abaca.operations.administration import registry as administration
 from abaca.operations.attachments import registry as attachments
 from abaca.operations.shares import registry as shares

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 from abaca import errors
 from abaca.db.attachments import attachments
 from abaca.db.shares import shares
-from abaca.journal import events
 from abaca.nodes.contract import Job, Outcome
+from abaca.operations import events
 from abaca.operations.attachments import attachment_attach, attachment_detach, attachment_rules
-from abaca.operations.attachments.attachment_tools import NotMounted, ServerGone
+from abaca.operations.attachments.attachment_parts import NotMounted, ServerGone
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Database, Tx
-    from abaca.operations.attachments.attachment_tools import Tools
+    from abaca.operations.attachments.attachment_parts import AttachmentParts
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ NOT_SO = "share.attachment.verify.error"
 class Attachments:
     """What one worker sees to, for all attachments there are."""
 
-    def __init__(self, db: Database, tools: Tools, *, verify_interval_s: float, batch: int = BATCH) -> None:
+    def __init__(self, db: Database, tools: AttachmentParts, *, verify_interval_s: float, batch: int = BATCH) -> None:
         """`batch` rows are read at once."""
         self.batch = batch
         self.db = db

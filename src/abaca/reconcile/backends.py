@@ -18,8 +18,9 @@ from abaca.operations.administration import backend_ensure, ensure_calls
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Database, Tx
-    from abaca.journal.worker import WorkQueue
+    from abaca.journal.queues import WorkQueue
     from abaca.operations.administration.backend_ensure import Manner
+    from abaca.operations.parts import BackEnd
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +31,7 @@ LEFT = "services"
 class Backends:
     """The back ends that one worker serves."""
 
-    def __init__(self, db: Database, served: Iterable[WorkQueue], manner: Manner | None = None) -> None:
+    def __init__(self, db: Database, served: Iterable[WorkQueue[BackEnd]], manner: Manner | None = None) -> None:
         self.db = db
         self.served = tuple(served)
         self.manner = manner or backend_ensure.Manner()
@@ -41,58 +42,62 @@ class Backends:
     def expect(self, service_down_time_s: int) -> None:
         """The worker begins: what is asked for waits for those back ends that have served before."""
         with self.db.write() as tx:
-            services.expect(tx, [one.queue for one in self.served], service_down_time_s)
+            services.expect(tx, [one.name for one in self.served], service_down_time_s)
 
-    def announce(self, one: WorkQueue) -> None:
+    def announce(self, one: WorkQueue[BackEnd]) -> None:
         """A back end has started: its service is up, its zone exists, its pools can be chosen.
 
         Its shares are ensured, while it serves, when it says something else of itself than when they last were.
         """
-        said = backend_ensure.digest(one.driver)
+        if one not in self.served:
+            return
+        said = backend_ensure.digest(one.parts.driver)
         with self._calling, self.db.write() as tx:
             if self._has_left:
                 return
-            availability_zones.ensure(tx, one.backend.availability_zone)
-            service_id = services.register(tx, services.SHARE_BINARY, one.queue, one.backend.availability_zone)
+            availability_zones.ensure(tx, one.parts.backend.availability_zone)
+            service_id = services.register(tx, services.SHARE_BINARY, one.name, one.parts.backend.availability_zone)
             self._compare(tx, one, service_id, said)
         self._report(one)
 
-    def change(self, one: WorkQueue, options: Any) -> None:
+    def change(self, one: WorkQueue[BackEnd], options: Any) -> None:
         """It serves by these options from now on, and its shares are ensured where they are concerned."""
-        one.driver.change(options)
-        said = backend_ensure.digest(one.driver)
+        one.parts.driver.change(options)
+        said = backend_ensure.digest(one.parts.driver)
         with self.db.write() as tx:
-            service = services.find(tx, one.queue, 0)
+            service = services.find(tx, one.name, 0)
             if service is not None:
                 self._compare(tx, one, service.id, said)
         if one.is_started:
             self._report(one)
 
-    def _compare(self, tx: Tx, one: WorkQueue, service_id: int, said: str) -> None:
-        known = services.backend_info(tx, one.queue)
+    def _compare(self, tx: Tx, one: WorkQueue[BackEnd], service_id: int, said: str) -> None:
+        known = services.backend_info(tx, one.name)
         if known == said:
             return
-        if known is None or not ensure_calls.can_ensure(one.driver):
-            services.set_backend_info(tx, one.queue, said)
+        if known is None or not ensure_calls.can_ensure(one.parts.driver):
+            services.set_backend_info(tx, one.name, said)
             return
-        asked = backend_ensure.start(tx, service_id, one.queue, self.manner, None)
+        asked = backend_ensure.start(tx, service_id, one.name, self.manner, None)
         does = "is paused and will ensure" if asked.is_paused else "ensures"
-        log.info("back end %s has another configuration: op=%s %s its shares", one.backend.name, asked.id, does)
+        log.info("back end %s has another configuration: op=%s %s its shares", one.parts.backend.name, asked.id, does)
 
     def beat(self) -> None:
         """Those that have started are alive."""
-        hosts = [one.queue for one in self.served if one.is_started]
+        hosts = [one.name for one in self.served if one.is_started]
         if hosts:
             with self._calling, self.db.write() as tx:
                 if not self._has_left:
                     services.heartbeat(tx, hosts)
 
-    def tell(self, one: WorkQueue, problem: str) -> None:
+    def tell(self, one: WorkQueue[BackEnd], problem: str) -> None:
         """Why a back end is not served at the moment, for operators to see."""
+        if one not in self.served:
+            return
         with self.db.write() as tx:
-            services.report_problem(tx, services.SHARE_BINARY, one.queue, one.backend.availability_zone, problem)
+            services.report_problem(tx, services.SHARE_BINARY, one.name, one.parts.backend.availability_zone, problem)
 
-    def report(self, one: WorkQueue) -> None:
+    def report(self, one: WorkQueue[BackEnd]) -> None:
         """How full its pools are; a back end that cannot say keeps its last figures, and it is seen why."""
         if not one.is_started:
             return
@@ -102,21 +107,21 @@ class Backends:
             self.tell(one, error.message)
             raise
         with self.db.write() as tx:
-            services.solve_problem(tx, services.SHARE_BINARY, one.queue)
+            services.solve_problem(tx, services.SHARE_BINARY, one.name)
 
-    def _report(self, one: WorkQueue) -> None:
+    def _report(self, one: WorkQueue[BackEnd]) -> None:
         taken_at = self.db.now()
-        announced = load.capabilities(one.driver)
+        announced = load.capabilities(one.parts.driver)
         stats = [
             msgspec.structs.replace(pool, capabilities={**announced, **pool.capabilities})
-            for pool in one.driver.pools()
+            for pool in one.parts.driver.pools()
         ]
         with self.db.write() as tx:
-            pools.report(tx, one.queue, stats, taken_at)
+            pools.report(tx, one.name, stats, taken_at)
 
     def leave(self) -> None:
         """The worker ends as it was told to."""
         self._has_left = True  # whoever waits for the database to call it up does not
         with self._calling, self.db.write() as tx:
-            services.stop(tx, [one.queue for one in self.served])
+            services.stop(tx, [one.name for one in self.served])
             tx.wake(LEFT)

@@ -17,7 +17,7 @@ from abaca.operations.attachments import attachment_orphaned
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Database
-    from abaca.operations.attachments.attachment_tools import Tools
+    from abaca.operations.attachments.attachment_parts import AttachmentParts
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ OFF_S = 15.0
 class OrphanedMounts:
     """What one worker sees to."""
 
-    def __init__(self, db: Database, tools: Tools) -> None:
+    def __init__(self, db: Database, tools: AttachmentParts) -> None:
         self.db = db
         self.tools = tools
 

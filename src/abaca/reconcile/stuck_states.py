@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from abaca.db.administration import messages, services
-from abaca.db.journal import operations
+from abaca.db.journal import keys, operations
 from abaca.db.shares import share_instances
 from abaca.domain.administration.messages import About, Action, Detail
 from abaca.operations.administration import backend_ensure
@@ -102,4 +102,4 @@ def _is_explained(tx: Tx, row: Any) -> bool:
         kind, queue = backend_ensure.OPERATION.kind, service_host(row.host)
         found = operations.find(tx, live=True, kind=kind, queue=queue, limit=1)
         return bool(found) and found[0].state != "paused"
-    return bool(operations.find(tx, live=True, key=row.share_id, limit=1))
+    return bool(keys.holders(tx, keys.key("share", row.share_id)))

@@ -14,7 +14,7 @@ from abaca.http.paging import Listed
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
 from abaca.http.wire import AdminOnly, Computed, Many, One, View
-from abaca.journal import journal, steering
+from abaca.journal import kinds, steering
 from abaca.operations.registry import OPERATIONS
 from abaca.policy import admin, reader
 
@@ -41,13 +41,25 @@ class _Place:
 
 
 def _step(_call: Call, kind: str, step: int, state: str) -> str | None:
-    return None if state in operations.ENDED else journal.waiting_for(_Place(kind, step), OPERATIONS)
+    return None if state in operations.ENDED else kinds.waiting_for(_Place(kind, step), OPERATIONS)
 
 
 def _next_try(_call: Call, state: str, not_before: float) -> str | None:
-    if state != "queued" or not_before <= 0:
+    if state != "waiting":
         return None
-    return datetime.datetime.fromtimestamp(not_before, datetime.UTC).replace(tzinfo=None).isoformat("T", "microseconds")
+    return _time(not_before)
+
+
+def _time(seconds: float) -> str:
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).replace(tzinfo=None).isoformat("T", "microseconds")
+
+
+def _waits_for(_call: Call, state: str, wait: dict[str, Any] | None) -> str | None:
+    return str(wait["what"]) if state == "waiting" and wait else None
+
+
+def _overdue_since(_call: Call, overdue_since: float | None) -> str | None:
+    return None if overdue_since is None else _time(overdue_since)
 
 
 def _progress(_call: Call, done: int, total: int) -> dict[str, int] | None:
@@ -55,7 +67,10 @@ def _progress(_call: Call, done: int, total: int) -> dict[str, int] | None:
 
 
 class OperationView(View):
-    """An operation; `step`, `attempt`, `error` and `next_try_at` say where it stands and why it waits."""
+    """An operation; `step`, `attempt`, `error`, `waits_for` and `next_try_at` say where it stands and why it waits.
+
+    `overdue_since` is set while its step takes longer than it may; `progress` of one with children counts those.
+    """
 
     id: str
     kind: str
@@ -64,11 +79,14 @@ class OperationView(View):
     project_id: str | None
     user_id: str | None
     request_id: str | None
-    state: Literal["queued", "running", "paused", "done", "failed", "cancelled"]
+    state: Literal["queued", "running", "waiting", "paused", "done", "failed", "cancelled"]
     step: Annotated[str | None, Computed(_step, needs=("kind", "step", "state"))]
     direction: Literal["do", "undo"]
     attempt: int
     next_try_at: Annotated[str | None, Computed(_next_try, needs=("state", "not_before"))]
+    waits_for: Annotated[str | None, Computed(_waits_for, needs=("state", "wait"))]
+    overdue_since: Annotated[str | None, Computed(_overdue_since, needs=("overdue_since",))]
+    parent_id: str | None
     progress: Annotated[dict[str, int] | None, Computed(_progress, needs=("progress_done", "progress_total"))]
     error_code: str | None
     error_text: str | None
@@ -107,6 +125,7 @@ class OperationFilters(Filters, unknown="refuse"):
     resource_type: Text
     kind: Text
     state: Text
+    parent_id: Text
     live: Flag
 
 

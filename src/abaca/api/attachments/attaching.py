@@ -11,7 +11,7 @@ from abaca.api.shares.lookups import share_for_change
 from abaca.db.shares import shares
 from abaca.http.pipeline import Call
 from abaca.operations.attachments import attachment_accept
-from abaca.operations.attachments.attachment_tools import hosts_of
+from abaca.operations.attachments.attachment_parts import hosts_of
 
 if TYPE_CHECKING:
     from abaca.compute.contract import Server

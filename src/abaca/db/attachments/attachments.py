@@ -17,9 +17,8 @@ import sqlalchemy as sa
 from abaca import errors
 from abaca.db.engine import lists
 from abaca.db.engine.database import Tx, insert_into
-from abaca.db.journal.operations import LIVE
+from abaca.db.journal import keys
 from abaca.db.tables.attachments import attachments as t
-from abaca.db.tables.journal import operations
 from abaca.db.tables.shares import export_locations, share_instances, shares
 from abaca.domain.attachments.attachments import ATTACHMENT, SERVER_OFF
 from abaca.domain.ids import new_id
@@ -180,24 +179,17 @@ _REMOVE = sa.delete(t).where(t.c.id == sa.bindparam("attachment"), t.c.state == 
 
 def key(attachment_id: str) -> str:
     """Under which its operations run one after another: nothing else waits for them."""
-    return f"attachment:{attachment_id}"
+    return keys.key("attachment", attachment_id)
 
 
-def hurry(tx: Tx, share_id: str, queue: str) -> None:
-    """Let those operations of a share's attachments go on that wait for its rules."""
-    waiting = sa.select("attachment:" + t.c.id).where(t.c.share_id == share_id, t.c.state == "attaching")
-    statement = (
-        sa.update(operations)
-        .where(
-            operations.c.key.in_(waiting),
-            operations.c.queue == queue,
-            operations.c.state == "queued",
-            operations.c.not_before > 0,
-        )
-        .values(not_before=0.0)
-    )
-    if tx.execute(statement).rowcount:
-        tx.wake(queue)
+def rules_condition(share_id: str) -> str:
+    """What is signalled when the access rules of a share are settled, for now."""
+    return f"access-rules:{share_id}"
+
+
+def detached_condition(share_id: str) -> str:
+    """What is signalled when nothing attaches a share any more."""
+    return f"detached:{share_id}"
 
 
 def retry_refused(tx: Tx, share_id: str, error_code: str) -> None:
@@ -265,5 +257,5 @@ def moved(tx: Tx, most: int) -> Sequence[sa.Row[Any]]:
 
 def unexplained(tx: Tx, most: int) -> Sequence[sa.Row[Any]]:
     """Busy ones without a live operation."""
-    live = sa.exists().where(operations.c.key == "attachment:" + t.c.id, operations.c.state.in_(LIVE))
-    return tx.rows(sa.select(t).where(t.c.state.in_(sorted(ATTACHMENT.busy)), ~live).order_by(t.c.id).limit(most))
+    unheld = ~keys.is_held("attachment", t.c.id)
+    return tx.rows(sa.select(t).where(t.c.state.in_(sorted(ATTACHMENT.busy)), unheld).order_by(t.c.id).limit(most))

@@ -12,7 +12,8 @@ import sqlalchemy as sa
 from abaca import errors
 from abaca.db.engine import lists
 from abaca.db.engine.database import Tx
-from abaca.db.journal.operations import ACTIVE, LIVE
+from abaca.db.journal import keys
+from abaca.db.journal.operations import ACTIVE
 from abaca.db.tables.catalog import share_types
 from abaca.db.tables.journal import operations
 from abaca.db.tables.shares import RULE_NOT_ACTIVE, RULES_SYNCING, access_rules, export_locations, shares
@@ -250,7 +251,7 @@ _ensuring = sa.exists().where(
     # one that is paused works on none
     operations.c.state.in_(ACTIVE),
 )
-_has_no_operation = ~sa.exists().where(operations.c.key == t.c.share_id, operations.c.state.in_(LIVE))
+_has_no_operation = ~keys.is_held("share", t.c.share_id)
 
 
 def busy_without_operation(tx: Tx, service_host: str, most: int = 500) -> Sequence[sa.Row[Any]]:

@@ -83,7 +83,7 @@ attachments = sa.Table(
 # What a forced detach gave up on a machine that could not be entered, until it can be. `id` was the attachment's;
 # `machine_id` is the server that has it: the hypervisor of then, with the guest's `qmp_socket`, or the server itself.
 orphaned_mounts = sa.Table(
-    "left_mounts",
+    "orphaned_mounts",
     metadata,
     an_id(),
     sa.Column("server_id", KEY, nullable=False, index=True),

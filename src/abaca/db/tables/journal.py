@@ -7,8 +7,9 @@ import sqlalchemy as sa
 
 from abaca.db.tables.columns import ID, KEY, NAME, TIME, an_id, metadata
 
-# The journal (journal/journal.py). `running_key` and `coalesce_key` are unique where set: one running operation
-# a key, one queued operation a coalescing key. Times are seconds since the epoch by the database's clock.
+# The journal. `coalesce_key` is unique where set: one operation that nobody has begun for each. `queue` is where it is
+# to be run next, `home` where it belongs. Children go before whatever came after `place`, their first ancestor's `seq`.
+# Times are seconds since the epoch by the database's clock.
 operations = sa.Table(
     "operations",
     metadata,
@@ -16,21 +17,33 @@ operations = sa.Table(
     sa.Column("id", ID, nullable=False, unique=True),
     sa.Column("kind", sa.String(64), nullable=False),
     sa.Column("queue", KEY, nullable=False),
-    sa.Column("key", KEY, nullable=False),
-    sa.Column("running_key", KEY, unique=True),
+    sa.Column("home", KEY, nullable=False),
+    sa.Column("keys", sa.JSON, nullable=False),
     sa.Column("coalesce_key", KEY, unique=True),
     sa.Column("state", sa.String(16), nullable=False),
     sa.Column("step", sa.Integer, nullable=False, default=0),
     sa.Column("direction", sa.String(8), nullable=False, default="do"),
     sa.Column("attempt", sa.Integer, nullable=False, default=0),
+    # of one that is `waiting`: when it looks again
     sa.Column("not_before", sa.Float, nullable=False, default=0),
+    # what its step waits for (db/journal/waits.py), and how often somebody has said that something is so
+    sa.Column("wait", sa.JSON),
+    sa.Column("signals", sa.Integer, nullable=False, default=0),
     sa.Column("owner", KEY),
     sa.Column("token", sa.Integer, nullable=False, default=0),
     sa.Column("lease_until", sa.Float),
+    # since when its step takes longer than it may
+    sa.Column("overdue_since", sa.Float),
     sa.Column("args", sa.JSON, nullable=False),
     sa.Column("data", sa.JSON, nullable=False),
     sa.Column("progress_done", sa.Integer, nullable=False, default=0),
     sa.Column("progress_total", sa.Integer, nullable=False, default=0),
+    sa.Column("parent_id", ID),
+    sa.Column("place", sa.BigInteger),
+    # how many of its children have not ended
+    sa.Column("children", sa.Integer, nullable=False, default=0),
+    # it looks whenever one of them ends, not only at the last
+    sa.Column("joins_each", sa.Boolean, nullable=False, default=False),
     sa.Column("cancel", sa.Boolean, nullable=False, default=False),
     sa.Column("pause", sa.Boolean, nullable=False, default=False),
     sa.Column("error_code", sa.String(64)),
@@ -44,11 +57,33 @@ operations = sa.Table(
     sa.Column("updated_at", TIME, nullable=False),
     sa.Column("finished_at", TIME),
     sa.Index("ix_operations_state_queue_seq", "state", "queue", "seq"),
-    sa.Index("ix_operations_key_state_seq", "key", "state", "seq"),
     sa.Index("ix_operations_state_lease_until", "state", "lease_until"),
     sa.Index("ix_operations_resource_id", "resource_id"),
+    sa.Index("ix_operations_parent_id", "parent_id"),
     sa.Index("ix_operations_project_id_seq", "project_id", "seq"),
     sa.Index("ix_operations_state_finished_at", "state", "finished_at"),
+)
+
+# The keys of operations that have not ended. `held_key` is the key itself from the moment at which the operation has
+# begun: it is unique, so that no two of a key are ever under way.
+operation_keys = sa.Table(
+    "operation_keys",
+    metadata,
+    sa.Column("operation_id", ID, sa.ForeignKey("operations.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("key", KEY, primary_key=True),
+    sa.Column("place", sa.BigInteger, nullable=False),
+    sa.Column("seq", sa.BigInteger, nullable=False),
+    sa.Column("held_key", KEY, unique=True),
+    sa.Index("ix_operation_keys_key_place_seq", "key", "place", "seq"),
+)
+
+# Which conditions operations wait for, by name.
+operation_waits = sa.Table(
+    "operation_waits",
+    metadata,
+    sa.Column("operation_id", ID, sa.ForeignKey("operations.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("condition", KEY, primary_key=True),
+    sa.Index("ix_operation_waits_condition", "condition"),
 )
 
 # What an operation that goes through many things found of those that need saying; forgotten with it.

@@ -23,7 +23,7 @@ import msgspec
 
 from abaca import errors
 from abaca.db.administration import messages, services
-from abaca.db.journal import findings, operations
+from abaca.db.journal import findings, keys, operations
 from abaca.db.journal.findings import Found
 from abaca.db.shares import export_locations, share_instances, shares
 from abaca.db.shares.export_location_history import Cause, Owner
@@ -31,14 +31,18 @@ from abaca.domain.administration.ensuring import LISTED, Findings
 from abaca.domain.administration.messages import About, Action, Detail
 from abaca.domain.shares.shares import ENSURABLE
 from abaca.drivers import contract
-from abaca.journal import events, journal
+from abaca.journal import interruptions, kinds, queueing
+from abaca.journal.events import notify_start
+from abaca.operations import events
 from abaca.operations.administration import ensure_calls
+from abaca.operations.parts import BackEnd
 from abaca.operations.shares import access_rules_sync
 from abaca.operations.shares.share_instances import told
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
-    from abaca.journal.journal import Op, Requester
+    from abaca.journal.op import Op
+    from abaca.journal.queueing import Requester
 
 
 class Manner(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,28 +106,28 @@ def service_that_takes_work(tx: Tx, host: str, service_down_time_s: int) -> Any:
 
 def start(tx: Tx, service_id: int, host: str, manner: Manner, by: Requester | None) -> Asked:
     """The same for a service that is known, whatever its state."""
-    key = f"service:{service_id}"
-    joined = operations.join(tx, key)
+    key = keys.key("service", service_id)
+    joined = operations.join(tx, OPERATION.kind, key)
     if joined is not None:
         return Asked(joined.id, is_joined=True, is_paused=joined.pause)
-    target = journal.Target(queue=host, key=key, resource_id=str(service_id), coalesce_key=key)
-    op_id = journal.enqueue(tx, OPERATION, Args(service_id, host, manner), target, by)
+    target = queueing.Target(queue=host, keys=[key], resource_id=str(service_id), coalesce_key=key)
+    op_id = queueing.enqueue(tx, OPERATION, Args(service_id, host, manner), target, by)
     services.set_ensuring(tx, host, ensuring=True)
     return Asked(op_id)
 
 
-def ensure_pages(op: Op) -> None:
+def ensure_pages(op: Op[BackEnd]) -> None:
     """Page by page, from where an earlier life has come to."""
     _stop_if_unwanted(op)
-    said = digest(op.driver)
-    if not ensure_calls.can_ensure(op.driver):
+    said = digest(op.parts.driver)
+    if not ensure_calls.can_ensure(op.parts.driver):
         raise errors.BackendError(reason="ensuring shares is unsupported by its driver")
     _begin(op, said)
     while _ensure_page(op):
         op.between_parts()
 
 
-def _stop_if_unwanted(op: Op) -> None:
+def _stop_if_unwanted(op: Op[BackEnd]) -> None:
     """Whoever pauses it while its worker is dead finds no share `ensuring` either. Raises `Paused`."""
     if op.wants_pause():
         with op.write() as tx:
@@ -131,7 +135,7 @@ def _stop_if_unwanted(op: Op) -> None:
         op.between_parts()
 
 
-def _begin(op: Op, said: str) -> None:
+def _begin(op: Op[BackEnd], said: str) -> None:
     if op.data.get("backend_info") == said:
         return
     with op.part() as tx:
@@ -139,10 +143,10 @@ def _begin(op: Op, said: str) -> None:
         findings.forget(tx, op.id)
         op.record(backend_info=said, cursor="", page=1, total=total, findings=Findings())
         op.show_progress(tx, 0, total)
-        events.notify_start(tx, op)
+        notify_start(tx, op)
 
 
-def _ensure_page(op: Op) -> bool:
+def _ensure_page(op: Op[BackEnd]) -> bool:
     """Whether there was one."""
     name, before, begun_s = f"page-{op.data['page']}", op.data["findings"], time.monotonic()
     with op.write() as tx:
@@ -151,9 +155,9 @@ def _ensure_page(op: Op) -> bool:
         return False
     op.point(name, "marked")
     try:
-        outcomes = ensure_calls.ensure(op.driver, page.told, op.args.manner.threads)
+        outcomes = ensure_calls.ensure(op.parts.driver, page.told, op.args.manner.threads)
         op.point(name, "inside")
-    except journal.PASSING:
+    except interruptions.PASSING:
         # until the next try nobody shall be kept from working with these
         with op.write() as tx:
             share_instances.move_many(tx, list(page.taken), "let_go")
@@ -167,7 +171,7 @@ def _ensure_page(op: Op) -> bool:
     return True
 
 
-def _take(op: Op, tx: Tx) -> Page:
+def _take(op: Op[BackEnd], tx: Tx) -> Page:
     manner: Manner = op.args.manner
     seen = share_instances.page_of_backend(tx, op.args.host, op.data["cursor"], manner.page_size)
     ids = [row.id for row in seen if row.status in ENSURABLE]
@@ -183,7 +187,7 @@ def page_of(tx: Tx, seen: Sequence[Any], ids: set[str], *, is_held: bool) -> Pag
     return Page(seen, {row.id: row for row in whole}, instances)
 
 
-def _write_down(op: Op, tx: Tx, page: Page, outcomes: Mapping[str, contract.EnsureOutcome]) -> None:
+def _write_down(op: Op[BackEnd], tx: Tx, page: Page, outcomes: Mapping[str, contract.EnsureOutcome]) -> None:
     # in the order in which others lock these: shares before instances
     shares.lock_many(tx, [page.taken[id].share_id for id, one in outcomes.items() if one.share_metadata])
     lost = {id: outcome for id, outcome in outcomes.items() if outcome.status == "error" and id in page.taken}
@@ -223,7 +227,7 @@ _LOST = "{reason}. It is in error now; the administrator can bring it back on th
 class Tally:
     """What a page adds to the findings of an operation: counts, examples, and rows of those that need saying."""
 
-    def __init__(self, op: Op) -> None:
+    def __init__(self, op: Op[BackEnd]) -> None:
         self.op = op
         self.findings = msgspec.convert(op.data["findings"], Findings)
         self.named: list[Found] = []
@@ -257,7 +261,7 @@ def is_synced_again(page: Page, instance_id: str, outcome: contract.EnsureOutcom
     return outcome.reapply_access_rules or page.taken[instance_id].access_rules_status != "active"
 
 
-def _update(op: Op, tx: Tx, page: Page, outcomes: Mapping[str, contract.EnsureOutcome]) -> set[str]:
+def _update(op: Op[BackEnd], tx: Tx, page: Page, outcomes: Mapping[str, contract.EnsureOutcome]) -> set[str]:
     """Write what the back end says of these; the ids of those whose users see something new."""
     exports = {id: one.exports for id, one in outcomes.items() if one.exports is not None}
     owners = {id: Owner(page.taken[id].share_id, page.taken[id].project_id) for id in exports}
@@ -268,35 +272,36 @@ def _update(op: Op, tx: Tx, page: Page, outcomes: Mapping[str, contract.EnsureOu
     return {id for id in outcomes if id in changed or page.taken[id].share_id in marked}
 
 
-def _about(op: Op, row: Any) -> About:
+def _about(op: Op[BackEnd], row: Any) -> About:
     return About(row.project_id, op.request_id, "SHARE", row.share_id)
 
 
-def succeed(op: Op, tx: Tx) -> None:
+def succeed(op: Op[BackEnd], tx: Tx) -> None:
     """From now on the configuration that its shares were made for is this one; if it is another again, on it goes."""
     services.set_backend_info(tx, op.args.host, op.data["backend_info"])
     _close(op, tx)
-    if not op.is_followed and digest(op.driver) != op.data["backend_info"]:
+    if not op.is_followed and digest(op.parts.driver) != op.data["backend_info"]:
         start(tx, op.args.service_id, op.args.host, op.args.manner, op)
 
 
-def fail(op: Op, tx: Tx, _error: errors.AbacaError) -> None:
+def fail(op: Op[BackEnd], tx: Tx, _error: errors.AbacaError) -> None:
     """What was done stays; the shares of the page under way are as before."""
     _close(op, tx)
 
 
-def _close(op: Op, tx: Tx) -> None:
+def _close(op: Op[BackEnd], tx: Tx) -> None:
     services.set_ensuring(tx, op.args.host, ensuring=op.is_followed)
     share_instances.move_on_backend(tx, op.args.host, "let_go")
 
 
-OPERATION = journal.operation(
+OPERATION = kinds.operation(
     kind="backend-ensure",
     resource="service",
     args=Args,
-    steps=(journal.Step(ensure_pages, undo=journal.nothing),),
+    parts=BackEnd,
+    steps=(kinds.Step(ensure_pages, undo=kinds.nothing),),
     succeed=succeed,
     fail=fail,
-    notifies=events.Notification(name="share.ensure", payload=events.ensured_backend, starts=False),
+    notifies=kinds.Notification(name="share.ensure", payload=events.ensured_backend, starts=False),
     pausable=True,
 )

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from abaca import errors
-from abaca.db.journal import operations
+from abaca.db.journal import keys, operations
 from abaca.db.shares import export_locations, share_instances
 from abaca.domain.administration.ensuring import Findings
 from abaca.domain.shares.shares import ENSURABLE
-from abaca.journal import journal
+from abaca.journal import kinds, queueing
 from abaca.operations.administration import ensure_calls
 from abaca.operations.administration.backend_ensure import (
     UNCHANGED,
@@ -30,25 +30,27 @@ from abaca.operations.administration.backend_ensure import (
     page_of,
     service_that_takes_work,
 )
+from abaca.operations.parts import BackEnd
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
     from abaca.drivers import contract
-    from abaca.journal.journal import Op, Requester
+    from abaca.journal.op import Op
+    from abaca.journal.queueing import Requester
 
 
 def ask(tx: Tx, host: str, service_down_time_s: int, manner: Manner, by: Requester | None) -> Asked:
     """Start it for `host` (host@backend), or join the one under way. Raises `NotFound`, `Conflict`."""
     service = service_that_takes_work(tx, host, service_down_time_s)
-    key = f"service:{service.id}:dry-run"
-    joined = operations.join(tx, key)
+    key = keys.key("dry-run", service.id)
+    joined = operations.join(tx, OPERATION.kind, key)
     if joined is not None:
         return Asked(joined.id, is_joined=True, is_paused=joined.pause)
-    target = journal.Target(queue=host, key=key, resource_id=str(service.id), coalesce_key=key)
-    return Asked(journal.enqueue(tx, OPERATION, Args(service.id, host, manner), target, by))
+    target = queueing.Target(queue=host, keys=[key], resource_id=str(service.id), coalesce_key=key)
+    return Asked(queueing.enqueue(tx, OPERATION, Args(service.id, host, manner), target, by))
 
 
-def inspect_pages(op: Op) -> None:
+def inspect_pages(op: Op[BackEnd]) -> None:
     """Page by page, from where an earlier life has come to."""
     if op.wants_pause():
         op.between_parts()
@@ -61,7 +63,7 @@ def inspect_pages(op: Op) -> None:
         op.between_parts()
 
 
-def _inspect_page(op: Op) -> bool:
+def _inspect_page(op: Op[BackEnd]) -> bool:
     """Whether there was one."""
     manner: Manner = op.args.manner
     with op.db.read() as tx:
@@ -69,7 +71,7 @@ def _inspect_page(op: Op) -> bool:
         page = page_of(tx, seen, {row.id for row in seen if row.status in ENSURABLE}, is_held=manner.shows_status)
     if not page.seen:
         return False
-    outcomes = ensure_calls.inspect(op.driver, page.told)
+    outcomes = ensure_calls.inspect(op.parts.driver, page.told)
     op.point(f"page-{op.data['page']}", "inside")
     with op.part() as tx:
         tally = Tally(op)
@@ -105,19 +107,20 @@ def _words(page: Page, id: str, outcome: contract.EnsureOutcome, moved: str | No
     return seen, [*outcome.repairs, *rules]
 
 
-def succeed(_op: Op, _tx: Tx) -> None:
+def succeed(_op: Op[BackEnd], _tx: Tx) -> None:
     """The findings are all there is."""
 
 
-def fail(_op: Op, _tx: Tx, _error: errors.AbacaError) -> None:
+def fail(_op: Op[BackEnd], _tx: Tx, _error: errors.AbacaError) -> None:
     """The same, as far as it came."""
 
 
-OPERATION = journal.operation(
+OPERATION = kinds.operation(
     kind="backend-ensure-dry-run",
     resource="service",
     args=Args,
-    steps=(journal.Step(inspect_pages, undo=journal.nothing),),
+    parts=BackEnd,
+    steps=(kinds.Step(inspect_pages, undo=kinds.nothing),),
     succeed=succeed,
     fail=fail,
     pausable=True,

@@ -27,11 +27,13 @@ from abaca.db.shares import export_locations, shares
 from abaca.domain.administration.messages import Action, Detail
 from abaca.domain.attachments.attachments import mend, retry_delay_s
 from abaca.drivers import contract
-from abaca.journal import events, journal
+from abaca.journal import kinds, queueing
 from abaca.nodes.contract import Guest, InUse, Mount, MountRefused, NodeError
+from abaca.operations import events
 from abaca.operations.attachments import attachment_orphaned, attachment_rules
-from abaca.operations.attachments.attachment_tools import (
+from abaca.operations.attachments.attachment_parts import (
     QUEUE,
+    AttachmentParts,
     NoHypervisor,
     ServerGone,
     ServerOff,
@@ -41,12 +43,10 @@ from abaca.operations.attachments.attachment_tools import (
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
-    from abaca.journal.journal import Op, Requester
+    from abaca.journal.op import Op
+    from abaca.journal.queueing import Requester
 
 log = logging.getLogger(__name__)
-
-# How long it waits at most before it looks at its rules by itself; their end lets it go on at once.
-RULES_S = 2.0
 
 
 class Args(msgspec.Struct, frozen=True):
@@ -72,33 +72,34 @@ def enqueue(tx: Tx, rows: Sequence[Any], by: Requester | None) -> None:
 
 
 def _enqueue(tx: Tx, row: Any, args: Args, by: Requester | None, in_force: set[str]) -> str:
-    target = journal.Target(queue=QUEUE, key=attachments.key(row.id), resource_id=row.id)
-    wait_s = 0.0 if in_force.issuperset(row.addresses) else RULES_S
-    return journal.enqueue(tx, OPERATION, args, target, by, wait_s=wait_s)
+    target = queueing.Target(queue=QUEUE, keys=[attachments.key(row.id)], resource_id=row.id)
+    is_in = in_force.issuperset(row.addresses)
+    wait = None if is_in else attachment_rules.wait(row.share_id, "the access rules of the share to be in force")
+    return queueing.enqueue(tx, OPERATION, args, target, by, wait=wait)
 
 
-def find_server(op: Op) -> None:
+def find_server(op: Op[AttachmentParts]) -> None:
     """Which addresses it has by now: it may have been moved while it was off, or could not be reached."""
     with op.db.read() as tx:
         row = _row(op, tx)
-    server = op.driver.servers.show(row.server_id)
+    server = op.parts.servers.show(row.server_id)
     if server is None:
         raise ServerGone(server=row.server_id)
-    op.record(addresses=[address.ip for address in op.driver.mounting(server, row.mode).addresses])
+    op.record(addresses=[address.ip for address in op.parts.mounting(server, row.mode).addresses])
 
 
-def grant_access(op: Op, tx: Tx) -> None:
+def grant_access(op: Op[AttachmentParts], tx: Tx) -> None:
     """The rules that it needs, made or made again; and where it shall be mounted from."""
     row = _row(op, tx)
     attachment_rules.follow(tx, row, op.data.get("addresses", row.addresses), op)
     op.record(row=told_of(tx, _row(op, tx)))
 
 
-def leave_access(_op: Op, _tx: Tx) -> None:
+def leave_access(_op: Op[AttachmentParts], _tx: Tx) -> None:
     """The attachment stays, in error, and with it what it needs."""
 
 
-def await_access(op: Op) -> None:
+def await_access(op: Op[AttachmentParts]) -> None:
     """Not before the back end lets it in."""
     row = op.data["row"]
     if row["wanted_source"] is None:
@@ -112,15 +113,15 @@ def await_access(op: Op) -> None:
         attachment_rules.check(tx, row["share_id"], row["addresses"], row["access_level"])
 
 
-def mount_on_server(op: Op) -> None:
+def mount_on_server(op: Op[AttachmentParts]) -> None:
     """Package, directory, persistence, mount, and a look at the machine's own table; or a move from the old source."""
     row = op.data["row"]
-    if op.driver.is_off(row["server_id"]):
+    if op.parts.is_off(row["server_id"]):
         op.record(seen=None)
         return
     with until_stopped():
         attachment_orphaned.clear(op, row)
-        entry, guest = op.driver.way(row)
+        entry, guest = op.parts.way(row)
         wanted, old = mount_of(row, row["wanted_source"], guest), row["source"]
         if old in (None, row["wanted_source"]):
             seen = _mounted(op, entry, wanted)
@@ -129,42 +130,38 @@ def mount_on_server(op: Op) -> None:
     op.record(seen=seen)
 
 
-def _mounted(op: Op, entry: Any, wanted: Mount) -> Any:
+def _mounted(op: Op[AttachmentParts], entry: Any, wanted: Mount) -> Any:
     """Seen there. What is left of this very share since the server was removed, and registered again, is taken over."""
     try:
-        return op.driver.nodes.mount(entry, wanted)
+        return op.parts.nodes.mount(entry, wanted)
     except MountRefused as refused:
         owner = refused.details.get("owner", "")
         with op.db.read() as tx:
             is_known = not owner or attachments.show(tx, owner) is not None
         if is_known:
             raise
-    return op.driver.nodes.mount(entry, msgspec.structs.replace(wanted, former=owner))
+    return op.parts.nodes.mount(entry, msgspec.structs.replace(wanted, former=owner))
 
 
-def _moved(op: Op, entry: Any, wanted: Mount, old: Mount) -> Any:
+def _moved(op: Op[AttachmentParts], entry: Any, wanted: Mount, old: Mount) -> Any:
     try:
-        return op.driver.nodes.remount(entry, wanted, old)
+        return op.parts.nodes.remount(entry, wanted, old)
     except InUse as error:
-        waits = StillOpen(reason=error.message)
-        with op.write() as tx:  # for its users to see meanwhile
-            said = {"error_code": waits.code, "error_text": waits.message}
-            attachments.update(tx, op.args.attachment_id, said)
-        raise waits from error
+        raise StillOpen(reason=error.message) from error
 
 
-def unmount_on_server(op: Op) -> None:
+def unmount_on_server(op: Op[AttachmentParts]) -> None:
     """What never was in use goes again; a machine that cannot be reached keeps what it may have for the next try."""
     row = op.data["row"]
     if row["was_active"] or row["wanted_source"] is None:
         return
     with contextlib.suppress(NodeError, NoWayIn, NoHypervisor, errors.NotFound):
-        entry, guest = op.driver.way(row)
+        entry, guest = op.parts.way(row)
         with until_stopped():
-            op.driver.nodes.unmount(entry, mount_of(row, row["wanted_source"], guest))
+            op.parts.nodes.unmount(entry, mount_of(row, row["wanted_source"], guest))
 
 
-def succeed(op: Op, tx: Tx) -> None:
+def succeed(op: Op[AttachmentParts], tx: Tx) -> None:
     """It is mounted; a machine that was seen to say so."""
     row, seen = op.data["row"], op.data["seen"]
     if seen is None:
@@ -180,7 +177,7 @@ def succeed(op: Op, tx: Tx) -> None:
         attachments.update(tx, op.args.attachment_id, values)  # it is to be detached: there is something to undo
 
 
-def fail(op: Op, tx: Tx, error: errors.AbacaError) -> None:
+def fail(op: Op[AttachmentParts], tx: Tx, error: errors.AbacaError) -> None:
     """In error with the reason, to be tried again."""
     fail_at(op, tx, error, ("attaching", "remounting"))
 
@@ -188,12 +185,12 @@ def fail(op: Op, tx: Tx, error: errors.AbacaError) -> None:
 HEALTHY = {"error_code": None, "error_text": None, "attempts": 0, "retry_at": None}
 
 
-def fail_at(op: Op, tx: Tx, error: errors.AbacaError, states: Sequence[str]) -> None:
+def fail_at(op: Op[AttachmentParts], tx: Tx, error: errors.AbacaError, states: Sequence[str]) -> None:
     """The same for an operation that left it at one of `states`; it may be somewhere else meanwhile."""
     row = attachments.show(tx, op.args.attachment_id)
     if row is None:
         return
-    values = _of_error(tx, row, error, op.driver.longest_pause_s)
+    values = _of_error(tx, row, error, op.parts.longest_pause_s)
     if attachments.try_move(tx, row.id, "failed", states, also=values):
         _note_error(tx, row, error, values, op)
 
@@ -236,7 +233,7 @@ def _tell_users(tx: Tx, row: Any, error: errors.AbacaError, by: Requester | None
 # ---------------------------------------------------------------- what it is made of
 
 
-def _row(op: Op, tx: Tx) -> Any:
+def _row(op: Op[AttachmentParts], tx: Tx) -> Any:
     row = attachments.show(tx, op.args.attachment_id)
     if row is None:
         raise errors.NotFound(resource="Attachment", id=op.args.attachment_id)
@@ -296,17 +293,18 @@ def _told_as(args: Args) -> str:
     return "share.attach" if args.cause == "attach" else f"share.attachment.{args.cause}"
 
 
-OPERATION = journal.operation(
+OPERATION = kinds.operation(
     kind="attachment-attach",
     resource="attachment",
     args=Args,
+    parts=AttachmentParts,
     steps=(
-        journal.Step(find_server, undo=journal.nothing),
-        journal.DatabaseStep(grant_access, undo=leave_access),
-        journal.Step(await_access, undo=journal.nothing),
-        journal.Step(mount_on_server, undo=unmount_on_server),
+        kinds.Step(find_server, undo=kinds.nothing),
+        kinds.DatabaseStep(grant_access, undo=leave_access),
+        kinds.Step(await_access, undo=kinds.nothing),
+        kinds.Step(mount_on_server, undo=unmount_on_server),
     ),
     succeed=succeed,
     fail=fail,
-    notifies=events.Notification(name=_told_as, payload=events.attachment),
+    notifies=kinds.Notification(name=_told_as, payload=events.attachment),
 )

@@ -20,17 +20,26 @@ import msgspec
 from abaca import errors
 from abaca.compute.contract import NoWayIn
 from abaca.db.attachments import attachments
-from abaca.db.journal import operations
+from abaca.db.journal import steering, waits
 from abaca.db.shares import shares
-from abaca.journal import events, journal
+from abaca.journal import kinds, queueing
 from abaca.nodes.contract import InUse, NodeError
+from abaca.operations import events
 from abaca.operations.attachments import attachment_orphaned, attachment_rules
 from abaca.operations.attachments.attachment_attach import fail_at, mount_of, told_of
-from abaca.operations.attachments.attachment_tools import QUEUE, NoHypervisor, ServerGone, ServerOff, until_stopped
+from abaca.operations.attachments.attachment_parts import (
+    QUEUE,
+    AttachmentParts,
+    NoHypervisor,
+    ServerGone,
+    ServerOff,
+    until_stopped,
+)
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
-    from abaca.journal.journal import Op, Requester
+    from abaca.journal.op import Op
+    from abaca.journal.queueing import Requester
 
 log = logging.getLogger(__name__)
 
@@ -48,15 +57,15 @@ def start(tx: Tx, row: Any, by: Requester | None, *, force: bool = False) -> str
     """
     if row.state != "detaching":
         # What still attaches need not come to its end. Before the row, as whoever ends it does.
-        operations.cancel_of_key(tx, attachments.key(row.id))
+        steering.cancel_of_key(tx, attachments.key(row.id))
     if force and not row.is_forced:
         attachments.update(tx, row.id, {"is_forced": True})
     # Tries to attach do not count as tries to detach: the first that fails is news, and the next comes soon.
     turned = {"wanted": "detached", "attempts": 0} if row.wanted == "attached" else {}
     if not attachments.try_move(tx, row.id, "detach", also=turned):
         return None
-    target = journal.Target(queue=QUEUE, key=attachments.key(row.id), resource_id=row.id)
-    return journal.enqueue(tx, OPERATION, Args(row.id), target, by)
+    target = queueing.Target(queue=QUEUE, keys=[attachments.key(row.id)], resource_id=row.id)
+    return queueing.enqueue(tx, OPERATION, Args(row.id), target, by)
 
 
 def forget_server(tx: Tx, server_id: str, by: Requester | None) -> None:
@@ -68,13 +77,13 @@ def forget_server(tx: Tx, server_id: str, by: Requester | None) -> None:
             start(tx, fresh, by, force=True)
 
 
-def unmount_on_server(op: Op) -> None:
+def unmount_on_server(op: Op[AttachmentParts]) -> None:
     """Unmounted, not persistent any more, and its directory gone if it was made for it and is empty."""
     row, told = _told(op)
     if row is None or told["source"] is None:
         return
     with contextlib.suppress(errors.Unavailable):  # that is judged below
-        if row.last_verified_at is None and row.error_code is None and op.driver.is_off(row.server_id):
+        if row.last_verified_at is None and row.error_code is None and op.parts.is_off(row.server_id):
             return  # there never was anything to mount it on
     error = _unmount(op, told, force=row.is_forced)
     if error is None:
@@ -87,10 +96,10 @@ def unmount_on_server(op: Op) -> None:
     if not is_forced:
         raise error
     log.warning("attachment=%s goes by force, without its machine: %s", row.id, error.message)
-    op.record(left=told | attachment_orphaned.where(op.driver, told))
+    op.record(left=told | attachment_orphaned.where(op.parts, told))
 
 
-def _told(op: Op) -> tuple[Any, dict[str, Any]]:
+def _told(op: Op[AttachmentParts]) -> tuple[Any, dict[str, Any]]:
     with op.db.read() as tx:
         row = attachments.show(tx, op.args.attachment_id)
         if row is None:
@@ -99,20 +108,20 @@ def _told(op: Op) -> tuple[Any, dict[str, Any]]:
     return row, {**told, "source": told["source"] or told["wanted_source"]}
 
 
-def _is_forced(op: Op) -> bool:
+def _is_forced(op: Op[AttachmentParts]) -> bool:
     with op.db.read() as tx:
         row = attachments.show(tx, op.args.attachment_id)
     return row is not None and bool(row.is_forced)
 
 
-def _unmount(op: Op, told: dict[str, Any], *, force: bool) -> errors.AbacaError | None:
+def _unmount(op: Op[AttachmentParts], told: dict[str, Any], *, force: bool) -> errors.AbacaError | None:
     """What kept it from being unmounted, None when it is."""
     try:
-        if op.driver.is_mounting_off(told["server_id"], told["mode"]):
+        if op.parts.is_mounting_off(told["server_id"], told["mode"]):
             return ServerOff(server=told["server_id"])
-        entry, guest = op.driver.way(told)
+        entry, guest = op.parts.way(told)
         with until_stopped():
-            op.driver.nodes.unmount(entry, mount_of(told, told["source"], guest), force=force)
+            op.parts.nodes.unmount(entry, mount_of(told, told["source"], guest), force=force)
     except ServerGone:
         log.info("attachment=%s: server %s is gone, and with it what was mounted", told["id"], told["server_id"])
     except NoWayIn as error:
@@ -122,7 +131,7 @@ def _unmount(op: Op, told: dict[str, Any], *, force: bool) -> errors.AbacaError 
     return None
 
 
-def succeed(op: Op, tx: Tx) -> None:
+def succeed(op: Op[AttachmentParts], tx: Tx) -> None:
     """The row goes, and the rules that it was the last to need."""
     row = attachments.show(tx, op.args.attachment_id)
     if row is None:
@@ -134,21 +143,22 @@ def succeed(op: Op, tx: Tx) -> None:
         attachment_orphaned.remember(tx, op.data["left"])
     attachment_rules.settle(tx, row.share_id, row.addresses, op)
     if not attachments.of_share(tx, row.share_id):
-        operations.hurry(tx, row.share_id)  # a deletion of the share that waited for this
+        waits.signal(tx, attachments.detached_condition(row.share_id))
 
 
-def fail(op: Op, tx: Tx, error: errors.AbacaError) -> None:
+def fail(op: Op[AttachmentParts], tx: Tx, error: errors.AbacaError) -> None:
     """It stays, in error, for another try."""
     fail_at(op, tx, error, ("detaching",))
 
 
-OPERATION = journal.operation(
+OPERATION = kinds.operation(
     kind="attachment-detach",
     resource="attachment",
     args=Args,
-    steps=(journal.Step(unmount_on_server, undo=journal.nothing),),
+    parts=AttachmentParts,
+    steps=(kinds.Step(unmount_on_server, undo=kinds.nothing),),
     succeed=succeed,
     fail=fail,
     cancellable=False,
-    notifies=events.Notification(name="share.detach", payload=events.attachment, gone={"state": "detached"}),
+    notifies=kinds.Notification(name="share.detach", payload=events.attachment, gone={"state": "detached"}),
 )

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from abaca.db.attachments import orphaned_mounts
 from abaca.nodes.contract import Guest, Mount
+from abaca.operations.attachments.attachment_parts import AttachmentParts
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
-    from abaca.journal.journal import Op
+    from abaca.journal.op import Op
 
 _KEPT = ("id", "server_id", "machine_id", "qmp_socket", "mode", "tag", "mount_point", "protocol", "source")
 
@@ -51,19 +52,20 @@ def way(tools: Any, row: Any) -> tuple[Any, Guest | None]:
     return tools.entry(row.machine_id), guest
 
 
-def clear(op: Op, told: Mapping[str, Any]) -> None:
+def clear(op: Op[AttachmentParts], told: Mapping[str, Any]) -> None:
     """Nothing is left that stands in the way of an attachment, as its steps are told of it.
 
-    Raises what `Tools.way` and `nodes.clear` raise. What is left elsewhere may fail to go without harm to this one.
+    Raises what `AttachmentParts.way` and `nodes.clear` raise. What is left elsewhere may fail to go without harm to
+    this one.
     """
     with op.db.read() as tx:
         left = orphaned_mounts.of_server(tx, told["server_id"])
-    at = where(op.driver, told) if left else {}
+    at = where(op.parts, told) if left else {}
     for row in left:
         if row.machine_id != at["machine_id"] or not _is_in_the_way(row, told):
             continue
-        entry, guest = way(op.driver, row)
-        op.driver.nodes.clear(entry, mount_of(row, guest))
+        entry, guest = way(op.parts, row)
+        op.parts.nodes.clear(entry, mount_of(row, guest))
         with op.db.write() as tx:
             orphaned_mounts.remove(tx, row.id)
 

@@ -20,16 +20,19 @@ from abaca.db.attachments import attachments
 from abaca.db.shares import access_rules, shares
 from abaca.domain.shares.access_rules import PENDING, address_of
 from abaca.drivers import contract
-from abaca.operations.attachments.attachment_tools import RulePending
+from abaca.journal.interruptions import Wait
+from abaca.operations.attachments.attachment_parts import RulePending
 from abaca.operations.shares import access_rules_sync
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
-    from abaca.journal.journal import Requester
+    from abaca.journal.queueing import Requester
 
 log = logging.getLogger(__name__)
 
 MARK = "attachments"
+# How long an attachment waits for its rules, in seconds.
+RULES_WITHIN_S = 240.0
 _DENIED = ("queued_to_deny", "denying")
 _COLUMNS = ("id", "access_to", "access_level", "state", "made_for")
 
@@ -185,6 +188,12 @@ def _named(rows: Sequence[Any]) -> str:
 # ---------------------------------------------------------------- waiting for them
 
 
+def wait(share_id: str, what: str) -> Wait:
+    """To be raised, or queued with, by whoever waits for a share's rules to be settled."""
+    pending = RulePending(reason=what)
+    return Wait(what, conditions=[attachments.rules_condition(share_id)], within_s=RULES_WITHIN_S, error=pending)
+
+
 def are_missing(tx: Tx, share_id: str, addresses: Sequence[str]) -> bool:
     """Whether one has gone, or never came, while somebody waits for it."""
     known = _known(tx, share_id, addresses)
@@ -199,7 +208,7 @@ def in_force(tx: Tx, share_id: str, addresses: Sequence[str]) -> set[str]:
 def check(tx: Tx, share_id: str, addresses: Sequence[str], level: str) -> None:
     """Return when the share lets in at least one of these addresses, none below `level`, and nothing is on its way.
 
-    From which of its addresses a server comes is its own matter. Raises `RulePending` while it may yet come,
+    From which of its addresses a server comes is its own matter. Raises `Wait` while it may yet come,
     `contract.Refused` when it will not.
     """
     known = _known(tx, share_id, addresses)
@@ -208,12 +217,14 @@ def check(tx: Tx, share_id: str, addresses: Sequence[str], level: str) -> None:
     for address in addresses:
         rule = known.get(address)
         if rule is None or rule.state in PENDING:
-            raise RulePending(reason=f"that for {address} is {rule.state if rule else 'about to be made'}")
+            raise wait(
+                share_id, f"the access rule for {address}, which is {rule.state if rule else 'about to be made'}"
+            )
         if rule.state == "error":
             refused.append(f"the back end does not let in {address}")
         elif level == "rw" and rule.access_level == "ro":
             if rule.made_for == MARK:
-                raise RulePending(reason=f"that for {address} becomes one to write")
+                raise wait(share_id, f"the access rule for {address}, which becomes one to write")
             raise contract.Refused(
                 reason=f"rule {rule.id}, which a user made, lets {address} only read; change or deny that rule"
             )

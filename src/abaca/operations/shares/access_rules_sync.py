@@ -17,18 +17,20 @@ import msgspec
 from abaca import errors
 from abaca.db.administration import messages, resource_locks
 from abaca.db.attachments import attachments
-from abaca.db.journal import operations
+from abaca.db.journal import keys, waits
 from abaca.db.shares import access_rules, share_instances, shares
 from abaca.domain.administration.messages import Action, Detail
 from abaca.domain.shares.access_rules import PENDING
 from abaca.drivers import contract
-from abaca.journal import events, journal
-from abaca.operations.attachments.attachment_tools import QUEUE
+from abaca.journal import kinds, queueing
+from abaca.operations import events
+from abaca.operations.parts import BackEnd
 from abaca.operations.shares.share_instances import service_host, told
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
-    from abaca.journal.journal import Op, Requester
+    from abaca.journal.op import Op
+    from abaca.journal.queueing import Requester
 
 
 class Args(msgspec.Struct, frozen=True):
@@ -41,26 +43,26 @@ class Args(msgspec.Struct, frozen=True):
 def start(tx: Tx, instance: Any, by: Requester | None) -> str:
     """Queue it for a row with id, share_id and host, and show the rules as not yet in force; the operation's id."""
     share_instances.update(tx, instance.id, {"access_rules_status": "syncing"})
-    return journal.enqueue(tx, OPERATION, *_about(instance), by)
+    return queueing.enqueue(tx, OPERATION, *_about(instance), by)
 
 
 def start_many(tx: Tx, instances: Sequence[Any], by: Requester | None) -> None:
     """The same for many, in a few statements."""
     share_instances.show_syncing(tx, [instance.id for instance in instances])
-    journal.enqueue_many(tx, OPERATION, [_about(instance) for instance in instances], by)
+    queueing.enqueue_many(tx, OPERATION, [_about(instance) for instance in instances], by)
 
 
-def _about(instance: Any) -> tuple[Args, journal.Target]:
-    target = journal.Target(
+def _about(instance: Any) -> tuple[Args, queueing.Target]:
+    target = queueing.Target(
         queue=service_host(instance.host),
-        key=instance.share_id,
+        keys=[keys.key("share", instance.share_id)],
         resource_id=instance.share_id,
         coalesce_key=f"access:{instance.id}",
     )
     return Args(share_id=instance.share_id, instance_id=instance.id), target
 
 
-def take_rules(op: Op, tx: Tx) -> None:
+def take_rules(op: Op[BackEnd], tx: Tx) -> None:
     """Say which rules are being worked on, and remember the whole set that is wanted."""
     row = share_instances.whole(tx, op.args.instance_id)
     if row is None:
@@ -81,20 +83,20 @@ def take_rules(op: Op, tx: Tx) -> None:
     op.record(instance=told(row), wanted=wanted, denied=denied)
 
 
-def leave_rules(_op: Op, _tx: Tx) -> None:
+def leave_rules(_op: Op[BackEnd], _tx: Tx) -> None:
     """Nothing to take back: the end says what became of the rules."""
 
 
-def apply_rules(op: Op) -> None:
+def apply_rules(op: Op[BackEnd]) -> None:
     """One call with the whole set."""
     if op.data["instance"] is None:
         return
     instance = msgspec.convert(op.data["instance"], contract.ShareInstance)
     wanted = msgspec.convert(op.data["wanted"], list[contract.AccessRule])
-    op.record(outcomes=op.driver.set_access(instance, wanted))
+    op.record(outcomes=op.parts.driver.set_access(instance, wanted))
 
 
-def succeed(op: Op, tx: Tx) -> None:
+def succeed(op: Op[BackEnd], tx: Tx) -> None:
     """Each rule gets what the back end made of it."""
     if op.data["instance"] is None:
         return
@@ -113,7 +115,7 @@ def succeed(op: Op, tx: Tx) -> None:
     _settle(op, tx)
 
 
-def fail(op: Op, tx: Tx, error: errors.AbacaError) -> None:
+def fail(op: Op[BackEnd], tx: Tx, error: errors.AbacaError) -> None:
     """Every rule under way is in error; the next change of any rule tries them all again."""
     if "wanted" not in op.data:
         _fail_untaken(op, tx)
@@ -125,39 +127,40 @@ def fail(op: Op, tx: Tx, error: errors.AbacaError) -> None:
     _settle(op, tx)
 
 
-def _fail_untaken(op: Op, tx: Tx) -> None:
+def _fail_untaken(op: Op[BackEnd], tx: Tx) -> None:
     """It never came to take the rules: whoever comes next does, and if nobody comes they are in error."""
-    if not operations.find(tx, state="queued", kind=op.what.kind, key=op.key, limit=1):
+    if not any(row.state == "queued" and row.kind == op.what.kind for row in keys.holders(tx, op.keys[0])):
         access_rules.finish(tx, [rule.id for rule in access_rules.take(tx, op.args.share_id)], "failed")
 
 
-def _settle(op: Op, tx: Tx) -> None:
+def _settle(op: Op[BackEnd], tx: Tx) -> None:
     # before looking: whoever adds a rule has this until the rule can be seen, or says so after us
     share_instances.lock(tx, op.args.instance_id)
     states = access_rules.summary(tx, op.args.share_id)
     status = "syncing" if states & set(PENDING) else "error" if "error" in states else "active"
     share_instances.update(tx, op.args.instance_id, {"access_rules_status": status})
-    attachments.hurry(tx, op.args.share_id, QUEUE)
+    waits.signal(tx, attachments.rules_condition(op.args.share_id))
 
 
-def _tell(op: Op, tx: Tx, detail: Detail, reason: str | None) -> None:
+def _tell(op: Op[BackEnd], tx: Tx, detail: Detail, reason: str | None) -> None:
     share = shares.show(tx, op.args.share_id, ("project_id",))
     if share is not None:
         about = messages.About(share.project_id, op.request_id, "SHARE", op.args.share_id)
         messages.record(tx, about, Action.UPDATE_ACCESS_RULES, detail, reason=reason)
 
 
-OPERATION = journal.operation(
+OPERATION = kinds.operation(
     kind="access-rules-sync",
     resource="share",
     args=Args,
+    parts=BackEnd,
     steps=(
-        journal.DatabaseStep(take_rules, undo=leave_rules),
-        journal.Step(apply_rules, undo=journal.nothing),
+        kinds.DatabaseStep(take_rules, undo=leave_rules),
+        kinds.Step(apply_rules, undo=kinds.nothing),
     ),
     succeed=succeed,
     fail=fail,
     cancellable=False,
     # many requests become one of these, so only what became of them is told
-    notifies=events.Notification(name="share.access.update", payload=events.share, starts=False),
+    notifies=kinds.Notification(name="share.access.update", payload=events.share, starts=False),
 )

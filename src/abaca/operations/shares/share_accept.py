@@ -26,7 +26,7 @@ from abaca.domain.catalog import extra_specs
 from abaca.domain.ids import new_id
 from abaca.domain.shares import shares as rules
 from abaca.drivers import contract
-from abaca.journal import events
+from abaca.operations import events
 from abaca.operations.shares import share_create
 from abaca.operations.shares.share_instances import pool_name
 from abaca.scheduler import choose

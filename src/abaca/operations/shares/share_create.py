@@ -17,12 +17,15 @@ from abaca.db.shares import export_locations, share_instances
 from abaca.db.shares.export_location_history import Cause, Owner
 from abaca.domain.administration.messages import Action, Detail
 from abaca.drivers import contract
-from abaca.journal import events, journal
-from abaca.operations.shares.share_instances import service_host, tell
+from abaca.journal import kinds, queueing
+from abaca.operations import events
+from abaca.operations.parts import BackEnd
+from abaca.operations.shares.share_instances import target_of, tell
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
-    from abaca.journal.journal import Op, Requester
+    from abaca.journal.op import Op
+    from abaca.journal.queueing import Requester
 
 
 class Args(msgspec.Struct, frozen=True):
@@ -33,21 +36,21 @@ class Args(msgspec.Struct, frozen=True):
 
 def start(tx: Tx, instance: contract.ShareInstance, host: str, by: Requester | None) -> str:
     """Queue it, for an instance whose rows were written in this transaction; the operation's id."""
-    target = journal.Target(queue=service_host(host), key=instance.share_id, resource_id=instance.share_id)
-    return journal.enqueue(tx, OPERATION, Args(instance=instance), target, by)
+    target = target_of(instance.share_id, host)
+    return queueing.enqueue(tx, OPERATION, Args(instance=instance), target, by)
 
 
-def create_on_backend(op: Op) -> None:
+def create_on_backend(op: Op[BackEnd]) -> None:
     """The back end's part: data and export, for nobody yet."""
-    op.record(exports=op.driver.create(op.args.instance))
+    op.record(exports=op.parts.driver.create(op.args.instance))
 
 
-def remove_from_backend(op: Op) -> None:
+def remove_from_backend(op: Op[BackEnd]) -> None:
     """Whatever there is of it."""
-    op.driver.delete(op.args.instance)
+    op.parts.driver.delete(op.args.instance)
 
 
-def succeed(op: Op, tx: Tx) -> None:
+def succeed(op: Op[BackEnd], tx: Tx) -> None:
     """It can be used from here on."""
     instance_id = op.args.instance.id
     owner = Owner(op.args.instance.share_id, op.args.instance.project_id)
@@ -55,18 +58,19 @@ def succeed(op: Op, tx: Tx) -> None:
     share_instances.finish_create(tx, instance_id)
 
 
-def fail(op: Op, tx: Tx, error: errors.AbacaError) -> None:
+def fail(op: Op[BackEnd], tx: Tx, error: errors.AbacaError) -> None:
     """It stays visible, broken, with the reason."""
     share_instances.try_move(tx, op.args.instance.id, "failed", "creating")
     tell(op, tx, op.args.instance, (Action.CREATE, Detail.UNKNOWN_ERROR), error.message)
 
 
-OPERATION = journal.operation(
+OPERATION = kinds.operation(
     kind="share-create",
     resource="share",
     args=Args,
-    steps=(journal.Step(create_on_backend, undo=remove_from_backend),),
+    parts=BackEnd,
+    steps=(kinds.Step(create_on_backend, undo=remove_from_backend),),
     succeed=succeed,
     fail=fail,
-    notifies=events.Notification(name="share.create", payload=events.share),
+    notifies=kinds.Notification(name="share.create", payload=events.share),
 )

@@ -20,14 +20,18 @@ from abaca.db.shares import access_rules, export_location_history, share_instanc
 from abaca.db.shares.export_location_history import NOBODY, Cause
 from abaca.domain.administration.messages import Action, Detail
 from abaca.drivers import contract
-from abaca.journal import events, journal
+from abaca.journal import kinds, queueing
+from abaca.journal.interruptions import Wait
+from abaca.operations import events
 from abaca.operations.administration import resource_locks
 from abaca.operations.attachments import attachment_detach
-from abaca.operations.shares.share_instances import service_host, tell, told
+from abaca.operations.parts import BackEnd
+from abaca.operations.shares.share_instances import target_of, tell, told
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
-    from abaca.journal.journal import Op, Requester
+    from abaca.journal.op import Op
+    from abaca.journal.queueing import Requester
 
 
 class Args(msgspec.Struct, frozen=True):
@@ -40,8 +44,12 @@ class Attached(errors.Conflict):
     """Share {id} is attached to servers and stays: {attachments}. Detach it first."""
 
 
-class StillAttached(contract.Busy):
-    """The share is being detached from its servers: {reason}"""
+class StillAttached(errors.Conflict):
+    """The share is still attached to servers: {reason}"""
+
+
+# How long it waits for its servers to let go of it, in seconds.
+DETACHED_WITHIN_S = 240.0
 
 
 def start(tx: Tx, share: Any, by: Requester | None, *, event: str = "delete") -> str | None:
@@ -66,8 +74,8 @@ def start(tx: Tx, share: Any, by: Requester | None, *, event: str = "delete") ->
         events.notify_share(tx, "share.delete.end", row.share_id, by, status="deleted")
         _forget(tx, row)
         return None
-    target = journal.Target(queue=service_host(row.host), key=row.share_id, resource_id=row.share_id)
-    return journal.enqueue(tx, OPERATION, Args(instance=told(row)), target, by)
+    target = target_of(row.share_id, row.host)
+    return queueing.enqueue(tx, OPERATION, Args(instance=told(row)), target, by)
 
 
 def refuse_attached(tx: Tx, share_id: str) -> None:
@@ -83,21 +91,24 @@ def _detach(tx: Tx, share_id: str, by: Requester | None) -> None:
         attachment_detach.start(tx, row, by, force=True)
 
 
-def _check_detached(op: Op) -> None:
+def _check_detached(op: Op[BackEnd]) -> None:
     """Not before all servers have let go of it: only a forced deletion finds any."""
     with op.db.read() as tx:
         left = [row.id for row in attachments.of_share(tx, op.args.instance.share_id)]
     if left:
-        raise StillAttached(reason=", ".join(left[:5]))
+        still = StillAttached(reason=", ".join(left[:5]))
+        what = f"share {op.args.instance.share_id} to be detached from {len(left)} servers"
+        detached = attachments.detached_condition(op.args.instance.share_id)
+        raise Wait(what, conditions=[detached], within_s=DETACHED_WITHIN_S, error=still)
 
 
-def delete_on_backend(op: Op) -> None:
+def delete_on_backend(op: Op[BackEnd]) -> None:
     """The export first, then the data."""
     _check_detached(op)
-    op.driver.delete(op.args.instance)
+    op.parts.driver.delete(op.args.instance)
 
 
-def succeed(op: Op, tx: Tx) -> None:
+def succeed(op: Op[BackEnd], tx: Tx) -> None:
     """Forget it, and give back what it took."""
     row = share_instances.whole(tx, op.args.instance.id)
     if row is not None:
@@ -117,19 +128,20 @@ def _forget(tx: Tx, row: Any, cause: Cause = NOBODY) -> None:
         pools.release(tx, row.host, row.size, row.created_at)
 
 
-def fail(op: Op, tx: Tx, error: errors.AbacaError) -> None:
+def fail(op: Op[BackEnd], tx: Tx, error: errors.AbacaError) -> None:
     """It stays, in error, for another try."""
     share_instances.try_move(tx, op.args.instance.id, "failed")
     tell(op, tx, op.args.instance, (Action.DELETE, Detail.UNKNOWN_ERROR), error.message)
 
 
-OPERATION = journal.operation(
+OPERATION = kinds.operation(
     kind="share-delete",
     resource="share",
     args=Args,
-    steps=(journal.Step(delete_on_backend, undo=journal.nothing),),
+    parts=BackEnd,
+    steps=(kinds.Step(delete_on_backend, undo=kinds.nothing),),
     succeed=succeed,
     fail=fail,
     cancellable=False,
-    notifies=events.Notification(name="share.delete", payload=events.share, gone={"status": "deleted"}),
+    notifies=kinds.Notification(name="share.delete", payload=events.share, gone={"status": "deleted"}),
 )

@@ -14,14 +14,17 @@ from abaca.db.administration import pools
 from abaca.db.catalog import quotas
 from abaca.db.shares import share_instances, shares
 from abaca.domain.administration.messages import Action, Detail
-from abaca.journal import events, journal
+from abaca.journal import kinds
+from abaca.operations import events
+from abaca.operations.parts import BackEnd
 from abaca.operations.shares import share_resize
 from abaca.operations.shares.share_instances import tell
 
 if TYPE_CHECKING:
     from abaca import errors
     from abaca.db.engine.database import Tx
-    from abaca.journal.journal import Op, Requester
+    from abaca.journal.op import Op
+    from abaca.journal.queueing import Requester
 
 
 def start(tx: Tx, share: Any, new_size_gib: int, by: Requester | None) -> int:
@@ -32,12 +35,12 @@ def start(tx: Tx, share: Any, new_size_gib: int, by: Requester | None) -> int:
     return share_resize.start(tx, OPERATION, "extend", share, new_size_gib, by)
 
 
-def grow_on_backend(op: Op) -> None:
+def grow_on_backend(op: Op[BackEnd]) -> None:
     """The back end's part."""
     share_resize.resizing(op).extend(op.args.instance, op.args.new_size_gib)
 
 
-def succeed(op: Op, tx: Tx) -> None:
+def succeed(op: Op[BackEnd], tx: Tx) -> None:
     """The new size is the size."""
     args = op.args
     # in the order in which others lock these: shares before instances
@@ -45,7 +48,7 @@ def succeed(op: Op, tx: Tx) -> None:
     share_instances.try_move(tx, args.instance.id, "extended")
 
 
-def fail(op: Op, tx: Tx, error: errors.AbacaError) -> None:
+def fail(op: Op[BackEnd], tx: Tx, error: errors.AbacaError) -> None:
     """The old size stays, and what was taken comes back."""
     args, instance = op.args, op.args.instance
     share_instances.try_move(tx, instance.id, "failed", "extending")
@@ -55,13 +58,14 @@ def fail(op: Op, tx: Tx, error: errors.AbacaError) -> None:
     pools.release(tx, args.host, args.difference_gib)
 
 
-OPERATION = journal.operation(
+OPERATION = kinds.operation(
     kind="share-extend",
     resource="share",
     args=share_resize.Args,
-    steps=(journal.Step(grow_on_backend, undo=share_resize.back_on_backend),),
+    parts=BackEnd,
+    steps=(kinds.Step(grow_on_backend, undo=share_resize.back_on_backend),),
     succeed=succeed,
     fail=fail,
     cancellable=False,
-    notifies=events.Notification(name="share.extend", payload=events.resized_share),
+    notifies=kinds.Notification(name="share.extend", payload=events.resized_share),
 )

@@ -7,17 +7,25 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from abaca.db.administration import messages
+from abaca.db.journal import keys
 from abaca.drivers import contract
+from abaca.journal.queueing import Target
+from abaca.operations.parts import BackEnd
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
     from abaca.domain.administration.messages import Action, Detail
-    from abaca.journal.journal import Op
+    from abaca.journal.op import Op
 
 
 def service_host(host: str) -> str:
     """`host@backend` of `host@backend#pool`: the queue on which the back end's work waits."""
     return host.partition("#")[0]
+
+
+def target_of(share_id: str, host: str) -> Target:
+    """Where the work on a share that is on `host` (host@backend#pool) is queued, one after another."""
+    return Target(queue=service_host(host), keys=[keys.key("share", share_id)], resource_id=share_id)
 
 
 def pool_name(host: str) -> str:
@@ -43,7 +51,9 @@ def told(row: Any, exports: Iterable[Any] = ()) -> contract.ShareInstance:
     )
 
 
-def tell(op: Op, tx: Tx, instance: contract.ShareInstance, cause: tuple[Action, Detail], reason: str | None) -> None:
+def tell(
+    op: Op[BackEnd], tx: Tx, instance: contract.ShareInstance, cause: tuple[Action, Detail], reason: str | None
+) -> None:
     """Tell the share's project what went wrong, whoever had asked for it."""
     action, detail = cause
     about = messages.About(instance.project_id, op.request_id, "SHARE", instance.share_id)

@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from abaca import errors
-from abaca.db.journal import operations
+from abaca.db.journal import keys
 from abaca.db.shares import share_instances
 from abaca.domain.shares import shares as rules
 from abaca.drivers import contract
-from abaca.journal import journal
-from abaca.operations.shares.share_instances import service_host, told
+from abaca.journal import queueing
+from abaca.operations.parts import BackEnd
+from abaca.operations.shares.share_instances import target_of, told
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
-    from abaca.journal.journal import Op, Operation, Requester
+    from abaca.journal.kinds import Operation
+    from abaca.journal.op import Op
+    from abaca.journal.queueing import Requester
 
 # Of these a share has one at a time, since each counts from the size that it found.
 KINDS = ("share-extend", "share-shrink")
@@ -53,29 +56,29 @@ def start(tx: Tx, what: Operation, event: str, share: Any, new_size_gib: int, by
         raise errors.Conflict(f"Share {share.id} is on no back end, whatever its status says; delete it.")
     rules.check_new_size(row.size, new_size_gib, grow=event == "extend")
     args = Args(told(row), new_size_gib, row.user_id, row.share_type_id, row.host)
-    target = journal.Target(queue=service_host(row.host), key=row.share_id, resource_id=row.share_id)
-    journal.enqueue(tx, what, args, target, by)
+    target = target_of(row.share_id, row.host)
+    queueing.enqueue(tx, what, args, target, by)
     return args.difference_gib
 
 
 def _refuse_second(tx: Tx, share_id: str) -> None:
     """An operator may have said that the share is available, while it is being resized."""
-    for row in operations.find(tx, live=True, key=share_id):
+    for row in keys.holders(tx, keys.key("share", share_id)):
         if row.kind in KINDS:
             raise errors.Conflict(
                 f"Share {share_id} is still being resized, whatever its status says; wait for operation {row.id}."
             )
 
 
-def resizing(op: Op) -> contract.Resizes:
+def resizing(op: Op[BackEnd]) -> contract.Resizes:
     """The driver, as one that resizes. Raises `BackendError` when it does not."""
-    if not isinstance(op.driver, contract.Resizes):
+    if not isinstance(op.parts.driver, contract.Resizes):
         raise errors.BackendError(reason="it cannot change the size of a share")
-    return op.driver
+    return op.parts.driver
 
 
-def back_on_backend(op: Op) -> None:
+def back_on_backend(op: Op[BackEnd]) -> None:
     """Undo: the size that it had, whether or not it ever became another one."""
-    if isinstance(op.driver, contract.Resizes):
+    if isinstance(op.parts.driver, contract.Resizes):
         was = op.args.instance.size_gib
-        (op.driver.shrink if op.args.new_size_gib > was else op.driver.extend)(op.args.instance, was)
+        (op.parts.driver.shrink if op.args.new_size_gib > was else op.parts.driver.extend)(op.args.instance, was)

@@ -15,14 +15,17 @@ from abaca.db.catalog import quotas
 from abaca.db.shares import share_instances, shares
 from abaca.domain.administration.messages import Action, Detail
 from abaca.drivers import contract
-from abaca.journal import events, journal
+from abaca.journal import kinds
+from abaca.operations import events
+from abaca.operations.parts import BackEnd
 from abaca.operations.shares import share_resize
 from abaca.operations.shares.share_instances import tell
 
 if TYPE_CHECKING:
     from abaca import errors
     from abaca.db.engine.database import Tx
-    from abaca.journal.journal import Op, Requester
+    from abaca.journal.op import Op
+    from abaca.journal.queueing import Requester
 
 
 def start(tx: Tx, share: Any, new_size_gib: int, by: Requester | None) -> int:
@@ -30,12 +33,12 @@ def start(tx: Tx, share: Any, new_size_gib: int, by: Requester | None) -> int:
     return share_resize.start(tx, OPERATION, "shrink", share, new_size_gib, by)
 
 
-def shrink_on_backend(op: Op) -> None:
+def shrink_on_backend(op: Op[BackEnd]) -> None:
     """The back end's part; it refuses rather than lose data."""
     share_resize.resizing(op).shrink(op.args.instance, op.args.new_size_gib)
 
 
-def succeed(op: Op, tx: Tx) -> None:
+def succeed(op: Op[BackEnd], tx: Tx) -> None:
     """The new size is the size, and what it gave up comes back."""
     args, instance = op.args, op.args.instance
     # in the order in which others lock these: shares before instances
@@ -46,7 +49,7 @@ def succeed(op: Op, tx: Tx) -> None:
     pools.release(tx, args.host, args.difference_gib)
 
 
-def fail(op: Op, tx: Tx, error: errors.AbacaError) -> None:
+def fail(op: Op[BackEnd], tx: Tx, error: errors.AbacaError) -> None:
     """The old size stays."""
     is_kept = error.code == contract.Refused.code
     share_instances.try_move(tx, op.args.instance.id, "kept" if is_kept else "failed", "shrinking")
@@ -54,13 +57,14 @@ def fail(op: Op, tx: Tx, error: errors.AbacaError) -> None:
     tell(op, tx, op.args.instance, (Action.SHRINK, detail), error.message)
 
 
-OPERATION = journal.operation(
+OPERATION = kinds.operation(
     kind="share-shrink",
     resource="share",
     args=share_resize.Args,
-    steps=(journal.Step(shrink_on_backend, undo=share_resize.back_on_backend),),
+    parts=BackEnd,
+    steps=(kinds.Step(shrink_on_backend, undo=share_resize.back_on_backend),),
     succeed=succeed,
     fail=fail,
     cancellable=False,
-    notifies=events.Notification(name="share.shrink", payload=events.resized_share),
+    notifies=kinds.Notification(name="share.shrink", payload=events.resized_share),
 )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from abaca import errors
 from abaca.domain.attachments.attachments import RETRY_S, SERVER_OFF
 from abaca.drivers import contract
-from abaca.journal.journal import Interrupted
+from abaca.journal.interruptions import Interrupted
 from abaca.nodes.contract import Guest, Stopping
 
 if TYPE_CHECKING:
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 QUEUE = "nodes"
 
 
-class RulePending(contract.Busy):
+class RulePending(errors.Conflict):
     """The access rules are not in force yet: {reason}"""
 
     code = "RulePending"
 
 
-class StillOpen(contract.Busy):
+class StillOpen(errors.Conflict):
     """The share has moved, and files of its former address are still open: {reason}"""
 
     code = "StillOpen"
@@ -102,7 +102,7 @@ def until_stopped() -> Iterator[None]:
         raise Interrupted from stopping
 
 
-class Tools:
+class AttachmentParts:
     """Handed to steps as their `driver`; its back end is only the name of the queue."""
 
     def __init__(self, servers: Servers, nodes: Machines, *, longest_pause_s: float = RETRY_S[-1]) -> None:

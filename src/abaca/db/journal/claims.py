@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Taking work: claims under a lease, and what becomes of work whose worker is gone.
+
+Each claim raises `token`; every later write of that run names it, so a worker that slept through its lease changes
+nothing. `owner` is `worker#life`: a worker that starts again under its name knows by it what its earlier life has left.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from abaca.db.engine.database import Tx
+from abaca.db.journal import keys
+from abaca.db.tables.journal import operation_keys as k
+from abaca.db.tables.journal import operations as t
+
+
+@functools.lru_cache(maxsize=64)
+def _claiming(most: int, dialect: str) -> sa.Update:
+    """The limit stands in the text: a statement of unknown limit PostgreSQL plans anew every time."""
+    due = (
+        sa.select(t.c.seq, t.c.id)
+        .where(
+            t.c.state == sa.literal_column("'queued'"),
+            t.c.queue == sa.bindparam("on_queue"),
+            t.c.kind.in_(sa.bindparam("kinds", expanding=True)),
+            ~keys.IS_BLOCKED,
+        )
+        .order_by(t.c.seq)
+        .limit(sa.literal_column(str(int(most)), sa.Integer()))
+        .with_for_update(of=t, skip_locked=True)
+        # a CTE that locks is evaluated once; a plain subquery may be evaluated, and lock, again and again
+        .cte("due")
+    )
+    claimed = (
+        sa.update(t)
+        .where(t.c.seq.in_(sa.select(due.c.seq)))
+        .values(
+            state="running",
+            coalesce_key=None,
+            owner=sa.bindparam("worker"),
+            token=t.c.token + 1,
+            lease_until=sa.bindparam("until"),
+            updated_at=sa.bindparam("at"),
+        )
+        .returning(*t.c)
+    )
+    if dialect != "postgresql":
+        return claimed
+    # one round trip where it can be one
+    mine = (k.c.operation_id.in_(sa.select(due.c.id)), k.c.held_key.is_(None))
+    return claimed.add_cte(sa.update(k).where(*mine).values(held_key=k.c.key).returning(k.c.key).cte("held"))
+
+
+class Lease(msgspec.Struct, frozen=True, kw_only=True):
+    """Who takes work, when, and until when it is theirs."""
+
+    owner: str
+    now_s: float
+    until_s: float
+
+
+def claim(tx: Tx, queue: str, kinds: Sequence[str], most: int, lease: Lease) -> Sequence[sa.Row[Any]]:
+    """Take up to `most` queued operations of `queue`, oldest first, none that is behind another on one of its keys.
+
+    Raises `IntegrityError` when another worker has just taken one of the same key.
+    """
+    parameters = {
+        "on_queue": queue,
+        "kinds": kinds,
+        "worker": lease.owner,
+        "until": lease.until_s,
+        "at": tx.now,
+    }
+    found = tx.rows(_claiming(most, tx.dialect), parameters)
+    if found and tx.dialect != "postgresql":
+        tx.execute(keys.HOLD, {"ops": [row.id for row in found]})
+    return sorted(found, key=lambda row: int(row.seq))
+
+
+def promote(tx: Tx, queues: Sequence[str], now_s: float) -> None:
+    """What has waited long enough is queued again, and its queue announced."""
+    for row in tx.rows(_PROMOTE, {"queues": queues, "now_s": now_s}):
+        tx.wake(row.queue)
+
+
+_PROMOTE = (
+    sa.update(t)
+    .where(
+        t.c.state == sa.literal_column("'waiting'"),
+        t.c.queue.in_(sa.bindparam("queues", expanding=True)),
+        t.c.not_before <= sa.bindparam("now_s"),
+    )
+    .values(state="queued")
+    .returning(t.c.queue)
+)
+
+
+def next_due(tx: Tx, queues: Sequence[str]) -> float | None:
+    """When the next waiting operation of `queues` looks again, or None."""
+    found = tx.scalar(_NEXT_DUE, {"queues": queues})
+    return None if found is None else float(found)
+
+
+_NEXT_DUE = sa.select(sa.func.min(t.c.not_before)).where(
+    t.c.state == sa.literal_column("'waiting'"), t.c.queue.in_(sa.bindparam("queues", expanding=True))
+)
+
+_left = sa.and_(
+    t.c.state == "running",
+    t.c.queue.in_(sa.bindparam("queues", expanding=True)),
+    t.c.id.not_in(sa.bindparam("held", expanding=True)),
+)
+_BACK: dict[str, Any] = {
+    "state": "queued",
+    "owner": None,
+    "lease_until": None,
+    "not_before": 0.0,
+    "overdue_since": None,
+    "updated_at": sa.bindparam("at"),
+}
+_LEFT_BY = (t.c.id, t.c.kind, t.c.queue, t.c.step, t.c.direction)
+_REGAIN = sa.update(t).where(_left, t.c.owner == sa.bindparam("mine")).values(_BACK).returning(*_LEFT_BY)
+
+WORKER_LOST = "WorkerLost"
+_LOST_TEXT = "The worker that ran it has ended; it goes on."
+# What is undone keeps the error for which it is. What ends its workers again and again must not do so without pause.
+_is_undone = t.c.direction == "undo"
+_was_lost = sa.or_(_is_undone, t.c.error_code == WORKER_LOST)
+_is_lost_often = sa.and_(_was_lost, t.c.attempt >= 3)
+_LOST: dict[str, Any] = {
+    **_BACK,
+    "attempt": sa.case((_was_lost, t.c.attempt + 1), else_=1),
+    "state": sa.case((_is_lost_often, "waiting"), else_="queued"),
+    "not_before": sa.case((_is_lost_often, sa.bindparam("later")), else_=0.0),
+    "error_code": sa.case((_is_undone, t.c.error_code), else_=WORKER_LOST),
+    "error_text": sa.case((_is_undone, t.c.error_text), else_=_LOST_TEXT),
+}
+_is_over = t.c.lease_until < sa.bindparam("due")
+_of_an_earlier_life = sa.func.substr(t.c.owner, 1, sa.bindparam("length")) == sa.bindparam("earlier")
+_TAKE_OVER = sa.update(t).where(_left, _is_over).values(_LOST).returning(*_LEFT_BY)
+_INHERIT = sa.update(t).where(_left, sa.or_(_is_over, _of_an_earlier_life)).values(_LOST).returning(*_LEFT_BY)
+_PAUSE_S = 30.0
+
+
+def regain(tx: Tx, queues: Sequence[str], held: Sequence[str], *, owner: str) -> Sequence[sa.Row[Any]]:
+    """Queue again what is `owner`'s though it does not hold it: it had to let go while the database was away.
+
+    The rows have id, kind, queue, step and direction.
+    """
+    return tx.rows(_REGAIN, {"queues": queues, "held": held, "mine": owner, "at": tx.now})
+
+
+def take_over(tx: Tx, queues: Sequence[str], held: Sequence[str], *, now_s: float) -> Sequence[sa.Row[Any]]:
+    """Queue again what has outlived its lease; rows as above."""
+    return tx.rows(_TAKE_OVER, _losing(tx, queues, held, now_s))
+
+
+def inherit(tx: Tx, queues: Sequence[str], held: Sequence[str], *, worker: str, now_s: float) -> Sequence[sa.Row[Any]]:
+    """As `take_over`, with all that `worker` has left in an earlier life, whatever its lease says."""
+    earlier = f"{worker}#"
+    return tx.rows(_INHERIT, {**_losing(tx, queues, held, now_s), "earlier": earlier, "length": len(earlier)})
+
+
+def _losing(tx: Tx, queues: Sequence[str], held: Sequence[str], now_s: float) -> dict[str, Any]:
+    return {"queues": queues, "held": held, "due": now_s, "later": now_s + _PAUSE_S, "at": tx.now}
+
+
+def renew(tx: Tx, owner: str, held: Sequence[str], until_s: float) -> set[str]:
+    """Prolong the leases of what `owner` holds, in one statement; the ids of what it has not lost."""
+    return {row.id for row in tx.rows(_RENEW, {"worker": owner, "held": held, "until": until_s})}
+
+
+_RENEW = (
+    sa.update(t)
+    .where(
+        t.c.owner == sa.bindparam("worker"),
+        t.c.state == "running",
+        t.c.id.in_(sa.bindparam("held", expanding=True)),
+    )
+    .values(lease_until=sa.bindparam("until"))
+    .returning(t.c.id)
+)

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keys: what operations hold while they are under way, so that no two of them work on the same thing.
+
+A key is `<kind>:<id>`, such as `share:4f1c...`. An operation may be begun when it is the oldest unfinished one on each
+of its keys, and holds all of them from then to its end. Only operations that have not ended have rows, so whoever asks
+why a row is busy asks here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from abaca.db.engine.database import Tx
+from abaca.db.tables.journal import operation_keys as k
+from abaca.db.tables.journal import operations as t
+
+
+def key(kind: str, resource_id: object) -> str:
+    """The key of a resource: `key("share", share.id)`."""
+    return f"{kind}:{resource_id}"
+
+
+def is_held(kind: str, resource_id: sa.ColumnElement[Any], *more: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
+    """Whether an unfinished operation explains the state of the resource whose id that column is.
+
+    With conditions on columns of `operations` in `more`, only such an operation does.
+    """
+    prefix = sa.literal_column(f"'{kind}:'", sa.String())
+    explained = sa.exists().where(k.c.key == prefix + resource_id)
+    return explained if not more else explained.where(t.c.id == k.c.operation_id, *more)
+
+
+def holders(tx: Tx, of_key: str, *, before: int | None = None) -> Sequence[sa.Row[Any]]:
+    """The unfinished operations of a key, whole, the oldest first; with `before` only those that go first."""
+    statement = sa.select(t).join(k, k.c.operation_id == t.c.id).where(k.c.key == of_key)
+    if before is not None:
+        statement = statement.where(t.c.seq < before)
+    return tx.rows(statement.order_by(k.c.place, k.c.seq))
+
+
+def ahead_of(tx: Tx, op_id: str) -> Sequence[sa.Row[Any]]:
+    """The operations (id, kind, state) for whose end this one waits, the first of each of its keys."""
+    return tx.rows(_AHEAD, {"op": op_id})
+
+
+_mine, _other = k.alias("mine"), k.alias("other")
+_goes_first = sa.or_(
+    _other.c.held_key.is_not(None),
+    _other.c.place < _mine.c.place,
+    sa.and_(_other.c.place == _mine.c.place, _other.c.seq < _mine.c.seq),
+)
+_beside = (
+    _other.c.key == _mine.c.key,
+    _other.c.operation_id != _mine.c.operation_id,
+    _mine.c.held_key.is_(None),
+    _goes_first,
+)
+# A row may become visible after a younger one has been taken, since transactions do not commit in the order in which
+# they took their numbers: what has begun keeps its keys, whoever shows up.
+IS_BLOCKED = sa.exists().where(_mine.c.operation_id == t.c.id, *_beside)
+_AHEAD = (
+    sa.select(t.c.id, t.c.kind, t.c.state)
+    .join(_other, _other.c.operation_id == t.c.id)
+    .join(_mine, sa.and_(_mine.c.operation_id == sa.bindparam("op"), *_beside))
+    .order_by(_other.c.place, _other.c.seq)
+)
+
+_ADD = sa.insert(k).from_select(
+    ("operation_id", "key", "place", "seq"),
+    sa.select(t.c.id, sa.bindparam("of_key", type_=sa.String), sa.func.coalesce(t.c.place, t.c.seq), t.c.seq).where(
+        t.c.id == sa.bindparam("op")
+    ),
+    include_defaults=False,
+)
+
+
+def add(tx: Tx, wanted: Mapping[str, Iterable[str]]) -> None:
+    """Let operations, by their ids, have these keys; an id that there is not adds nothing."""
+    rows = [{"op": op_id, "of_key": one} for op_id, ones in wanted.items() for one in dict.fromkeys(ones)]
+    if rows:
+        tx.execute(_ADD, rows if len(rows) > 1 else rows[0])
+
+
+HOLD = (
+    sa.update(k)
+    .where(k.c.operation_id.in_(sa.bindparam("ops", expanding=True)), k.c.held_key.is_(None))
+    .values(held_key=k.c.key)
+)
+RELEASE = sa.delete(k).where(k.c.operation_id == sa.bindparam("op"))
+_of_these = k.c.key.in_(sa.bindparam("of_keys", expanding=True))
+IS_FOLLOWED = sa.exists().where(_of_these, k.c.operation_id != sa.bindparam("op"))
+_FOLLOWERS = sa.select(t.c.queue).distinct().join(k, k.c.operation_id == t.c.id).where(_of_these, t.c.state == "queued")
+
+
+def followers(tx: Tx, of_keys: Sequence[str]) -> list[str]:
+    """The queues on which operations wait for these keys."""
+    return [str(row.queue) for row in tx.rows(_FOLLOWERS, {"of_keys": of_keys})]

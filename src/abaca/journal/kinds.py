@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kinds of operations: what they are made of. op.py is one run of one, queueing.py writes one down, runner.py runs it.
+
+An operation is a row that commits with the state move it explains. It is a list of steps, each `(do, undo)` and each
+idempotent, with at most one pivot. A step that ends is checkpointed; whoever goes on after a crash repeats at most
+the step that was under way. Errors that can pass are tried again with growing delays; any other error before the
+pivot undoes what was done, in reverse, beginning with the step that failed; after the pivot the operation only goes
+forward. The end (state event, quota, message, the row itself) is one transaction.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from abaca import errors
+
+if TYPE_CHECKING:
+    from abaca.db.engine.database import Tx
+    from abaca.journal.op import Op
+
+StepFunction = Callable[[Any], None]
+RecordFunction = Callable[[Any, "Tx"], None]
+# Of an operation the queue on which a step runs.
+QueueOf = Callable[["Op[Any]"], str]
+
+# Of a transaction, the resource's id, the operation's arguments and what its steps have recorded: what events say of
+# the resource, or None when it is gone.
+Payload = Callable[["Tx", str, Any, Mapping[str, Any]], Mapping[str, Any] | None]
+
+
+class Notification(msgspec.Struct, frozen=True, kw_only=True):
+    """The events of a kind of operation: `<name>.start`, and `<name>.end` or `<name>.error` (events.py)."""
+
+    # of its arguments where these decide
+    name: str | Callable[[Any], str]
+    payload: Payload
+    # False: its start is told by a step, or not at all where many requests become one operation
+    starts: bool = True
+    # its success takes the resource away: then the end tells what there was, and this
+    gone: Mapping[str, Any] | None = None
+
+    def called(self, args: Any) -> str:
+        """What an operation with these arguments does, such as `share.create`."""
+        return self.name if isinstance(self.name, str) else self.name(args)
+
+    def named(self, args: Any, moment: str) -> str:
+        """The type of its event at START, END or ERROR."""
+        return f"{self.called(args)}.{moment}"
+
+
+def nothing(_op: Op[Any]) -> None:
+    """The undo of a step that leaves nothing behind when it fails."""
+
+
+class Step(msgspec.Struct, frozen=True):
+    """Do something to the world, outside any transaction. `undo` takes it back, also when it was half done.
+
+    `queue` says on which queue both run, where that is not the operation's own; `parts` is what they get there, by
+    default the kind's. A step that takes longer than `within_s` seconds is shown as overdue.
+    """
+
+    do: StepFunction
+    undo: StepFunction | None = None
+    is_pivot: bool = False
+    queue: QueueOf | None = None
+    parts: type | None = None
+    within_s: float | None = None
+
+    @property
+    def name(self) -> str:
+        """What operators see."""
+        return self.do.__name__
+
+
+class DatabaseStep(msgspec.Struct, frozen=True):
+    """A step that only writes the database: it runs inside the transaction of its own checkpoint.
+
+    It, too, is idempotent: the answer to a commit can get lost. It runs wherever the operation is.
+    """
+
+    do: RecordFunction
+    undo: RecordFunction | None = None
+    is_pivot: bool = False
+
+    @property
+    def name(self) -> str:
+        """What operators see."""
+        return self.do.__name__
+
+
+def Pivot(do: StepFunction, **more: Any) -> Step:  # noqa: N802 - it reads as a kind of step
+    """The step from which there is no way back."""
+    return Step(do, is_pivot=True, **more)
+
+
+class Operation(msgspec.Struct, frozen=True, kw_only=True):
+    """A kind of durable work. `succeed` and `fail` write inside the transaction that ends it."""
+
+    kind: str
+    args: type[msgspec.Struct]
+    # what steps get to work with on the operation's own queue: `op.parts` is one of these
+    parts: type
+    steps: tuple[Step | DatabaseStep, ...]
+    succeed: RecordFunction
+    fail: Callable[[Any, Tx, errors.AbacaError], None]
+    resource: str
+    # from this step on it only goes forward
+    pivot: int = -1
+    # an accepted delete, say, is not taken back
+    cancellable: bool = True
+    # the events of it
+    notifies: Notification | None = None
+    # whether it goes in parts, between which it can wait for as long as an operator likes
+    pausable: bool = False
+
+    def parts_of(self, step: Step | DatabaseStep) -> type:
+        """What a step gets to work with."""
+        return (step.parts if isinstance(step, Step) else None) or self.parts
+
+
+def operation(**parts: Any) -> Operation:
+    """An `Operation`, checked: at most one pivot, every step before it can be undone, and all get what they ask for.
+
+    Raises `ValueError`.
+    """
+    steps: tuple[Step | DatabaseStep, ...] = parts["steps"]
+    pivots = [i for i, step in enumerate(steps) if step.is_pivot]
+    if len(pivots) > 1:
+        raise ValueError(f"{parts['kind']}: more than one pivot")
+    reach = pivots[0] if pivots else len(steps)
+    for step in steps[:reach]:
+        if step.undo is None:
+            raise ValueError(f"{parts['kind']}: step {step.name} stands before the pivot and has no undo")
+    made = Operation(**parts, pivot=reach)
+    for step in steps:
+        for function in (step.do, step.undo):
+            _check_parts(made, function, made.parts_of(step))
+    return made
+
+
+def _check_parts(what: Operation, function: Callable[..., Any] | None, given: type) -> None:
+    """A step that says by its annotation `Op[X]` which parts it gets is given these."""
+    wanted = _asked_parts(function) if function is not None else None
+    if wanted is not None and not issubclass(given, wanted):
+        raise ValueError(f"{what.kind}: {function.__name__} asks for {wanted.__name__}, and gets {given.__name__}")  # type: ignore[union-attr]
+
+
+def _asked_parts(function: Callable[..., Any]) -> type | None:
+    """X of a function whose first parameter is annotated `Op[X]`, by the names of its module; None for any other."""
+    first = next(iter(inspect.signature(function).parameters))
+    annotation = str(function.__annotations__.get(first, ""))
+    if not (annotation.startswith("Op[") and annotation.endswith("]")):
+        return None
+    name, *attributes = annotation[3:-1].split(".")
+    found = functools.reduce(getattr, attributes, function.__globals__.get(name))
+    return found if isinstance(found, type) and found is not Any else None
+
+
+def waiting_for(row: Any, known: Mapping[str, Operation]) -> str:
+    """The name of the step that an operation's row stands at, for people."""
+    what = known.get(row.kind)
+    if what is None:
+        return "a worker that knows this kind"
+    return what.steps[row.step].name if 0 <= row.step < len(what.steps) else "the end"
+
+
+class Retry(msgspec.Struct, frozen=True):
+    """How long to wait before the next try, in seconds: the last value goes on for ever after a pivot."""
+
+    delays_s: Sequence[float] = (1, 2, 4, 8, 16, 32, 60, 120)
+    # how often an undo that fails for good is tried before the end is written all the same
+    undo_tries: int = 4
+
+    def delay_s(self, attempt: int) -> float:
+        """Before try number `attempt` + 1."""
+        return self.delays_s[min(attempt, len(self.delays_s) - 1)]
+
+
+class Faults(Protocol):
+    """Where tests break things: called with `kind:step:moment` at every moment at which a process may die."""
+
+    def __call__(self, point: str, /) -> None: ...
+
+
+def no_faults(_point: str) -> None:
+    """Production: nothing breaks on purpose."""

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The leases of one worker: it renews those that it holds, and takes over those that have ended."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import exc
+
+from abaca.db.journal import claims
+
+if TYPE_CHECKING:
+    from abaca.db.engine.database import Database
+    from abaca.journal.op import Op
+
+log = logging.getLogger(__name__)
+
+
+class Leases:
+    """`held` are the operations under way, by their ids; `wake` is told of queues with work that was left."""
+
+    def __init__(self, name: str, owner: str, db: Database, lease_s: float) -> None:
+        self.name = name
+        self.owner = owner
+        self.db = db
+        self.lease_s = lease_s
+        self.held: dict[str, Op[Any]] = {}
+        # held while work is taken and noted down, lest what was just taken looks like left behind
+        self.taking = threading.Lock()
+        self.wake: Callable[[str], None] = lambda _queue: None
+
+    def claim(self, queue: str, kinds: Sequence[str], most: int) -> tuple[Sequence[Any], float]:
+        """Take up to so many operations of a queue: their rows, and until when they are ours.
+
+        Raises `IntegrityError` when another worker was faster.
+        """
+        now_s = self.db.time()
+        lease = claims.Lease(owner=self.owner, now_s=now_s, until_s=now_s + self.lease_s)
+        # SQLite needs two statements for what is one on PostgreSQL
+        with self.db.write() if self.db.is_sqlite else self.db.once() as tx:
+            return claims.claim(tx, queue, kinds, most, lease), lease.until_s
+
+    def keep(self, is_over: threading.Event, stopping: threading.Event, started: Callable[[], Sequence[str]]) -> None:
+        """Renew, again and again; until `stopping` also take over what others, or this one, have left."""
+        pause_s = self.lease_s / 3
+        while not is_over.wait(pause_s):
+            pause_s = self.lease_s / 3
+            try:
+                self.db.agree_on_time()
+                self.renew()
+                if not stopping.is_set():
+                    self.reclaim(started())
+            except exc.SQLAlchemyError as error:
+                log.warning("leases cannot be renewed: %s", str(error).split("\n")[0])
+                pause_s = min(1.0, pause_s)
+            except Exception:
+                log.exception("the lease keeper stumbled")
+
+    def renew(self) -> None:
+        """Prolong the leases of all that is under way."""
+        held: Mapping[str, Op[Any]] = dict(self.held)
+        if held:
+            until_s = self.db.time() + self.lease_s
+            with self.db.once() as tx:
+                renewed = claims.renew(tx, self.owner, list(held), until_s)
+            for op_id in renewed:
+                held[op_id].leased_until_s = until_s
+
+    def reclaim(self, queues: Sequence[str]) -> None:
+        """Queue again what nobody holds any more."""
+        with self.taking, self.db.write() as tx:
+            found = [
+                *claims.regain(tx, queues, list(self.held), owner=self.owner),
+                *claims.take_over(tx, queues, list(self.held), now_s=self.db.time()),
+            ]
+        self._goes_on(found)
+
+    def inherit(self, queue: str) -> None:
+        """Queue again what an earlier life of this worker has left on a queue."""
+        with self.taking, self.db.write() as tx:
+            found = claims.inherit(tx, [queue], list(self.held), worker=self.name, now_s=self.db.time())
+        self._goes_on(found)
+
+    def _goes_on(self, found: Sequence[Any]) -> None:
+        for row in found:
+            log.info("op=%s kind=%s goes on here, at step %d (%s)", row.id, row.kind, row.step, row.direction)
+            self.wake(row.queue)
