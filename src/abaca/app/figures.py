@@ -26,7 +26,7 @@ class Queues:
         self._db = db
 
     def collect(self) -> Iterable[Metric]:
-        """Live operations, the oldest of each queue, and leases that nobody has taken over yet."""
+        """Live operations, the oldest of each queue, leases that nobody has taken over yet, and overdue steps."""
         from prometheus_client.core import GaugeMetricFamily
 
         live = GaugeMetricFamily(
@@ -40,6 +40,9 @@ class Queues:
         expired = GaugeMetricFamily(
             "abaca_operations_lease_expired", "Running without a live lease.", labels=("queue",)
         )
+        overdue = GaugeMetricFamily(
+            "abaca_operations_overdue", "At a step that takes longer than it may.", labels=("queue", "kind")
+        )
         try:
             with self._db.read() as tx:
                 rows = queue_figures.live(tx, self._db.time())
@@ -51,10 +54,12 @@ class Queues:
             labels = (row.queue, row.kind, row.state)
             live.add_metric(labels, row.number)
             oldest.add_metric(labels, (now - row.oldest).total_seconds())
+            if row.state == "running":
+                overdue.add_metric((row.queue, row.kind), int(row.overdue or 0))
             left[row.queue] = left.get(row.queue, 0) + int(row.expired or 0)
         for queue, count in left.items():
             expired.add_metric((queue,), count)
-        return [live, oldest, expired]
+        return [live, oldest, expired, overdue]
 
 
 class Attachments:

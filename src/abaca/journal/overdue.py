@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -49,6 +50,8 @@ class Overdue:
         self._freed = freed
         self._changed = threading.Condition()
         self._watched: dict[str, _Watched] = {}
+        # no step is cheaper to watch than one that ends before anybody looks
+        self._looks_at_s = math.inf
         self._is_over = False
 
     @contextlib.contextmanager
@@ -60,7 +63,9 @@ class Overdue:
         one = _Watched(op, queue, step.name, step.within_s, time.monotonic() + step.within_s, op.step)
         with self._changed:
             self._watched[op.id] = one
-            self._changed.notify()
+            if one.until_s < self._looks_at_s:
+                self._looks_at_s = one.until_s
+                self._changed.notify()
         try:
             yield
         finally:
@@ -86,8 +91,8 @@ class Overdue:
                 for one in late:
                     del self._watched[one.op.id]
                 if not late:
-                    next_s = min((one.until_s for one in self._watched.values()), default=None)
-                    self._changed.wait(None if next_s is None else next_s - now_s)
+                    self._looks_at_s = min((one.until_s for one in self._watched.values()), default=math.inf)
+                    self._changed.wait(None if math.isinf(self._looks_at_s) else self._looks_at_s - now_s)
             if late:
                 self._show(late)
 

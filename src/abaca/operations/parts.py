@@ -9,6 +9,10 @@ from typing import Any
 from abaca.drivers import contract
 from abaca.journal.queues import WorkQueue
 
+# After so many seconds a call to a driver, or what is done on one server, is shown as overdue.
+DRIVER_CALL_S = 600.0
+SERVER_CALL_S = 900.0
+
 
 class BackEnd:
     """A storage back end, by its driver."""

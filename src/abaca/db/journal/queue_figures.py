@@ -20,6 +20,7 @@ _FIGURES = (
         sa.func.count().label("number"),
         sa.func.min(t.c.created_at).label("oldest"),
         sa.func.sum(sa.case((t.c.lease_until < sa.bindparam("now_s"), 1), else_=0)).label("expired"),
+        sa.func.sum(sa.case((t.c.overdue_since.is_not(None), 1), else_=0)).label("overdue"),
     )
     .where(t.c.state.in_(LIVE))
     .group_by(t.c.queue, t.c.kind, t.c.state)
@@ -27,5 +28,5 @@ _FIGURES = (
 
 
 def live(tx: Tx, now_s: float) -> Sequence[sa.Row[Any]]:
-    """Rows of queue, kind, state, number, created_at of the oldest, and how many have outlived their lease."""
+    """Rows of queue, kind, state, number, created_at of the oldest, and how many have `expired` or are `overdue`."""
     return tx.rows(_FIGURES, {"now_s": now_s})

@@ -40,6 +40,7 @@ from abaca.operations.attachments.attachment_parts import (
     StillOpen,
     until_stopped,
 )
+from abaca.operations.parts import SERVER_CALL_S
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
@@ -302,7 +303,7 @@ OPERATION = kinds.operation(
         kinds.Step(find_server, undo=kinds.nothing),
         kinds.DatabaseStep(grant_access, undo=leave_access),
         kinds.Step(await_access, undo=kinds.nothing),
-        kinds.Step(mount_on_server, undo=unmount_on_server),
+        kinds.Step(mount_on_server, undo=unmount_on_server, within_s=SERVER_CALL_S),
     ),
     succeed=succeed,
     fail=fail,

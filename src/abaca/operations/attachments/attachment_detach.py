@@ -35,6 +35,7 @@ from abaca.operations.attachments.attachment_parts import (
     ServerOff,
     until_stopped,
 )
+from abaca.operations.parts import SERVER_CALL_S
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
@@ -156,7 +157,7 @@ OPERATION = kinds.operation(
     resource="attachment",
     args=Args,
     parts=AttachmentParts,
-    steps=(kinds.Step(unmount_on_server, undo=kinds.nothing),),
+    steps=(kinds.Step(unmount_on_server, undo=kinds.nothing, within_s=SERVER_CALL_S),),
     succeed=succeed,
     fail=fail,
     cancellable=False,

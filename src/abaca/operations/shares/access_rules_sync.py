@@ -24,7 +24,7 @@ from abaca.domain.shares.access_rules import PENDING
 from abaca.drivers import contract
 from abaca.journal import kinds, queueing
 from abaca.operations import events
-from abaca.operations.parts import BackEnd
+from abaca.operations.parts import DRIVER_CALL_S, BackEnd
 from abaca.operations.shares.share_instances import service_host, told
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ OPERATION = kinds.operation(
     parts=BackEnd,
     steps=(
         kinds.DatabaseStep(take_rules, undo=leave_rules),
-        kinds.Step(apply_rules, undo=kinds.nothing),
+        kinds.Step(apply_rules, undo=kinds.nothing, within_s=DRIVER_CALL_S),
     ),
     succeed=succeed,
     fail=fail,

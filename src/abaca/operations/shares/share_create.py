@@ -19,7 +19,7 @@ from abaca.domain.administration.messages import Action, Detail
 from abaca.drivers import contract
 from abaca.journal import kinds, queueing
 from abaca.operations import events
-from abaca.operations.parts import BackEnd
+from abaca.operations.parts import DRIVER_CALL_S, BackEnd
 from abaca.operations.shares.share_instances import target_of, tell
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ OPERATION = kinds.operation(
     resource="share",
     args=Args,
     parts=BackEnd,
-    steps=(kinds.Step(create_on_backend, undo=remove_from_backend),),
+    steps=(kinds.Step(create_on_backend, undo=remove_from_backend, within_s=DRIVER_CALL_S),),
     succeed=succeed,
     fail=fail,
     notifies=kinds.Notification(name="share.create", payload=events.share),

@@ -25,7 +25,7 @@ from abaca.journal.interruptions import Wait
 from abaca.operations import events
 from abaca.operations.administration import resource_locks
 from abaca.operations.attachments import attachment_detach
-from abaca.operations.parts import BackEnd
+from abaca.operations.parts import DRIVER_CALL_S, BackEnd
 from abaca.operations.shares.share_instances import target_of, tell, told
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ OPERATION = kinds.operation(
     resource="share",
     args=Args,
     parts=BackEnd,
-    steps=(kinds.Step(delete_on_backend, undo=kinds.nothing),),
+    steps=(kinds.Step(delete_on_backend, undo=kinds.nothing, within_s=DRIVER_CALL_S),),
     succeed=succeed,
     fail=fail,
     cancellable=False,

@@ -16,7 +16,7 @@ from abaca.db.shares import share_instances, shares
 from abaca.domain.administration.messages import Action, Detail
 from abaca.journal import kinds
 from abaca.operations import events
-from abaca.operations.parts import BackEnd
+from abaca.operations.parts import DRIVER_CALL_S, BackEnd
 from abaca.operations.shares import share_resize
 from abaca.operations.shares.share_instances import tell
 
@@ -63,7 +63,7 @@ OPERATION = kinds.operation(
     resource="share",
     args=share_resize.Args,
     parts=BackEnd,
-    steps=(kinds.Step(grow_on_backend, undo=share_resize.back_on_backend),),
+    steps=(kinds.Step(grow_on_backend, undo=share_resize.back_on_backend, within_s=DRIVER_CALL_S),),
     succeed=succeed,
     fail=fail,
     cancellable=False,
