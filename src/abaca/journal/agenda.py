@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
+# An alarm comes a little late: what is due by one clock must be so by the other.
+_LATE_S = 0.005
 # How long a condition is listened for after a step has begun to wait for it: as long as a transaction may take that
 # signalled before the wait could be seen.
 _LISTENING_S = 30.0
@@ -57,7 +59,7 @@ class Agenda:
     def again(self, queue: str, delay_s: float) -> None:
         """Look at `queue` in a while."""
         with self.changed:
-            heapq.heappush(self._alarms, (time.monotonic() + delay_s, queue))
+            heapq.heappush(self._alarms, (time.monotonic() + delay_s + _LATE_S, queue))
             self.changed.notify_all()
 
     def at_once(self, queue: str) -> None:
