@@ -9,7 +9,8 @@
 
 A field without a default is required. `unknown="refuse"` refuses fields that no version or only a later version knows;
 the default drops them. `Since("2.41", refuse=True)` says so for one field. `UNSET` as default tells "not sent" from
-null.
+null. A field may be another body, or a list of them: `node_groups: list[NodeGroup]`; these have marks of their own, and
+an error names the place: 'node_groups[1].count'.
 """
 
 from __future__ import annotations
@@ -153,11 +154,11 @@ _PLAIN: dict[Any, Any] = {bool: Flag, int: Whole, str: Text, dict: Object}
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
-class Body:
+class Body(wire.Declared):
     """What a caller sends under `key`; subclasses declare fields.
 
     `missing` is the status when there is nothing under the key; with `alone` nothing may stand beside it. Bodies of
-    actions have no key: they stand under the action's name.
+    actions have no key: they stand under the action's name. Neither have bodies that stand in others.
     """
 
     KEYS: ClassVar[tuple[str, ...]] = ()
@@ -188,10 +189,10 @@ class Anything(Body):
 
 def flag(name: str, value: Any) -> bool:
     """A boolean as the API takes it. Raises Invalid naming it."""
-    return bool(_value(Flag, value, name))
+    return bool(_reading(Flag, 0, is_admin=False)(value, name))
 
 
-class Filters:
+class Filters(wire.Declared):
     """What a caller may ask a list for; subclasses declare fields, all optional. Handlers get a dict of those sent.
 
     `unknown="refuse"` refuses what is neither a field nor about pages; else that is passed over, as clients expect.
@@ -203,12 +204,16 @@ class Filters:
         cls.REFUSES = unknown == "refuse"
 
 
+Read = Callable[[Any, str], Any]
+
+
 class Reader(NamedTuple):
-    """One field of a body or of filters at one version."""
+    """One field of a body or of filters at one version; `read(sent, name)` gives its value or raises Invalid."""
 
     attr: str
     names: tuple[str, ...]
     type: Any
+    read: Read
     required: bool
     known: bool
     refuse: bool
@@ -222,20 +227,25 @@ def read_body(body: type[Body], version: int, sent: Any, *, is_admin: bool) -> A
     sent = {} if sent is None else sent
     if not isinstance(sent, dict):
         raise errors.Invalid("The body must be an object.")
+    return _read(body, readers(body, version, is_admin=is_admin), sent, "")
+
+
+def _read(body: type[Body], fields: tuple[Reader, ...], sent: dict[str, Any], at: str) -> Any:
+    """`at` is what stands before the names of the fields in errors: `node_groups[1].`, or nothing."""
     values: dict[str, Any] = {}
     left = set(sent)
-    for field in readers(body, version, is_admin=is_admin):
+    for field in fields:
         name = next((name for name in field.names if name in sent), None)
         left.difference_update(field.names)
         if name is None:
             if field.required and field.known:
-                raise errors.Invalid(f"'{field.names[0]}' is required.")
+                raise errors.Invalid(f"'{at}{field.names[0]}' is required.")
         elif field.known:
-            values[field.attr] = _value(field.type, sent[name], name)
+            values[field.attr] = field.read(sent[name], at + name)
         elif field.refuse:
-            raise errors.Invalid(f"'{name}' needs microversion {field.since} or later.")
+            raise errors.Invalid(f"'{at}{name}' needs microversion {field.since} or later.")
     if body.REFUSES:
-        _refuse(left)
+        _refuse({at + name for name in left})
     return body(**values)
 
 
@@ -249,7 +259,7 @@ def read_filters(filters: type[Filters], version: int, query: Mapping[str, str],
         if name is None:
             continue
         if field.known:
-            found[field.attr] = _value(field.type, query[name], name)
+            found[field.attr] = field.read(query[name], name)
         elif field.refuse:
             raise errors.Invalid(f"'{name}' needs microversion {field.since} or later.")
     _refuse(left)
@@ -275,11 +285,13 @@ def _readers(declared: type[Any], version: int, is_admin: bool) -> tuple[Reader,
         since = field.first(wire.Since)
         refuse = since.refuse if since and since.refuse is not None else getattr(declared, "REFUSES", False)
         names = (field.name(version), *(also.name for also in field.all(Also)))
+        declared_type = _type_with(field)
         found.append(
             Reader(
                 field.attr,
                 names,
-                _type_with(field),
+                declared_type,
+                _reading(declared_type, version, is_admin=is_admin),
                 required=optional is not None and field.attr not in optional,
                 known=field.known(version, is_admin=is_admin),
                 refuse=bool(refuse),
@@ -299,31 +311,67 @@ def _type_with(field: wire.Field) -> Any:
     return Annotated[field.type, scalar] if scalar else field.type
 
 
-def _value(declared: Any, sent: Any, name: str) -> Any:
-    origin = typing.get_origin(declared)
+def _reading(declared: Any, version: int, *, is_admin: bool) -> Read:
+    """How a value of the declared type is read, by `fn(sent, name)`: it raises Invalid under that name."""
+    origin, parts = typing.get_origin(declared), typing.get_args(declared)
     if origin is Annotated:
         scalar = next((mark for mark in declared.__metadata__ if isinstance(mark, Scalar)), None)
-        if scalar is None:
-            return _value(declared.__origin__, sent, name)
+        return _scalar(scalar) if scalar else _reading(declared.__origin__, version, is_admin=is_admin)
+    if origin in (typing.Union, types.UnionType):
+        kinds = [kind for kind in parts if kind not in (type(None), UnsetType)]
+        read = _reading(kinds[0], version, is_admin=is_admin)
+        return _or_null(read) if type(None) in parts else read
+    if origin is Literal:
+        return _choice(parts)
+    if origin is list:
+        return _list(_reading(parts[0], version, is_admin=is_admin))
+    if isinstance(declared, type) and issubclass(declared, Body):
+        return _nested(declared, readers(declared, version, is_admin=is_admin))
+    if declared is Any:
+        return _as_sent
+    return _reading(_PLAIN[dict if origin is dict else declared], version, is_admin=is_admin)
+
+
+def _scalar(scalar: Scalar) -> Read:
+    def read(sent: Any, name: str) -> Any:
         try:
             return scalar.read(sent)
         except (ValueError, TypeError):
             raise errors.Invalid(f"'{name}' must be {scalar.must}.") from None
-    if origin in (typing.Union, types.UnionType):
-        kinds = [kind for kind in typing.get_args(declared) if kind not in (type(None), UnsetType)]
-        if sent is None and type(None) in typing.get_args(declared):
-            return None
-        return _value(kinds[0], sent, name)
-    if origin is Literal:
-        choices = typing.get_args(declared)
+
+    return read
+
+
+def _or_null(read: Read) -> Read:
+    return lambda sent, name: None if sent is None else read(sent, name)
+
+
+def _choice(choices: tuple[Any, ...]) -> Read:
+    def read(sent: Any, name: str) -> Any:
         if sent not in choices:
             raise errors.Invalid(f"'{name}' must be one of: {', '.join(str(choice) for choice in choices)}.")
         return sent
-    if origin is list:
+
+    return read
+
+
+def _list(item: Read) -> Read:
+    def read(sent: Any, name: str) -> Any:
         if not isinstance(sent, list):
             raise errors.Invalid(f"'{name}' must be a list.")
-        (kind,) = typing.get_args(declared)
-        return [_value(kind, item, f"{name}[{place}]") for place, item in enumerate(sent)]
-    if origin is dict or declared is dict:
-        return _value(Object, sent, name)
-    return sent if declared is Any else _value(_PLAIN[declared], sent, name)
+        return [item(one, f"{name}[{place}]") for place, one in enumerate(sent)]
+
+    return read
+
+
+def _nested(body: type[Body], fields: tuple[Reader, ...]) -> Read:
+    def read(sent: Any, name: str) -> Any:
+        if not isinstance(sent, dict):
+            raise errors.Invalid(f"'{name}' must be an object.")
+        return _read(body, fields, sent, f"{name}.")
+
+    return read
+
+
+def _as_sent(sent: Any, _name: str) -> Any:
+    return sent

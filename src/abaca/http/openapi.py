@@ -17,6 +17,8 @@ from abaca.http import bodies, routing, wire
 
 Schema = dict[str, Any]
 
+_REFERENCE = "#/components/schemas/{name}"
+
 FAULT: Schema = {
     "description": "What went wrong, under a name that depends on the status.",
     "type": "object",
@@ -73,8 +75,8 @@ class Described:
 def document(table: routing.Table, version: int, of: Described) -> Schema:
     """The document of one version: everything that administrators and users can do, experimental parts included."""
     served = [route for route in table.routes if route.serves(version, experimental=True)]
-    views = {view for route in served if (view := _view(route)) is not None}
-    components = _components(views, version)
+    answers = {route.view for route in served if route.view is not None}
+    components = _components({view for answer in answers for view in _views(answer.kind)}, version)
     paths: dict[str, dict[str, Schema]] = {}
     for route in served:
         operations = paths.setdefault(route.path, {})
@@ -104,17 +106,19 @@ def document(table: routing.Table, version: int, of: Described) -> Schema:
     }
 
 
-def _view(route: routing.Route) -> type[wire.View] | None:
-    return route.view.view if isinstance(route.view, wire.One | wire.Many) else None
+def _views(kind: Any) -> Iterator[type[wire.View]]:
+    """The views that a type is made of, and those that stand in them."""
+    for view in wire.declared_in(kind):
+        yield view
+        for field in wire.fields_of(view):
+            yield from _views(field.type)
 
 
 def _components(views: Iterable[type[wire.View]], version: int) -> dict[str, Schema]:
     """The schema of each view, and of what stands in it, as administrators see it; what may lack is not required."""
     ordered = sorted(views, key=lambda view: (view.__module__, view.__name__))
     structs = [wire.shape(view, version, is_admin=True).struct for view in ordered]
-    found: tuple[Any, dict[str, Schema]] = msgspec.json.schema_components(
-        structs, ref_template="#/components/schemas/{name}"
-    )
+    found: tuple[Any, dict[str, Schema]] = msgspec.json.schema_components(structs, ref_template=_REFERENCE)
     for view, reference in zip(ordered, found[0], strict=True):
         schema = found[1][reference["$ref"].rpartition("/")[2]]
         hidden = {field.name(version) for field in wire.fields_of(view) if _may_lack(field)}
@@ -209,11 +213,10 @@ def _answer(route: routing.Route, version: int) -> Schema | None:
     view = route.view
     if view is None:
         return None
+    shown = wire.resolved(view.kind, version, is_admin=True)
+    ((reference,), _) = msgspec.json.schema_components([shown], ref_template=_REFERENCE)
     if isinstance(view, wire.Plain):
-        plain: Schema = msgspec.json.schema(view.type)
-        return plain if view.key is None else _object({view.key: plain}, [view.key])
-    struct = wire.shape(view.view, version, is_admin=True).struct
-    ((reference,), _) = msgspec.json.schema_components([struct], ref_template="#/components/schemas/{name}")
+        return reference if view.key is None else _object({view.key: reference}, [view.key])
     if isinstance(view, wire.One):
         return _object(dict.fromkeys(view.keys, reference), view.keys)
     properties: dict[str, Schema] = {key: {"type": "array", "items": reference} for key in view.keys}
@@ -247,22 +250,24 @@ def _fields(declared: type[Any], version: int) -> Iterator[tuple[str, Schema, bo
     """Name on the wire, schema, and whether it is required, of each field that a version knows."""
     for field in bodies.readers(declared, version):
         if field.known:
-            yield field.names[0], schema_of(field.type), field.required
+            yield field.names[0], schema_of(field.type, version), field.required
 
 
-def schema_of(declared: Any) -> Schema:
+def schema_of(declared: Any, version: int) -> Schema:
     """The JSON schema of a declared type of a body or filter."""
     origin, parts = typing.get_origin(declared), typing.get_args(declared)
     if origin is Annotated:
         scalar = next((mark for mark in declared.__metadata__ if isinstance(mark, bodies.Scalar)), None)
-        return dict(scalar.schema) if scalar else schema_of(parts[0])
+        return dict(scalar.schema) if scalar else schema_of(parts[0], version)
     if origin in (typing.Union, types.UnionType):
-        found = [schema_of(part) for part in parts if part not in (type(None), bodies.UnsetType)]
+        found = [schema_of(part, version) for part in parts if part not in (type(None), bodies.UnsetType)]
         return {"anyOf": [*found, {"type": "null"}]} if type(None) in parts else found[0]
     if origin is Literal:
         return {"enum": list(parts)}
     if origin is list:
-        return {"type": "array", "items": schema_of(parts[0])}
+        return {"type": "array", "items": schema_of(parts[0], version)}
+    if isinstance(declared, type) and issubclass(declared, bodies.Body):
+        return body_schema(declared, version)
     return {} if declared is Any else dict(msgspec.json.schema(declared))
 
 

@@ -296,7 +296,8 @@ def render(call: Call) -> None:
     if view is None:
         return
     if isinstance(view, wire.Plain):
-        body = result if view.key is None else {view.key: result}
+        shown = call.plan.show(call, result)
+        body = shown if view.key is None else {view.key: shown}
     elif isinstance(view, wire.One):
         if result is None:
             raise errors.NotFound("What the request is about has just been deleted.")

@@ -69,8 +69,8 @@ class Route:
         found = {self.since, self.until + 1}
         if self.experimental is not None:
             found |= {self.experimental[0], self.experimental[1] + 1}
-        if isinstance(self.view, wire.One | wire.Many):
-            found.update(wire.changes_of(self.view.view))
+        for view in wire.declared_in(self.view.kind) if self.view is not None else ():
+            found.update(wire.changes_of(view))
         if isinstance(self.view, wire.Many) and self.view.counted:
             found.add(wire.minor(self.view.counted))
         for sent in (self.body, self.filters):
@@ -219,7 +219,11 @@ class Table:
 @wire.once
 def plan(route: Route, version: int, is_admin: bool) -> Plan:  # noqa: FBT001 (a cache key)
     """What the route's answer needs and how a row of it is shown."""
-    if not isinstance(route.view, wire.One | wire.Many):
-        return Plan((), lambda _call, row: row)
-    shape = wire.shape(route.view.view, version, is_admin=is_admin)
-    return Plan(shape.columns, shape.show)
+    answer = route.view
+    if answer is None or isinstance(answer, wire.Plain):
+        show = wire.showing(answer.type, version, is_admin=is_admin) if answer is not None else None
+        return Plan((), show or (lambda _call, result: result))
+    shape = wire.shape(answer.view, version, is_admin=is_admin)
+    if isinstance(answer, wire.Many):
+        return Plan(shape.columns, shape.show)
+    return Plan(shape.columns, wire.showing(answer.view, version, is_admin=is_admin) or shape.show)

@@ -173,6 +173,17 @@ class Field(NamedTuple):
         return {self.since, self.until + 1, *(end + 1 for end in ends)}
 
 
+class Declared:
+    """What views, bodies and filters have in common: fields with marks, so that they look different at versions."""
+
+
+def declared_in(kind: Any) -> list[type[Any]]:
+    """The classes with marked fields that a type is made of: `list[PartView] | None` is made of `PartView`."""
+    if isinstance(kind, type) and issubclass(kind, Declared):
+        return [kind]
+    return [one for part in typing.get_args(kind) for one in declared_in(part)]
+
+
 @once
 def fields_of(declared: type[Any]) -> tuple[Field, ...]:
     """The fields that a class and its bases declare, bases first."""
@@ -194,7 +205,7 @@ def fields_of(declared: type[Any]) -> tuple[Field, ...]:
 def changes_of(declared: type[Any]) -> tuple[int, ...]:
     """The versions at which the class looks different, in order, from 0."""
     fields = fields_of(declared)
-    nested = (changes_of(view) for field in fields for view in _views_in(field.type))
+    nested = (changes_of(one) for field in fields for one in declared_in(field.type))
     found = {0}.union(*(field.changes() for field in fields), *nested)
     return tuple(sorted(version for version in found if version < NEVER))
 
@@ -205,7 +216,7 @@ def interval(declared: type[Any], version: int) -> int:
     return changes[bisect.bisect_right(changes, version) - 1]
 
 
-class View:
+class View(Declared):
     """A thing as the API shows it: subclasses declare fields, and are never instantiated."""
 
 
@@ -230,16 +241,16 @@ def _shape(view: type[View], version: int, is_admin: bool) -> Shape:  # noqa: FB
         if not field.known(version, is_admin=is_admin):
             continue
         source = field.source(version)
-        if isinstance(source, Column) and not _is_time(field.type):
+        if isinstance(source, Column) and not _is_time(field.type) and not declared_in(field.type):
             plain.append((field, source.name))
         else:
             made.append((field, source))
     columns = [name for _, name in plain]
-    makers = [_maker(source, columns) for _, source in made]
+    makers = [_shown_as(field.type, version, is_admin, _maker(field.type, source, columns)) for field, source in made]
     fields = [field for field, _ in (*plain, *made)]
     struct = msgspec.defstruct(
         view.__name__,
-        [(field.attr, _resolved(field.type, version, is_admin=is_admin)) for field in fields],
+        [(field.attr, resolved(field.type, version, is_admin=is_admin)) for field in fields],
         rename={field.attr: field.name(version) for field in fields},
         module=view.__module__,
         frozen=True,
@@ -253,32 +264,69 @@ def _shape(view: type[View], version: int, is_admin: bool) -> Shape:  # noqa: FB
     return Shape(struct, tuple(columns), show)
 
 
-def _views_in(declared: Any) -> list[type[View]]:
-    """The views that a field's type is made of."""
-    if isinstance(declared, type) and issubclass(declared, View):
-        return [declared]
-    return [view for part in typing.get_args(declared) for view in _views_in(part)]
-
-
-def _resolved(declared: Any, version: int, *, is_admin: bool) -> Any:
+def resolved(declared: Any, version: int, *, is_admin: bool) -> Any:
     """The type with each view in it as it looks at this version."""
     if declared is datetime.datetime:
         return Stamp
-    views = _views_in(declared)
+    views = declared_in(declared)
     if not views and not _is_time(declared):
         return declared
     if views and declared is views[0]:
         return shape(declared, version, is_admin=is_admin).struct
-    parts = [_resolved(part, version, is_admin=is_admin) for part in typing.get_args(declared)]
+    parts = [resolved(part, version, is_admin=is_admin) for part in typing.get_args(declared)]
     if typing.get_origin(declared) in (typing.Union, types.UnionType):
         return functools.reduce(operator.or_, parts)
     return typing.get_origin(declared)[tuple(parts)]
 
 
-def _maker(source: Column | Computed, columns: list[str]) -> Callable[[object, Sequence[Any]], Any]:
+Show = Callable[[object, Any], Any]
+
+
+def showing(declared: Any, version: int, *, is_admin: bool) -> Show | None:
+    """How a value of this type is shown at a version, by `fn(call, value)`; None when there is no view in the type.
+
+    Where a view is declared the value holds a row in the order of its columns, a dict by their names, or what has been
+    shown already. Raises TypeError for a type that holds views in another way than as lists, values of dicts, or
+    beside None and UNSET.
+    """
+    if not declared_in(declared):
+        return None
+    if isinstance(declared, type) and issubclass(declared, View):
+        return _showing_view(shape(declared, version, is_admin=is_admin))
+    origin, parts = typing.get_origin(declared), typing.get_args(declared)
+    found = [show for part in parts if (show := showing(part, version, is_admin=is_admin)) is not None]
+    if len(found) != 1:
+        raise TypeError(f"{declared} holds several views")
+    inner = found[0]
+    if origin is list:
+        return lambda call, values: [inner(call, value) for value in values]
+    if origin is dict:
+        return lambda call, values: {name: inner(call, value) for name, value in values.items()}
+    if origin in (typing.Union, types.UnionType):
+        return lambda call, value: value if value is None or value is msgspec.UNSET else inner(call, value)
+    raise TypeError(f"{declared} holds a view in a way that nobody can show")
+
+
+def _showing_view(shape: Shape) -> Show:
+    def show(call: object, value: Any) -> Any:
+        if isinstance(value, msgspec.Struct):
+            return value
+        return shape.show(call, [value[name] for name in shape.columns] if isinstance(value, dict) else value)
+
+    return show
+
+
+def _shown_as(declared: Any, version: int, is_admin: bool, make: Show) -> Show:  # noqa: FBT001 (as its callers have it)
+    """The same for a field: what `make` gives of a row is shown as the field's type says."""
+    show = showing(declared, version, is_admin=is_admin)
+    return make if show is None else lambda call, row: show(call, make(call, row))
+
+
+def _maker(kind: Any, source: Column | Computed, columns: list[str]) -> Show:
     """A function from a row to one value; asks for the columns that it needs by adding them to `columns`."""
     if isinstance(source, Column):
-        return _stamper(_index(source.name, columns))
+        at = _index(source.name, columns)
+        return _stamper(at) if _is_time(kind) else lambda _call, row: row[at]
     fn = source.fn
     if not source.needs:
         return lambda call, _row: fn(call)
@@ -295,7 +343,7 @@ def _index(name: str, columns: list[str]) -> int:
     return columns.index(name)
 
 
-def _stamper(at: int) -> Callable[[object, Sequence[Any]], Any]:
+def _stamper(at: int) -> Show:
     def stamp(_call: object, row: Sequence[Any]) -> str | None:
         value = row[at]
         return value.isoformat("T", "microseconds") if value is not None else None
@@ -318,6 +366,11 @@ class One:
         object.__setattr__(self, "keys", (key,) if isinstance(key, str) else key)
         object.__setattr__(self, "view", view)
 
+    @property
+    def kind(self) -> Any:
+        """What stands under the key."""
+        return self.view
+
 
 @dataclass(frozen=True)
 class Many:
@@ -339,13 +392,27 @@ class Many:
         object.__setattr__(self, "links", links)
         object.__setattr__(self, "counted", counted)
 
+    @property
+    def kind(self) -> Any:
+        """What each of the list is."""
+        return self.view
+
 
 @dataclass(frozen=True)
 class Plain:
-    """The answer is what the handler returns, of this type, under a key or (None) bare."""
+    """The answer is what the handler returns, of this type, under a key or (None) bare.
+
+    Views in the type are shown as the asked version knows them: `Plain(None, SwitchedView)`,
+    `Plain("refused", list[RefusedView])`. The handler gives for each a dict of its columns, or a row in their order.
+    """
 
     key: str | None
     type: Any
+
+    @property
+    def kind(self) -> Any:
+        """What stands under the key, or is the answer."""
+        return self.type
 
 
 Answer = One | Many | Plain
