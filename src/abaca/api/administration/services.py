@@ -99,8 +99,8 @@ def index(call: Call, filters: dict[str, str]) -> Any:
         return [] if asked is None else SERVICES.rows(tx, call.columns, asked, page)
 
 
-@RESOURCE.put("/{verb}", policy=UPDATE, view=Plain(None, dict[str, Any]), body=Switch, since="2.7")
-def switch(call: Call, verb: str, body: Switch) -> Any:
+@RESOURCE.put("/{verb}", policy=UPDATE, view=Plain(None, SwitchedView), body=Switch, since="2.7")
+def switch(call: Call, verb: str, body: Switch) -> dict[str, Any]:
     """Let the scheduler use a service again, or no longer; what lives there goes on."""
     if verb not in ("enable", "disable"):
         raise errors.NotFound("A service can be enabled or disabled, nothing else.")
@@ -109,9 +109,7 @@ def switch(call: Call, verb: str, body: Switch) -> Any:
     with call.db.write() as tx:
         if not db.switch(tx, body.binary, body.host, disabled=is_disabled, reason=reason):
             raise errors.NotFound(f"There is no service {body.binary} on host {body.host}.")
-    values = {"host": body.host, "binary": body.binary, "status": _status(is_disabled), "disabled_reason": reason}
-    part = call.shape(SwitchedView)
-    return part.show(call, tuple(values[name] for name in part.columns))
+    return {"host": body.host, "binary": body.binary, "status": _status(is_disabled), "disabled_reason": reason}
 
 
 @RESOURCE.post("/ensure-shares", policy=ENSURE, body=Ensure, since="2.86", status=202)

@@ -16,7 +16,7 @@ from abaca.db.engine.database import Tx
 from abaca.db.shares import shares
 from abaca.domain.attachments import attachments as domain
 from abaca.http import bodies
-from abaca.http.bodies import Body, Filters, Text
+from abaca.http.bodies import UNSET, Body, Filters, Text, UnsetType
 from abaca.http.paging import Listed
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
@@ -67,6 +67,22 @@ class AttachmentView(View):
     updated_at: datetime.datetime | None
 
 
+class RefusedView(View):
+    """A server that the share is not attached to, and why."""
+
+    server_id: str
+    code: int
+    message: str
+
+
+class AttachedView(View):
+    """What came of attaching: `attachment` where one server was asked for, else `attachments` and `refused`."""
+
+    attachment: AttachmentView | UnsetType
+    attachments: list[AttachmentView] | UnsetType
+    refused: list[RefusedView] | UnsetType
+
+
 class Attach(Body, key="attachment", unknown="refuse", alone=True):
     """Which share, on which server or servers, and how; without `mount_point` it is /mnt/ and the share's id."""
 
@@ -107,7 +123,7 @@ def show(call: Call, id: str) -> Row[Any]:
         return _found(call, tx, id, call.columns)
 
 
-@RESOURCE.post(policy=CREATE, body=Attach, view=Plain(None, dict[str, Any]), status=202)
+@RESOURCE.post(policy=CREATE, body=Attach, view=Plain(None, AttachedView), status=202)
 def create(call: Call, body: Attach) -> dict[str, Any]:
     """Attach a share: with `server_id` the answer is the `attachment`, with `server_ids` the `attachments`.
 
@@ -117,7 +133,7 @@ def create(call: Call, body: Attach) -> dict[str, Any]:
         raise errors.Invalid("Say 'server_id' for one server or 'server_ids' for many, and not both.")
     if body.server_id is not None:
         done = attaching.attach(call, body.share_id, [body.server_id], _request(body))
-        return {"attachment": _shown(call, done.ids)[0]}
+        return {"attachment": _rows(call, done.ids)[0], "attachments": UNSET, "refused": UNSET}
     ids = list(dict.fromkeys(body.server_ids or []))
     if not 1 <= len(ids) <= MOST_SERVERS:
         raise errors.Invalid(f"'server_ids' must name 1 to {MOST_SERVERS} servers.")
@@ -125,7 +141,7 @@ def create(call: Call, body: Attach) -> dict[str, Any]:
     refused = [
         {"server_id": server_id, "code": error.status, "message": error.message} for server_id, error in done.refused
     ]
-    return {"attachments": _shown(call, done.ids), "refused": refused}
+    return {"attachment": UNSET, "attachments": _rows(call, done.ids), "refused": refused}
 
 
 @RESOURCE.delete("/{id}", policy=DELETE, status=202)
@@ -154,11 +170,11 @@ def _request(body: Attach) -> attachment_accept.AttachmentRequest:
     )
 
 
-def _shown(call: Call, ids: Sequence[str]) -> list[Any]:
-    shape = call.shape(AttachmentView)
+def _rows(call: Call, ids: Sequence[str]) -> list[Row[Any]]:
+    columns = call.shape(AttachmentView).columns
     with call.db.read() as tx:
-        rows = [attachments.ATTACHMENTS.one(tx, (*shape.columns,), {"id": one}) for one in ids]
-    return [shape.show(call, row) for row in rows if row is not None]
+        rows = [attachments.ATTACHMENTS.one(tx, columns, {"id": one}) for one in ids]
+    return [row for row in rows if row is not None]
 
 
 def _found(call: Call, tx: Tx, attachment_id: str, columns: tuple[str, ...]) -> Row[Any]:

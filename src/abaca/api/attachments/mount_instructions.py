@@ -16,7 +16,7 @@ from abaca.domain.shares import access_rules as levels
 from abaca.http.bodies import Filters, Text
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
-from abaca.http.wire import Plain
+from abaca.http.wire import One, View
 from abaca.operations.attachments.attachment_attach import choose_source
 from abaca.policy import reader
 
@@ -32,10 +32,25 @@ class ConnectFilters(Filters, unknown="refuse"):
     access_level: Text
 
 
+class InstructionsView(View):
+    """How to mount a share: from where, in several forms, and which of the server's addresses no rule lets in yet."""
+
+    export_location: str
+    export_locations: list[str]
+    mount_point: str
+    options: str
+    os: str
+    commands: list[str]
+    fstab: str
+    systemd: dict[str, str] | None
+    kubernetes: str
+    not_let_in: list[str]
+
+
 @RESOURCE.get(
     "/{id}/connect",
     policy=reader("share:connect", "See how to mount a share by oneself."),
-    view=Plain("connect", dict[str, Any]),
+    view=One("connect", InstructionsView),
     filters=ConnectFilters,
 )
 def show(call: Call, id: str, filters: dict[str, str]) -> dict[str, Any]:
