@@ -4,6 +4,7 @@
 Each function gives the text of one page. tests/test_docs.py compares them, so a page cannot fall behind the code.
 """
 
+import contextlib
 import importlib
 import inspect
 import pkgutil
@@ -25,7 +26,8 @@ from abaca.cli import main
 from abaca.compute import contract as compute_contract
 from abaca.domain import state_machine
 from abaca.domain.attachments import attachments
-from abaca.drivers import contract
+from abaca.drivers import contract, load
+from abaca.drivers.contract import promises
 from abaca.http import routing, wire
 from abaca.nodes import contract as nodes
 from abaca.operations.attachments import attachment_parts as tools
@@ -114,7 +116,7 @@ def error_codes() -> str:
 def drivers() -> str:
     """Every storage driver: what it can do, and its own options."""
     found = dict(storage_drivers())
-    capabilities = [cls for _, module in modules(abaca.drivers) for cls in classes(module) if is_capability(cls)]
+    capabilities = [cls for cls in promises.every() if cls is not contract.Driver]
     parts = [MADE, "# Storage drivers\n", "| | " + " | ".join(found) + " |", "|---|" + "---|" * len(found)]
     for capability in sorted(capabilities, key=lambda cls: cls.__name__):
         ticks = ("yes" if issubclass(driver, capability) else "" for driver in found.values())
@@ -194,15 +196,9 @@ def below(name: str, command: click.Command, parent: click.Context | None = None
 
 def storage_drivers() -> Iterator[tuple[str, type[contract.Driver]]]:
     """Name and class of each storage driver shipped."""
-    for name, module in modules(abaca.drivers):
-        for cls in classes(module):
-            if issubclass(cls, contract.Driver) and not inspect.isabstract(cls):
-                yield name, cls
-
-
-def is_capability(cls: type) -> bool:
-    """Whether a class is a capability: abstract, and no driver by itself."""
-    return inspect.isabstract(cls) and not issubclass(cls, contract.Driver)
+    for name, _ in modules(abaca.drivers):
+        with contextlib.suppress(errors.ConfigError):
+            yield name, load.driver_class(name)
 
 
 def modules(package: types.ModuleType) -> Iterator[tuple[str, types.ModuleType]]:
@@ -218,8 +214,9 @@ def every_module(package: types.ModuleType) -> Iterator[tuple[str, types.ModuleT
 
 
 def classes(module: types.ModuleType) -> list[Any]:
-    """The classes that a module defines itself."""
-    return [cls for cls in vars(module).values() if inspect.isclass(cls) and cls.__module__ == module.__name__]
+    """The classes that a module defines itself, or a package in its modules."""
+    found = (cls for cls in vars(module).values() if inspect.isclass(cls))
+    return [cls for cls in found if load.is_within(cls.__module__, module.__name__)]
 
 
 def paragraph(cls: type) -> str:

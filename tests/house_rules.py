@@ -233,10 +233,15 @@ def every_driver_has_a_harness(root: Path) -> list[str]:
     if harness.exists():
         named = {node.value for node in ast.walk(parsed(harness)) if isinstance(node, ast.Constant)}
     return [
-        f"{name}: no harness named {Path(name).stem!r} in tests/drivers/harness.py"
+        f"{name}: no harness named {driver_name(name)!r} in tests/drivers/harness.py"
         for name, tree in python(root, "src/abaca/drivers")
-        if is_driver(tree) and Path(name).stem not in {*named, "contract", "wrappers"}
+        if is_driver(tree) and driver_name(name) not in {*named, "contract", "wrappers"}
     ]
+
+
+def driver_name(name: str) -> str:
+    """The driver that a module is, or is a part of."""
+    return Path(name).relative_to("src/abaca/drivers").parts[0].removesuffix(".py")
 
 
 def is_driver(tree: ast.Module) -> bool:

@@ -7,7 +7,8 @@ import threading
 
 import pytest
 
-from abaca.drivers import contract, interfaces, load, wrappers
+from abaca.drivers import contract, load, wrappers
+from abaca.drivers.contract import promises
 from tests.drivers.harness import DummyHarness
 
 
@@ -23,9 +24,9 @@ def test_a_wrapped_driver_promises_and_announces_the_same(dummy, name):
     backend = contract.Backend(name="b1", host="h@b1", share_backend_name="B1", state_dir=dummy.directory)
     driver = load.driver(backend, name, {})
     wrapped = wrappers.wrap(driver, wrappers.bounding(2))
-    kinds = interfaces.of(type(driver))
+    kinds = promises.of(type(driver))
     assert all(isinstance(wrapped, kind) for kind in kinds)
-    assert set(interfaces.of(type(wrapped))) == set(kinds)
+    assert set(promises.of(type(wrapped))) == set(kinds)
     assert load.capabilities(wrapped) == load.capabilities(driver)
 
 

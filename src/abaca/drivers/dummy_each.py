@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from abaca.drivers import contract
-from abaca.drivers.rehearsal.shares import Rehearsal
-from abaca.drivers.rehearsal.stage import rehearsed
+from abaca.drivers.dummy.shares import Rehearsal
+from abaca.drivers.dummy.storage import rehearsed
 
 
 class DummyEach(Rehearsal, contract.EnsuresEach):

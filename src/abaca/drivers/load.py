@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a back end's settings to its driver: `driver = local` is the class in the module `abaca.drivers.local`.
+"""From a back end's settings to its driver: `driver = local` is the class that `abaca.drivers.local` holds.
 
 Drivers from other packages are found by the entry point group `abaca.drivers`. There is no list to edit.
 """
@@ -18,7 +18,6 @@ from typing import Any
 import msgspec
 
 from abaca import drivers, errors
-from abaca.drivers import capabilities as more
 from abaca.drivers import contract
 
 ENTRY_POINTS = "abaca.drivers"
@@ -29,7 +28,7 @@ _TRUTH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no"
 def driver(backend: contract.Backend, name: str, section: Mapping[str, str]) -> contract.Driver:
     """The driver called `name`, constructed but not started. Raises `errors.ConfigError`."""
     found = driver_class(name)
-    if backend.driver_handles_share_servers and not issubclass(found, more.RunsServers):
+    if backend.driver_handles_share_servers and not issubclass(found, contract.RunsServers):
         raise errors.ConfigError(
             problem=f"[{backend.name}] wants share servers, which the driver '{name}' does not handle",
             mend="Set driver_handles_share_servers = false.",
@@ -53,9 +52,14 @@ def driver_class(name: str) -> type[contract.Driver]:
 
 def names() -> list[str]:
     """Every driver that can be named, sorted."""
-    shipped = [module.name for module in pkgutil.iter_modules(drivers.__path__) if not module.ispkg]
+    shipped = [module.name for module in pkgutil.iter_modules(drivers.__path__)]
     outside = [entry_point.name for entry_point in importlib.metadata.entry_points(group=ENTRY_POINTS)]
     return sorted({*outside, *(name for name in shipped if _in_module(name))})
+
+
+def is_within(module: str, path: str) -> bool:
+    """Whether a module is the module or package at the path, or below it."""
+    return f"{module}.".startswith(f"{path}.")
 
 
 def _in_module(name: str) -> type[contract.Driver] | None:
@@ -71,7 +75,7 @@ def _in_module(name: str) -> type[contract.Driver] | None:
         for value in vars(module).values()
         if inspect.isclass(value)
         and issubclass(value, contract.Driver)
-        and value.__module__ == path
+        and is_within(value.__module__, path)
         and not inspect.isabstract(value)
     ]
     return classes[0] if len(classes) == 1 else None
@@ -154,15 +158,15 @@ def capabilities(found: contract.Driver | type[contract.Driver]) -> dict[str, An
         "storage_protocol": "_".join(found.protocols),
         "ipv4_support": 4 in found.ip_versions,
         "ipv6_support": 6 in found.ip_versions,
-        "driver_handles_share_servers": issubclass(cls, more.RunsServers),
+        "driver_handles_share_servers": issubclass(cls, contract.RunsServers),
         "snapshot_support": issubclass(cls, contract.Snapshots),
         "create_share_from_snapshot_support": issubclass(cls, contract.ClonesSnapshots),
         "revert_to_snapshot_support": issubclass(cls, contract.Reverts),
         "mount_snapshot_support": issubclass(cls, contract.MountsSnapshots),
         "replication_type": getattr(found, "replication_type", None),
         "share_group_stats": {"consistent_snapshot_support": getattr(found, "consistent_snapshot_support", None)},
-        "security_service_update_support": issubclass(cls, more.UpdatesSecurityServices),
-        "network_allocation_update_support": issubclass(cls, more.UpdatesServerNetworks),
+        "security_service_update_support": issubclass(cls, contract.UpdatesSecurityServices),
+        "network_allocation_update_support": issubclass(cls, contract.UpdatesServerNetworks),
         "share_server_multiple_subnet_support": getattr(found, "share_server_multiple_subnet_support", False),
         "share_replicas_migration_support": False,
         "thin_provisioning": False,

@@ -15,7 +15,8 @@ import time
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from abaca.drivers import contract, interfaces
+from abaca.drivers import contract
+from abaca.drivers.contract import promises
 
 log = logging.getLogger(__name__)
 
@@ -26,14 +27,14 @@ Around = Callable[[str, Call], Any]
 def wrap(driver: contract.Driver, *arounds: Around) -> contract.Driver:
     """The driver with `arounds` about each of its methods."""
     cls = type(driver)
-    promises = interfaces.of(cls)
-    body: dict[str, Any] = {name: _forward(name) for name in interfaces.methods(cls)}
-    for promise in promises:
+    made = promises.of(cls)
+    body: dict[str, Any] = {name: _forward(name) for name in promises.methods(cls)}
+    for promise in made:
         for name in vars(promise).get("__annotations__", {}):
             if hasattr(driver, name):
                 body.setdefault(name, _look(name))
     body |= {"__module__": __name__, "Options": cls.Options, "__doc__": cls.__doc__}
-    wrapped = type(f"Wrapped{cls.__name__}", (Wrapped, *promises), body)
+    wrapped = type(f"Wrapped{cls.__name__}", (Wrapped, *made), body)
     result = wrapped(driver, arounds)
     return result if isinstance(result, contract.Driver) else driver
 
@@ -91,7 +92,7 @@ def retrying(
     """
 
     def around(name: str, call: Call) -> Any:
-        if name in interfaces.LIFECYCLE:
+        if name in promises.LIFECYCLE:
             return call()
         delay_s = first_delay_s
         for left in range(attempts - 1, -1, -1):
@@ -141,7 +142,7 @@ def bounding(most: int) -> Around:
     places = threading.BoundedSemaphore(most)
 
     def around(name: str, call: Call) -> Any:
-        if name in interfaces.LIFECYCLE:
+        if name in promises.LIFECYCLE:
             return call()
         with places:
             return call()

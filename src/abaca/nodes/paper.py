@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from abaca.drivers import contract as drivers
-from abaca.drivers.rehearsal.ledger import Books, Ledger
+from abaca.drivers.dummy.state_file import Books, Ledger
 from abaca.nodes import contract, distributions, persistence
 from abaca.nodes.contract import Entry, Holder
 from abaca.nodes.machine import Mounted, State

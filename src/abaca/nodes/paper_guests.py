@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any
 
-from abaca.drivers.rehearsal.ledger import Ledger
+from abaca.drivers.dummy.state_file import Ledger
 from abaca.nodes import paper, qmp
 from abaca.nodes.contract import Entry, Guest, MountRefused
 from abaca.nodes.guests import DIRECTORY, GuestOff, State

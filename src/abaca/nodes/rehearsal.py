@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from abaca.drivers.rehearsal.ledger import Ledger
+from abaca.drivers.dummy.state_file import Ledger
 from abaca.nodes import contract, paper, paper_guests, persistence
 from abaca.nodes.contract import Entry, Holder, Job, Mount, Mounter, Outcome, Seen
 from abaca.nodes.machine import Mounted

@@ -9,26 +9,26 @@ from typing import Any
 
 import msgspec
 
-from abaca.drivers import capabilities, contract
-from abaca.drivers.rehearsal.ledger import Books, Entry
-from abaca.drivers.rehearsal.stage import INSTANCE, SNAPSHOT, Stage, rehearsed
+from abaca.drivers import contract
+from abaca.drivers.dummy.state_file import Books, Entry
+from abaca.drivers.dummy.storage import INSTANCE, SNAPSHOT, Stage, rehearsed
 
 GROUP, GROUP_SNAPSHOT, BACKUP, MIGRATION, UNMANAGED = "group", "group_snapshot", "backup", "migration", "unmanaged"
 
 
 class Copies(
     Stage,
-    capabilities.Replicates,
-    capabilities.SnapshotsReplicas,
-    capabilities.Groups,
-    capabilities.SnapshotsGroups,
-    capabilities.Manages,
-    capabilities.ManagesSnapshots,
-    capabilities.Migrates,
-    capabilities.BacksUp,
-    capabilities.MeasuresUsage,
-    capabilities.AcceptsTransfers,
-    capabilities.UpdatesMetadata,
+    contract.Replicates,
+    contract.SnapshotsReplicas,
+    contract.Groups,
+    contract.SnapshotsGroups,
+    contract.Manages,
+    contract.ManagesSnapshots,
+    contract.Migrates,
+    contract.BacksUp,
+    contract.MeasuresUsage,
+    contract.AcceptsTransfers,
+    contract.UpdatesMetadata,
 ):
     """All that is done with a share's content beyond the share itself."""
 
@@ -67,9 +67,9 @@ class Copies(
     def create_replica(
         self,
         replica: contract.ShareInstance,
-        replicas: Sequence[capabilities.Replica],
+        replicas: Sequence[contract.Replica],
         rules: Sequence[contract.AccessRule],
-    ) -> capabilities.ReplicaOutcome:
+    ) -> contract.ReplicaOutcome:
         held, _ = self.admit(rules)
         with self.ledger.change() as books:
             active = next((r.instance.id for r in replicas if r.state == "active"), "")
@@ -77,10 +77,10 @@ class Copies(
             more = {key: source[key] for key in ("content", "used_gib")}
             entry = self.hold(books, replica, replica_state="in_sync", rules=held, **more)
             exports = self.exports(entry, replica.server)
-        return capabilities.ReplicaOutcome(state=entry.get("replica_state", "in_sync"), exports=exports)
+        return contract.ReplicaOutcome(state=entry.get("replica_state", "in_sync"), exports=exports)
 
     @rehearsed
-    def delete_replica(self, replica: contract.ShareInstance, replicas: Sequence[capabilities.Replica]) -> None:
+    def delete_replica(self, replica: contract.ShareInstance, replicas: Sequence[contract.Replica]) -> None:
         with self.ledger.change() as books:
             self.release(books, replica.id)
 
@@ -88,9 +88,9 @@ class Copies(
     def promote_replica(
         self,
         replica: contract.ShareInstance,
-        replicas: Sequence[capabilities.Replica],
+        replicas: Sequence[contract.Replica],
         rules: Sequence[contract.AccessRule],
-    ) -> dict[str, capabilities.ReplicaOutcome]:
+    ) -> dict[str, contract.ReplicaOutcome]:
         held, _ = self.admit(rules)
         outcomes = {}
         with self.ledger.change() as books:
@@ -98,17 +98,17 @@ class Copies(
             for instance_id in {replica.id, *(r.instance.id for r in replicas)}:
                 entry = books.get(INSTANCE, instance_id)
                 if entry is not None:
-                    state: capabilities.ReplicaState = "active" if instance_id == replica.id else "in_sync"
+                    state: contract.ReplicaState = "active" if instance_id == replica.id else "in_sync"
                     books.put(INSTANCE, instance_id, entry | {"replica_state": state, "rules": held})
-                    outcomes[instance_id] = capabilities.ReplicaOutcome(state=state)
+                    outcomes[instance_id] = contract.ReplicaOutcome(state=state)
         return outcomes
 
     @rehearsed
     def replica_state(
-        self, replica: contract.ShareInstance, replicas: Sequence[capabilities.Replica]
-    ) -> capabilities.ReplicaState | None:
+        self, replica: contract.ShareInstance, replicas: Sequence[contract.Replica]
+    ) -> contract.ReplicaState | None:
         with self.ledger.change() as books:
-            state: capabilities.ReplicaState = books.need(INSTANCE, replica.id).get("replica_state", "in_sync")
+            state: contract.ReplicaState = books.need(INSTANCE, replica.id).get("replica_state", "in_sync")
         return state
 
     @rehearsed
@@ -134,25 +134,25 @@ class Copies(
     # Groups
 
     @rehearsed
-    def create_group(self, group: capabilities.ShareGroup) -> None:
+    def create_group(self, group: contract.ShareGroup) -> None:
         with self.ledger.change() as books:
             books.put(GROUP, group.id, {"project_id": group.project_id})
 
     @rehearsed
-    def delete_group(self, group: capabilities.ShareGroup) -> None:
+    def delete_group(self, group: contract.ShareGroup) -> None:
         with self.ledger.change() as books:
             if any(books.get(INSTANCE, instance.id) for instance in group.instances):
                 raise contract.Refused(reason="the group holds shares")
             books.drop(GROUP, group.id)
 
     @rehearsed
-    def create_group_snapshot(self, group_snapshot: capabilities.GroupSnapshot) -> dict[str, str | None]:
+    def create_group_snapshot(self, group_snapshot: contract.GroupSnapshot) -> dict[str, str | None]:
         with self.ledger.change() as books:
             books.put(GROUP_SNAPSHOT, group_snapshot.id, {"group_id": group_snapshot.group_id})
             return {snapshot.id: self.hold_snapshot(books, snapshot) for snapshot in group_snapshot.snapshots}
 
     @rehearsed
-    def delete_group_snapshot(self, group_snapshot: capabilities.GroupSnapshot) -> None:
+    def delete_group_snapshot(self, group_snapshot: contract.GroupSnapshot) -> None:
         with self.ledger.change() as books:
             for snapshot in group_snapshot.snapshots:
                 books.drop(SNAPSHOT, snapshot.id)
@@ -161,8 +161,8 @@ class Copies(
     @rehearsed
     def create_group_from_snapshot(
         self,
-        group: capabilities.ShareGroup,
-        group_snapshot: capabilities.GroupSnapshot,
+        group: contract.ShareGroup,
+        group_snapshot: contract.GroupSnapshot,
         sources: Mapping[str, str],
     ) -> dict[str, list[contract.Export]]:
         exports = {}
@@ -176,13 +176,13 @@ class Copies(
     # Taking over and giving up
 
     @rehearsed
-    def manage(self, instance: contract.ShareInstance, options: Mapping[str, str]) -> capabilities.Managed:
+    def manage(self, instance: contract.ShareInstance, options: Mapping[str, str]) -> contract.Managed:
         path = instance.exports[0].path if instance.exports else ""
         with self.ledger.change() as books:
             entry = books.get(INSTANCE, instance.id)
             if entry is None:
                 entry = self._take_over(books, instance, path, options)
-            return capabilities.Managed(size_gib=entry["size_gib"], exports=self.exports(entry, instance.server))
+            return contract.Managed(size_gib=entry["size_gib"], exports=self.exports(entry, instance.server))
 
     def _take_over(
         self, books: Books, instance: contract.ShareInstance, path: str, options: Mapping[str, str]
@@ -229,9 +229,9 @@ class Copies(
     @rehearsed
     def check_migration(
         self, source: contract.ShareInstance, destination: contract.ShareInstance, destination_host: str
-    ) -> capabilities.MigrationFit:
+    ) -> contract.MigrationFit:
         fits = destination_host.partition("#")[0] == self.backend.host
-        return capabilities.MigrationFit(
+        return contract.MigrationFit(
             compatible=fits, writable=fits, preserve_metadata=fits, preserve_snapshots=fits, nondisruptive=False
         )
 
@@ -254,7 +254,7 @@ class Copies(
         source: contract.ShareInstance,
         destination: contract.ShareInstance,
         rules: Sequence[contract.AccessRule],
-    ) -> capabilities.MigrationResult:
+    ) -> contract.MigrationResult:
         held, _ = self.admit(rules)
         with self.ledger.change() as books:
             entry = books.need(INSTANCE, destination.id) | {"rules": held}
@@ -266,7 +266,7 @@ class Copies(
                 if snapshot["instance_id"] == source.id:
                     books.put(SNAPSHOT, id, snapshot | {"instance_id": destination.id})
                     moved[id] = f"dummy/{id}"
-        return capabilities.MigrationResult(exports=self.exports(entry, destination.server), snapshots=moved)
+        return contract.MigrationResult(exports=self.exports(entry, destination.server), snapshots=moved)
 
     @rehearsed
     def cancel_migration(self, source: contract.ShareInstance, destination: contract.ShareInstance) -> None:
@@ -278,7 +278,7 @@ class Copies(
     # Backups
 
     @rehearsed
-    def create_backup(self, instance: contract.ShareInstance, backup: capabilities.Backup) -> None:
+    def create_backup(self, instance: contract.ShareInstance, backup: contract.Backup) -> None:
         with self.ledger.change() as books:
             source = books.need(INSTANCE, instance.id)
             if books.get(BACKUP, backup.id) is None:
@@ -286,17 +286,17 @@ class Copies(
                 books.put(BACKUP, backup.id, {"share_id": backup.share_id, "percent": 0, "restored_percent": 0, **kept})
 
     @rehearsed
-    def continue_backup(self, instance: contract.ShareInstance, backup: capabilities.Backup) -> int:
+    def continue_backup(self, instance: contract.ShareInstance, backup: contract.Backup) -> int:
         with self.ledger.change() as books:
             return self._look(books, BACKUP, backup.id, "percent")
 
     @rehearsed
-    def delete_backup(self, backup: capabilities.Backup) -> None:
+    def delete_backup(self, backup: contract.Backup) -> None:
         with self.ledger.change() as books:
             books.drop(BACKUP, backup.id)
 
     @rehearsed
-    def restore_backup(self, instance: contract.ShareInstance, backup: capabilities.Backup) -> None:
+    def restore_backup(self, instance: contract.ShareInstance, backup: contract.Backup) -> None:
         with self.ledger.change() as books:
             kept = books.need(BACKUP, backup.id)
             entry = books.need(INSTANCE, instance.id)
@@ -305,7 +305,7 @@ class Copies(
             books.put(BACKUP, backup.id, kept | {"restored_percent": 0})
 
     @rehearsed
-    def continue_restore(self, instance: contract.ShareInstance, backup: capabilities.Backup) -> int:
+    def continue_restore(self, instance: contract.ShareInstance, backup: contract.Backup) -> int:
         with self.ledger.change() as books:
             percent = self._look(books, BACKUP, backup.id, "restored_percent")
             if percent == 100:
@@ -317,12 +317,12 @@ class Copies(
     # What else is known of a share
 
     @rehearsed
-    def measure_usage(self, instances: Sequence[contract.ShareInstance]) -> dict[str, capabilities.Usage]:
+    def measure_usage(self, instances: Sequence[contract.ShareInstance]) -> dict[str, contract.Usage]:
         now = datetime.datetime.now(datetime.UTC)
         with self.ledger.change() as books:
             entries = {instance.id: books.get(INSTANCE, instance.id) for instance in instances}
         return {
-            id: capabilities.Usage(used_gib=float(entry["used_gib"]), gathered_at=now)
+            id: contract.Usage(used_gib=float(entry["used_gib"]), gathered_at=now)
             for id, entry in entries.items()
             if entry is not None
         }

@@ -6,28 +6,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
-from abaca.drivers import capabilities, contract
-from abaca.drivers.rehearsal.ledger import Books, Entry
-from abaca.drivers.rehearsal.stage import INSTANCE, Stage, rehearsed
+from abaca.drivers import contract
+from abaca.drivers.dummy.state_file import Books, Entry
+from abaca.drivers.dummy.storage import INSTANCE, Stage, rehearsed
 
 SERVER, UNMANAGED_SERVER, SERVER_MIGRATION = "server", "unmanaged_server", "server_migration"
 
 
 class Servers(
     Stage,
-    capabilities.RunsServers,
-    capabilities.ManagesServers,
-    capabilities.UpdatesServerNetworks,
-    capabilities.UpdatesSubnetMetadata,
-    capabilities.UpdatesSecurityServices,
-    capabilities.MigratesServers,
+    contract.RunsServers,
+    contract.ManagesServers,
+    contract.UpdatesServerNetworks,
+    contract.UpdatesSubnetMetadata,
+    contract.UpdatesSecurityServices,
+    contract.MigratesServers,
 ):
     """Share servers on any number of subnets."""
 
     share_server_multiple_subnet_support: ClassVar[bool] = True
 
     @rehearsed
-    def set_up_server(self, setup: capabilities.ServerSetup) -> dict[str, str]:
+    def set_up_server(self, setup: contract.ServerSetup) -> dict[str, str]:
         with self.ledger.change() as books:
             entry = books.get(SERVER, setup.id) or {
                 "share_network_id": setup.share_network_id,
@@ -66,7 +66,7 @@ class Servers(
 
     @rehearsed
     def check_server_network(
-        self, server: contract.ShareServer, current: Sequence[capabilities.Subnet], new: capabilities.Subnet
+        self, server: contract.ShareServer, current: Sequence[contract.Subnet], new: contract.Subnet
     ) -> bool:
         with self.ledger.change() as books:
             return books.get(SERVER, server.id) is not None
@@ -75,10 +75,10 @@ class Servers(
     def update_server_network(
         self,
         server: contract.ShareServer,
-        current: Sequence[capabilities.Subnet],
-        new: capabilities.Subnet,
+        current: Sequence[contract.Subnet],
+        new: contract.Subnet,
         instances: Sequence[contract.ShareInstance],
-    ) -> capabilities.ServerNetworkOutcome:
+    ) -> contract.ServerNetworkOutcome:
         with self.ledger.change() as books:
             entry = books.need(SERVER, server.id)
             entry["addresses"] += [a for a in addresses([new]) if a not in entry["addresses"]]
@@ -88,13 +88,13 @@ class Servers(
 
     def _outcome(
         self, books: Books, server_id: str, entry: Entry, instances: Sequence[contract.ShareInstance]
-    ) -> capabilities.ServerNetworkOutcome:
+    ) -> contract.ServerNetworkOutcome:
         seen = contract.ShareServer(id=server_id, details=details(entry))
         exports = {instance.id: self.exports(books.need(INSTANCE, instance.id), seen) for instance in instances}
-        return capabilities.ServerNetworkOutcome(details=details(entry), exports=exports)
+        return contract.ServerNetworkOutcome(details=details(entry), exports=exports)
 
     @rehearsed
-    def update_subnet_metadata(self, server: contract.ShareServer, subnet: capabilities.Subnet) -> None:
+    def update_subnet_metadata(self, server: contract.ShareServer, subnet: contract.Subnet) -> None:
         with self.ledger.change() as books:
             entry = books.need(SERVER, server.id)
             entry["subnets"][subnet.id] = dict(subnet.metadata)
@@ -104,8 +104,8 @@ class Servers(
     def check_security_service(
         self,
         server: contract.ShareServer,
-        new: capabilities.SecurityService,
-        current: capabilities.SecurityService | None,
+        new: contract.SecurityService,
+        current: contract.SecurityService | None,
     ) -> bool:
         return current is None or current.type == new.type
 
@@ -113,8 +113,8 @@ class Servers(
     def update_security_service(
         self,
         server: contract.ShareServer,
-        new: capabilities.SecurityService,
-        current: capabilities.SecurityService | None,
+        new: contract.SecurityService,
+        current: contract.SecurityService | None,
     ) -> dict[str, str]:
         with self.ledger.change() as books:
             entry = books.need(SERVER, server.id)
@@ -125,8 +125,8 @@ class Servers(
     @rehearsed
     def check_server_migration(
         self, source: contract.ShareServer, instances: Sequence[contract.ShareInstance]
-    ) -> capabilities.MigrationFit:
-        return capabilities.MigrationFit(
+    ) -> contract.MigrationFit:
+        return contract.MigrationFit(
             compatible=True, writable=True, preserve_metadata=True, preserve_snapshots=True, nondisruptive=False
         )
 
@@ -134,7 +134,7 @@ class Servers(
     def start_server_migration(
         self,
         source: contract.ShareServer,
-        destination: capabilities.ServerSetup,
+        destination: contract.ServerSetup,
         instances: Sequence[contract.ShareInstance],
     ) -> None:
         with self.ledger.change() as books:
@@ -145,7 +145,7 @@ class Servers(
                 books.put(SERVER, destination.id, moved)
 
     @rehearsed
-    def continue_server_migration(self, source: contract.ShareServer, destination: capabilities.ServerSetup) -> int:
+    def continue_server_migration(self, source: contract.ShareServer, destination: contract.ServerSetup) -> int:
         with self.ledger.change() as books:
             entry = books.need(SERVER_MIGRATION, source.id)
             entry["percent"] = min(100, entry["percent"] + self.options.progress_percent)
@@ -156,9 +156,9 @@ class Servers(
     def complete_server_migration(
         self,
         source: contract.ShareServer,
-        destination: capabilities.ServerSetup,
+        destination: contract.ServerSetup,
         instances: Sequence[contract.ShareInstance],
-    ) -> capabilities.ServerNetworkOutcome:
+    ) -> contract.ServerNetworkOutcome:
         with self.ledger.change() as books:
             entry = books.need(SERVER, destination.id)
             for instance in instances:
@@ -168,14 +168,14 @@ class Servers(
             return self._outcome(books, destination.id, entry, instances)
 
     @rehearsed
-    def cancel_server_migration(self, source: contract.ShareServer, destination: capabilities.ServerSetup) -> None:
+    def cancel_server_migration(self, source: contract.ShareServer, destination: contract.ServerSetup) -> None:
         with self.ledger.change() as books:
             if books.get(SERVER_MIGRATION, source.id) is not None:
                 books.drop(SERVER, destination.id)
                 books.drop(SERVER_MIGRATION, source.id)
 
 
-def addresses(subnets: Iterable[capabilities.Subnet]) -> list[str]:
+def addresses(subnets: Iterable[contract.Subnet]) -> list[str]:
     """All addresses of a server, in the order of its subnets."""
     return [allocation.ip_address for subnet in subnets for allocation in subnet.allocations]
 

@@ -5,10 +5,11 @@ import inspect
 
 import pytest
 
-from abaca.drivers import capabilities, contract
-from tests.drivers import test_contract
+from abaca.drivers import contract
+from abaca.drivers.contract import promises
+from tests.drivers.contract import test_shares
+from tests.drivers.contract.test_shares import twice
 from tests.drivers.harness import rules, snapshot
-from tests.drivers.test_contract import twice
 
 
 def id_of(harness):
@@ -18,12 +19,12 @@ def id_of(harness):
 
 def subnet(harness, *addresses):
     """A subnet on which a server has these addresses."""
-    allocations = [capabilities.Allocation(id=id_of(harness), ip_address=a, cidr="10.5.0.0/16") for a in addresses]
-    return capabilities.Subnet(id=id_of(harness), cidr="10.5.0.0/16", allocations=allocations)
+    allocations = [contract.Allocation(id=id_of(harness), ip_address=a, cidr="10.5.0.0/16") for a in addresses]
+    return contract.Subnet(id=id_of(harness), cidr="10.5.0.0/16", allocations=allocations)
 
 
 def setup(harness, *addresses):
-    return capabilities.ServerSetup(
+    return contract.ServerSetup(
         id=id_of(harness), share_network_id=id_of(harness), subnets=[subnet(harness, *addresses)]
     )
 
@@ -39,32 +40,26 @@ def gone(call, *arguments):
 
 
 def test_every_capability_has_a_class_of_tests():
-    promised = {
-        cls
-        for module in (contract, capabilities)
-        for cls in vars(module).values()
-        if inspect.isabstract(cls) and cls.__module__ == module.__name__
-    }
     tested = {
         cls.capability
-        for module in (vars(test_contract), globals())
+        for module in (vars(test_shares), globals())
         for cls in module.values()
         if inspect.isclass(cls) and hasattr(cls, "capability")
     }
-    assert promised - tested == set()
+    assert set(promises.every()) - tested == set()
 
 
 class TestReplicates:
-    capability = capabilities.Replicates
+    capability = contract.Replicates
 
     def test_a_replica_is_made_promoted_and_deleted(self, harness, driver, share):
         harness.write(share, "text")
         copy = harness.instance(share_id=share.share_id)
-        active = capabilities.Replica(instance=share, state="active")
+        active = contract.Replica(instance=share, state="active")
         outcome = twice(driver.create_replica, copy, [active], rules("10.0.0.1 rw"))
         assert (outcome.state, bool(outcome.exports)) == ("in_sync", True)
         assert harness.read(copy) == "text"
-        both = [active, capabilities.Replica(instance=copy, state="in_sync")]
+        both = [active, contract.Replica(instance=copy, state="in_sync")]
         assert twice(driver.replica_state, copy, both) == "in_sync"
         promoted = twice(driver.promote_replica, copy, both, rules("10.0.0.1 rw"))
         assert {id: one.state for id, one in promoted.items()} == {copy.id: "active", share.id: "in_sync"}
@@ -74,11 +69,11 @@ class TestReplicates:
 
 
 class TestSnapshotsReplicas:
-    capability = capabilities.SnapshotsReplicas
+    capability = contract.SnapshotsReplicas
 
     def test_a_snapshot_is_taken_on_all_replicas_and_reverted_to(self, harness, driver, share):
         copy = harness.instance(share_id=share.share_id)
-        driver.create_replica(copy, [capabilities.Replica(instance=share, state="active")], [])
+        driver.create_replica(copy, [contract.Replica(instance=share, state="active")], [])
         harness.write(share, "before")
         taken = [snapshot(share), snapshot(copy)]
         assert set(twice(driver.create_replicated_snapshot, taken)) == {one.id for one in taken}
@@ -91,27 +86,27 @@ class TestSnapshotsReplicas:
 
 
 class TestGroups:
-    capability = capabilities.Groups
+    capability = contract.Groups
 
     def test_a_group_is_deleted_when_it_is_empty(self, harness, driver, share):
-        group = capabilities.ShareGroup(id=id_of(harness), project_id="p")
+        group = contract.ShareGroup(id=id_of(harness), project_id="p")
         twice(driver.create_group, group)
-        full = capabilities.ShareGroup(id=group.id, project_id="p", instances=[share])
+        full = contract.ShareGroup(id=group.id, project_id="p", instances=[share])
         with pytest.raises(contract.Refused):
             driver.delete_group(full)
         twice(driver.delete_group, group)
 
 
 class TestSnapshotsGroups:
-    capability = capabilities.SnapshotsGroups
+    capability = contract.SnapshotsGroups
 
     def test_a_group_starts_with_the_content_of_a_group_snapshot(self, harness, driver, share):
         harness.write(share, "text")
         taken = snapshot(share)
-        whole = capabilities.GroupSnapshot(id=id_of(harness), group_id=id_of(harness), snapshots=[taken])
+        whole = contract.GroupSnapshot(id=id_of(harness), group_id=id_of(harness), snapshots=[taken])
         assert set(twice(driver.create_group_snapshot, whole)) == {taken.id}
         copy = harness.instance()
-        group = capabilities.ShareGroup(id=id_of(harness), project_id="p", instances=[copy])
+        group = contract.ShareGroup(id=id_of(harness), project_id="p", instances=[copy])
         exports = twice(driver.create_group_from_snapshot, group, whole, {copy.id: taken.id})
         assert (bool(exports[copy.id]), harness.read(copy)) == (True, "text")
         twice(driver.delete_group_snapshot, whole)
@@ -121,7 +116,7 @@ class TestSnapshotsGroups:
 
 
 class TestManages:
-    capability = capabilities.Manages
+    capability = contract.Manages
 
     def test_a_share_is_given_up_and_taken_over_with_its_content(self, harness, driver):
         old = harness.instance(size_gib=3)
@@ -140,7 +135,7 @@ class TestManages:
 
 
 class TestManagesSnapshots:
-    capability = capabilities.ManagesSnapshots
+    capability = contract.ManagesSnapshots
 
     def test_a_snapshot_is_given_up_and_taken_over(self, harness, driver, share):
         old = snapshot(share)
@@ -153,7 +148,7 @@ class TestManagesSnapshots:
 
 
 class TestMigrates:
-    capability = capabilities.Migrates
+    capability = contract.Migrates
 
     def test_a_share_moves_to_another_pool_with_its_snapshots(self, harness, driver):
         source = harness.instance()
@@ -188,7 +183,7 @@ class TestMigrates:
 
 
 class TestRunsServers:
-    capability = capabilities.RunsServers
+    capability = contract.RunsServers
 
     def test_a_share_is_exported_from_its_servers_addresses(self, harness, driver):
         server = server_of(driver, setup(harness, "10.5.0.1", "10.5.0.2"))
@@ -205,7 +200,7 @@ class TestRunsServers:
 
 
 class TestManagesServers:
-    capability = capabilities.ManagesServers
+    capability = contract.ManagesServers
 
     def test_a_server_is_given_up_and_taken_over(self, harness, driver):
         server = server_of(driver, setup(harness, "10.5.0.3"))
@@ -218,7 +213,7 @@ class TestManagesServers:
 
 
 class TestUpdatesServerNetworks:
-    capability = capabilities.UpdatesServerNetworks
+    capability = contract.UpdatesServerNetworks
 
     def test_a_new_subnet_adds_an_export_location(self, harness, driver):
         wanted = setup(harness, "10.5.0.4")
@@ -235,7 +230,7 @@ class TestUpdatesServerNetworks:
 
 
 class TestUpdatesSubnetMetadata:
-    capability = capabilities.UpdatesSubnetMetadata
+    capability = contract.UpdatesSubnetMetadata
 
     def test_a_servers_subnet_learns_its_metadata(self, harness, driver):
         wanted = setup(harness, "10.5.0.5")
@@ -246,12 +241,12 @@ class TestUpdatesSubnetMetadata:
 
 
 class TestUpdatesSecurityServices:
-    capability = capabilities.UpdatesSecurityServices
+    capability = contract.UpdatesSecurityServices
 
     def test_a_service_is_replaced_by_one_of_its_type_only(self, harness, driver):
         server = server_of(driver, setup(harness, "10.5.0.6"))
-        old, new = (capabilities.SecurityService(id=id_of(harness), type="ldap") for _ in range(2))
-        other = capabilities.SecurityService(id=id_of(harness), type="kerberos")
+        old, new = (contract.SecurityService(id=id_of(harness), type="ldap") for _ in range(2))
+        other = contract.SecurityService(id=id_of(harness), type="kerberos")
         assert twice(driver.check_security_service, server, old, None)
         assert driver.check_security_service(server, new, old)
         assert not driver.check_security_service(server, other, old)
@@ -260,7 +255,7 @@ class TestUpdatesSecurityServices:
 
 
 class TestMigratesServers:
-    capability = capabilities.MigratesServers
+    capability = contract.MigratesServers
 
     def test_a_server_moves_with_its_shares(self, harness, driver):
         source = server_of(driver, setup(harness, "10.5.0.7"))
@@ -286,13 +281,13 @@ class TestMigratesServers:
 
 
 class TestBacksUp:
-    capability = capabilities.BacksUp
+    capability = contract.BacksUp
 
     def test_a_backup_outlives_the_share_and_is_restored_into_another(self, harness, driver):
         lost, new = harness.instance(), harness.instance()
         driver.create(lost)
         harness.write(lost, "text")
-        backup = capabilities.Backup(id=id_of(harness), share_id=lost.share_id, size_gib=1)
+        backup = contract.Backup(id=id_of(harness), share_id=lost.share_id, size_gib=1)
         twice(driver.create_backup, lost, backup)
         while driver.continue_backup(lost, backup) < 100:
             pass
@@ -308,7 +303,7 @@ class TestBacksUp:
 
 
 class TestMeasuresUsage:
-    capability = capabilities.MeasuresUsage
+    capability = contract.MeasuresUsage
 
     def test_what_is_not_there_is_left_out(self, harness, driver, share):
         assert set(driver.measure_usage([share, harness.instance()])) == {share.id}
@@ -318,7 +313,7 @@ class TestMeasuresUsage:
 
 
 class TestAcceptsTransfers:
-    capability = capabilities.AcceptsTransfers
+    capability = contract.AcceptsTransfers
 
     def test_a_share_passes_to_another_project(self, harness, driver, share):
         twice(driver.accept_transfer, share, "other")
@@ -326,7 +321,7 @@ class TestAcceptsTransfers:
 
 
 class TestUpdatesMetadata:
-    capability = capabilities.UpdatesMetadata
+    capability = contract.UpdatesMetadata
 
     def test_metadata_reaches_the_back_end(self, harness, driver, share):
         twice(driver.update_metadata, share, {"tier": "gold"})

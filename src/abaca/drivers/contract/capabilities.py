@@ -14,7 +14,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from abaca.drivers.contract import AccessRule, Export, ShareInstance, ShareServer, Snapshot, Value
+from abaca.drivers.contract.shares import AccessRule, Export, ShareInstance, ShareServer, Snapshot, Value
 
 ReplicaState = Literal["active", "in_sync", "out_of_sync", "error"]
 

@@ -19,13 +19,13 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 
-from abaca.drivers import capabilities, contract
+from abaca.drivers import contract
 from abaca.drivers.clients import commands
 from abaca.drivers.clients.names import safe
 from abaca.drivers.exports import clients
 from abaca.drivers.exports.daemon import Daemon
 from abaca.drivers.exports.ganesha import Ganesha
-from abaca.drivers.pool import GIB, Pool
+from abaca.drivers.local.pool import GIB, Pool
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class Local(
     contract.ClonesSnapshots,
     contract.Reverts,
     contract.MountsSnapshots,
-    capabilities.MeasuresUsage,
+    contract.MeasuresUsage,
 ):
     """Shares on this host: btrfs subvolumes with a limit each, exported by NFS-Ganesha."""
 
@@ -246,13 +246,13 @@ class Local(
         with self._one(instance.id):
             self._pool.shrink(instance.id, new_size_gib, instance.size_gib)
 
-    def measure_usage(self, instances: Sequence[contract.ShareInstance]) -> dict[str, capabilities.Usage]:
+    def measure_usage(self, instances: Sequence[contract.ShareInstance]) -> dict[str, contract.Usage]:
         now = datetime.datetime.now(datetime.UTC)
         seen = {}
         for instance in instances:
             with contextlib.suppress(contract.Gone, contract.Refused):
                 used_bytes, _ = self._pool.usage(instance.id)
-                seen[instance.id] = capabilities.Usage(used_gib=used_bytes / GIB, gathered_at=now)
+                seen[instance.id] = contract.Usage(used_gib=used_bytes / GIB, gathered_at=now)
         return seen
 
     # Ensuring

@@ -8,6 +8,11 @@ import inspect
 from abaca.drivers import contract
 
 
+def every() -> tuple[type, ...]:
+    """All promises that there are, those of a whole driver included."""
+    return tuple(value for value in vars(contract).values() if inspect.isclass(value) and inspect.isabstract(value))
+
+
 def of(driver_class: type) -> tuple[type, ...]:
     """The abstract classes among its ancestors, each a promise; `contract.Driver` is always one of them."""
     return tuple(c for c in driver_class.__mro__ if inspect.isabstract(c) and c is not driver_class)

@@ -9,16 +9,17 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 
-from abaca.drivers import contract, interfaces
-from abaca.drivers.rehearsal import copies, ledger, script, servers
-from abaca.drivers.rehearsal.stage import INSTANCE, SNAPSHOT, rehearsed
+from abaca.drivers import contract
+from abaca.drivers.contract import promises
+from abaca.drivers.dummy import copies, fault_injection, share_servers, state_file
+from abaca.drivers.dummy.storage import INSTANCE, SNAPSHOT, rehearsed
 
 Percent = Annotated[int, msgspec.Meta(ge=1, le=100)]
 
 
 class Rehearsal(
     copies.Copies,
-    servers.Servers,
+    share_servers.Servers,
     contract.Driver,
     contract.Resizes,
     contract.Inspects,
@@ -85,23 +86,23 @@ class Rehearsal(
         revision: Annotated[str, msgspec.Meta(description="Change it, and shares are ensured at the next start.")] = ""
 
         def __post_init__(self) -> None:
-            methods = sorted({*interfaces.methods(Rehearsal), "ensure", "ensure_share"})
-            script.parse_failures(self.failures, methods)
+            methods = sorted({*promises.methods(Rehearsal), "ensure", "ensure_share"})
+            fault_injection.parse_failures(self.failures, methods)
             for method in self.delays:
-                script.check_method(method, (*methods, "all"))
+                fault_injection.check_method(method, (*methods, "all"))
             for address in (*self.export_ips, *self.admin_export_ips):
                 ipaddress.ip_address(address)
 
     def __init__(self, backend: contract.Backend, options: Options) -> None:
         super().__init__(backend, options)
-        self.ledger = ledger.Ledger(backend.state_dir / f"{backend.name}.sqlite")
+        self.ledger = state_file.Ledger(backend.state_dir / f"{backend.name}.sqlite")
         self.change(options)
 
     def change(self, options: Options) -> None:
         super().change(options)
         self.ip_versions = tuple(sorted({ipaddress.ip_address(address).version for address in options.export_ips}))
-        failures = script.parse_failures(options.failures, interfaces.methods(type(self)))
-        self.script = script.Script(options.delays, failures, self._is_due)
+        failures = fault_injection.parse_failures(options.failures, promises.methods(type(self)))
+        self.script = fault_injection.Script(options.delays, failures, self._is_due)
 
     def _is_due(self, key: str, times: int) -> bool:
         with self.ledger.change() as books:
@@ -110,7 +111,7 @@ class Rehearsal(
                 books.put("failure", key, {"times": failed + 1})
             return bool(failed < times)
 
-    def contents(self) -> dict[str, dict[str, ledger.Entry]]:
+    def contents(self) -> dict[str, dict[str, state_file.Entry]]:
         """Everything held, by kind and id: what a test compares with the database."""
         with self.ledger.change() as books:
             return {kind: books.all(kind) for kind in books.kinds() if kind != "failure"}
@@ -184,7 +185,7 @@ class Rehearsal(
                 raise contract.Refused(reason=f"{used_gib} GiB are in use")
             self._resize(books, instance.id, new_size_gib)
 
-    def _resize(self, books: ledger.Books, instance_id: str, new_size_gib: int) -> None:
+    def _resize(self, books: state_file.Books, instance_id: str, new_size_gib: int) -> None:
         entry = books.need(INSTANCE, instance_id)
         self.claim(books, entry["pool"], new_size_gib - entry["size_gib"])
         books.put(INSTANCE, instance_id, entry | {"size_gib": new_size_gib})
@@ -209,7 +210,7 @@ class Rehearsal(
         return found
 
     def _difference(
-        self, entry: ledger.Entry | None, instance: contract.ShareInstance
+        self, entry: state_file.Entry | None, instance: contract.ShareInstance
     ) -> contract.EnsureOutcome | None:
         if entry is None:
             return contract.EnsureOutcome(status="error", reason="the back end has no such share")

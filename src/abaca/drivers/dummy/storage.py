@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from abaca.drivers import contract
-from abaca.drivers.rehearsal.ledger import Books, Entry, Ledger
-from abaca.drivers.rehearsal.script import Script
+from abaca.drivers.dummy.fault_injection import Script
+from abaca.drivers.dummy.state_file import Books, Entry, Ledger
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from abaca.drivers import contract
-from abaca.drivers.rehearsal.shares import Rehearsal
-from abaca.drivers.rehearsal.stage import rehearsed
+from abaca.drivers.dummy.shares import Rehearsal
+from abaca.drivers.dummy.storage import rehearsed
 
 
 class Dummy(Rehearsal, contract.Ensures):
