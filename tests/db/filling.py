@@ -95,8 +95,8 @@ def lose(made, share_id):
     instance = ask(made, "admin", "GET", f"/shares/{share_id}/instances")["share_instances"][0]
     driver = app.driver(made.settings, made.settings.backends[0])
     driver.start()
-    with driver.ledger.change() as books:
-        books.drop("instance", instance["id"])
+    with driver.state_file.change() as records:
+        records.drop("instance", instance["id"])
     driver.stop()
     ask(made, "admin", "POST", "//abaca/v1/services/ensure-shares", {"host": BACKEND, "dry_run": True})
     made.settle()

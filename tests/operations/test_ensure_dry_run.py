@@ -34,8 +34,8 @@ def made(theatre):
         at = share_instances.c.share_id
         tx.execute(sa.update(share_instances).where(at == ruled).values(access_rules_status="error"))
         tx.execute(sa.update(share_instances).where(at == busy).values(status="error"))
-    with theatre.driver.ledger.change() as books:
-        books.drop("instance", by_share[lost])
+    with theatre.driver.state_file.change() as records:
+        records.drop("instance", by_share[lost])
     theatre.leave()
     return ids
 

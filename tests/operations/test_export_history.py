@@ -143,9 +143,9 @@ def test_which_mark_changes_is_said_beforehand(theatre, share_id):
 
 
 def test_a_size_that_is_not_so_on_the_back_end_is_mended(theatre, share_id):
-    with theatre.driver.ledger.change() as books:
-        ((key, entry),) = books.all("instance").items()
-        books.put("instance", key, entry | {"size_gib": 9})
+    with theatre.driver.state_file.change() as records:
+        ((key, entry),) = records.all("instance").items()
+        records.put("instance", key, entry | {"size_gib": 9})
     assert counts(ensured(theatre)) == {"repaired": 1}
     with theatre.db.read() as tx:
         assert theatre.differences(tx, share_id) == []

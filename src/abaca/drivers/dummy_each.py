@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from abaca.drivers import contract
-from abaca.drivers.dummy.shares import Rehearsal
-from abaca.drivers.dummy.storage import rehearsed
+from abaca.drivers.dummy.driver import DummyParts
+from abaca.drivers.dummy.storage import with_faults
 
 
-class DummyEach(Rehearsal, contract.EnsuresEach):
+class DummyEach(DummyParts, contract.EnsuresEach):
     """As `dummy`, but ensuring share by share."""
 
-    @rehearsed
+    @with_faults
     def ensure_share(self, instance: contract.ShareInstance) -> contract.EnsureOutcome | None:
         return self.looked_at([instance], mends=True).get(instance.id)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What machine.sh does on a machine, done to one on paper: a sheet in a ledger that any number of workers share.
+"""What machine.sh does on a machine, done to one on paper: a sheet in a state file that any number of workers share.
 
 As there, nothing is decided here: `mounts.Visit` decides for real machines and for these.
 """
@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from abaca.drivers import contract as drivers
-from abaca.drivers.dummy.state_file import Books, Ledger
+from abaca.drivers.dummy.state_file import Records, StateFile
 from abaca.nodes import contract, distributions, persistence
 from abaca.nodes.contract import Entry, Holder
 from abaca.nodes.machine import Mounted, State
@@ -106,11 +106,11 @@ class Machine:
     Raises what a login raises: `Unreachable`, `HostKeyMismatch`.
     """
 
-    def __init__(self, ledger: Ledger, entry: Entry) -> None:
+    def __init__(self, state_file: StateFile, entry: Entry) -> None:
         self.host = entry.host
-        self._ledger = ledger
+        self._state_file = state_file
         self._key = key(entry.host, entry.port)
-        with changing(ledger, self._key) as (sheet, _):
+        with changing(state_file, self._key) as (sheet, _):
             if sheet.is_away:
                 raise contract.Unreachable(host=self.host, reason="it was taken away on purpose")
             if sheet.host_key and sheet.host_key.split()[:2] != entry.host_key.split()[:2]:
@@ -118,17 +118,17 @@ class Machine:
                 raise contract.HostKeyMismatch(host=self.host, reason=reason)
 
     async def act(self, action: str, values: Mapping[str, str]) -> State:
-        with changing(self._ledger, self._key) as (sheet, books):
+        with changing(self._state_file, self._key) as (sheet, records):
             said: dict[str, Any] = {}
             if action == "mount":
-                said = _mount(sheet, values, books.get(SERVER, values["source"]) or {})
+                said = _mount(sheet, values, records.get(SERVER, values["source"]) or {})
             elif action == "unmount":
                 said = _unmount(sheet, values)
             return _state(sheet, values["mount_point"], said)
 
     async def install(self, command: Sequence[str]) -> Answer:
         """Every client is in some repository here."""
-        with changing(self._ledger, self._key) as (sheet, _):
+        with changing(self._state_file, self._key) as (sheet, _):
             sheet.has_client = True
         return Answer(0, "", "")
 
@@ -139,24 +139,24 @@ def key(host: str, port: int) -> str:
 
 
 @contextlib.contextmanager
-def changing(ledger: Ledger, key: str) -> Iterator[tuple[Sheet, Books]]:
-    """A machine's sheet and the books that it is in; written back unless an exception comes. Raises `Unreachable`."""
-    with opened(ledger, key.split(" ", maxsplit=1)[0]) as books:
-        found = books.get(SHEET, key)
+def changing(state_file: StateFile, key: str) -> Iterator[tuple[Sheet, Records]]:
+    """A machine's sheet and the records that it is in; written back unless an exception comes. Raises `Unreachable`."""
+    with opened(state_file, key.split(" ", maxsplit=1)[0]) as records:
+        found = records.get(SHEET, key)
         sheet = msgspec.convert(found, Sheet) if found else Sheet()
-        yield sheet, books
+        yield sheet, records
         after = msgspec.to_builtins(sheet)
         if after != found:
-            books.put(SHEET, key, after)
+            records.put(SHEET, key, after)
 
 
 @contextlib.contextmanager
-def opened(ledger: Ledger, host: str = "") -> Iterator[Books]:
-    """The books of all machines. Raises `Unreachable` for the machine that they were opened for."""
+def opened(state_file: StateFile, host: str = "") -> Iterator[Records]:
+    """The records of all machines. Raises `Unreachable` for the machine that they were opened for."""
     try:
-        ledger.open()
-        with ledger.change() as books:
-            yield books
+        state_file.open()
+        with state_file.change() as records:
+            yield records
     except drivers.Unreachable as error:
         raise contract.Unreachable(host=host, reason=str(error)) from error
 

@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any
 
-from abaca.drivers.dummy.state_file import Ledger
+from abaca.drivers.dummy.state_file import StateFile
 from abaca.nodes import paper, qmp
 from abaca.nodes.contract import Entry, Guest, MountRefused
 from abaca.nodes.guests import DIRECTORY, GuestOff, State
@@ -21,15 +21,15 @@ from abaca.nodes.virtiofs import PREFIX
 class Host:
     """A `guests.Hand` on the machine that `entry` leads to."""
 
-    def __init__(self, ledger: Ledger, entry: Entry, name: str, guest: Guest) -> None:
+    def __init__(self, state_file: StateFile, entry: Entry, name: str, guest: Guest) -> None:
         self.host = entry.host
-        self._ledger = ledger
+        self._state_file = state_file
         self._key = paper.key(entry.host, entry.port)
         self._name = name
         self._guest = guest
 
     async def act(self, action: str) -> State:
-        with paper.changing(self._ledger, self._key) as (sheet, _):
+        with paper.changing(self._state_file, self._key) as (sheet, _):
             problem = ""
             if action == "clear":
                 sheet.serving.discard(self._name)
@@ -42,11 +42,11 @@ class Host:
 
     @contextlib.asynccontextmanager
     async def orders(self) -> AsyncIterator[Orders]:
-        with paper.changing(self._ledger, self._key) as (sheet, _):
+        with paper.changing(self._state_file, self._key) as (sheet, _):
             if sheet.guest(self._guest.qmp_socket).is_off:
                 raise GuestOff
         try:
-            yield Orders(self._ledger, self._key, self._guest.qmp_socket)
+            yield Orders(self._state_file, self._key, self._guest.qmp_socket)
         except qmp.Declined as declined:
             raise MountRefused(host=self.host, reason=f"QEMU says: {declined}") from declined
 
@@ -54,8 +54,8 @@ class Host:
 class Orders:
     """A `guests.Orders` on one guest."""
 
-    def __init__(self, ledger: Ledger, key: str, qmp_socket: str) -> None:
-        self._ledger = ledger
+    def __init__(self, state_file: StateFile, key: str, qmp_socket: str) -> None:
+        self._state_file = state_file
         self._key = key
         self._qmp_socket = qmp_socket
 
@@ -100,7 +100,7 @@ class Orders:
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[PaperGuest]:
-        with paper.changing(self._ledger, self._key) as (sheet, _):
+        with paper.changing(self._state_file, self._key) as (sheet, _):
             yield sheet.guest(self._qmp_socket)
 
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from abaca.drivers.dummy.state_file import Ledger
+from abaca.drivers.dummy.state_file import StateFile
 from abaca.nodes import contract, paper, paper_guests, persistence
 from abaca.nodes.contract import Entry, Holder, Job, Mount, Mounter, Outcome, Seen
 from abaca.nodes.machine import Mounted
@@ -54,7 +54,7 @@ class Rehearsal:
 
         Raises ValueError for an order that cannot be understood.
         """
-        self._ledger = Ledger(path)
+        self._state_file = StateFile(path)
         self._mounters = by_protocol(mounters)
         self._delays = dict(delays or {})
         self._failures = [_order(text) for text in failures]
@@ -91,7 +91,7 @@ class Rehearsal:
     def close(self) -> None:
         """The file stays."""
         self._is_closed = True
-        self._ledger.close()
+        self._state_file.close()
 
     def _outcome(self, job: Job) -> Outcome:
         try:
@@ -125,8 +125,8 @@ class Rehearsal:
         for ordered, error, host in self._failures:
             if ordered == method and host in ("", entry.host):
                 raise error(host=entry.host, reason=f"{method} was ordered to fail")
-        machine = paper.Machine(self._ledger, entry)
-        guest = paper_guests.Host(self._ledger, entry, mount.name, mount.guest) if mount.guest else None
+        machine = paper.Machine(self._state_file, entry)
+        guest = paper_guests.Host(self._state_file, entry, mount.name, mount.guest) if mount.guest else None
         return _finished(work(way(mount, old, mounter, self._limits, machine, guest)))
 
     # ---------------------------------------------------------------- orders
@@ -136,8 +136,8 @@ class Rehearsal:
 
         What is only kept has no `source`, and what is nobody's no `name`.
         """
-        with paper.opened(self._ledger) as books:
-            sheets = {key: msgspec.convert(one, paper.Sheet) for key, one in books.all(paper.SHEET).items()}
+        with paper.opened(self._state_file) as records:
+            sheets = {key: msgspec.convert(one, paper.Sheet) for key, one in records.all(paper.SHEET).items()}
         return {
             f"{key} {point}": _line(sheet, point)
             for key, sheet in sheets.items()
@@ -147,8 +147,8 @@ class Rehearsal:
     def handed(self) -> dict[str, list[str]]:
         """What stands on hypervisors for their guests' shares, by the attachment's name; see `paper_guests.parts`."""
         found: dict[str, list[str]] = {}
-        with paper.opened(self._ledger) as books:
-            for one in books.all(paper.SHEET).values():
+        with paper.opened(self._state_file) as records:
+            for one in records.all(paper.SHEET).values():
                 for name, parts in paper_guests.parts(msgspec.convert(one, paper.Sheet)).items():
                     found.setdefault(name, []).extend(parts)
         return found
@@ -241,18 +241,18 @@ class Rehearsal:
 
     def scrap(self, host: str) -> None:
         """The machine is gone with all that it had; who asks next finds a new one."""
-        with paper.opened(self._ledger) as books:
-            books.drop(paper.SHEET, paper.key(host, SSH_PORT))
+        with paper.opened(self._state_file) as records:
+            records.drop(paper.SHEET, paper.key(host, SSH_PORT))
 
     def disable(self, source: str, reason: str, *, hangs: bool = False) -> None:
         """The server of `source` refuses every mount with a reason, or answers nothing; an empty reason ends that."""
-        with paper.opened(self._ledger) as books:
-            books.drop(paper.SERVER, source)
+        with paper.opened(self._state_file) as records:
+            records.drop(paper.SERVER, source)
             if reason:
-                books.put(paper.SERVER, source, {"reason": reason, "hangs": hangs})
+                records.put(paper.SERVER, source, {"reason": reason, "hangs": hangs})
 
     def _sheet(self, host: str) -> Any:
-        return paper.changing(self._ledger, paper.key(host, SSH_PORT))
+        return paper.changing(self._state_file, paper.key(host, SSH_PORT))
 
 
 def _finished(work: Coroutine[Any, Any, T]) -> T:

@@ -15,7 +15,7 @@ def every() -> tuple[type, ...]:
 
 def of(driver_class: type) -> tuple[type, ...]:
     """The abstract classes among its ancestors, each a promise; `contract.Driver` is always one of them."""
-    return tuple(c for c in driver_class.__mro__ if inspect.isabstract(c) and c is not driver_class)
+    return tuple(c for c in driver_class.__mro__ if inspect.isabstract(c))
 
 
 def methods(driver_class: type) -> tuple[str, ...]:

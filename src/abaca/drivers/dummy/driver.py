@@ -7,16 +7,123 @@ takes the time and fails the way its options say.
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Sequence
+from typing import Any, ClassVar
 
 from abaca.drivers import contract
-from abaca.drivers.dummy.shares import Rehearsal
-from abaca.drivers.dummy.storage import rehearsed
+from abaca.drivers.contract import promises
+from abaca.drivers.dummy import (
+    backups,
+    fault_injection,
+    groups,
+    managing,
+    migrations,
+    replicas,
+    share_servers,
+    shares,
+    snapshots,
+    state_file,
+)
+from abaca.drivers.dummy.options import DummyOptions
+from abaca.drivers.dummy.storage import INSTANCE, with_faults
 
 
-class Dummy(Rehearsal, contract.Ensures):
+class DummyParts(
+    backups.Backups,
+    groups.Groups,
+    managing.Managing,
+    migrations.Migrations,
+    replicas.Replicas,
+    share_servers.ShareServers,
+    shares.Shares,
+    snapshots.Snapshots,
+    contract.Driver,
+):
+    """Every capability without storage but a way to ensure shares, which there are two of."""
+
+    Options = DummyOptions
+
+    vendor: ClassVar[str] = "Abaca"
+    protocols: ClassVar[tuple[str, ...]] = ("NFS", "CIFS", "CEPHFS", "GLUSTERFS")
+    announces: ClassVar[dict[str, Any]] = {"mount_point_name_support": True, "qos": True, "dedupe": True}
+    changeable: ClassVar[frozenset[str]] = frozenset(
+        {
+            "access_types",
+            "admin_export_ips",
+            "delays",
+            "ensured_metadata",
+            "export_ips",
+            "failures",
+            "progress_percent",
+            "revision",
+        }
+    )
+
+    def __init__(self, backend: contract.Backend, options: DummyOptions) -> None:
+        super().__init__(backend, options)
+        self.state_file = state_file.StateFile(backend.state_dir / f"{backend.name}.sqlite")
+        self.change(options)
+
+    def change(self, options: DummyOptions) -> None:
+        super().change(options)
+        self.ip_versions = tuple(sorted({ipaddress.ip_address(address).version for address in options.export_ips}))
+        failures = fault_injection.parse_failures(options.failures, promises.methods(type(self)))
+        self.faults = fault_injection.FaultInjection(options.delays, failures, self._is_due)
+
+    def _is_due(self, key: str, times: int) -> bool:
+        with self.state_file.change() as records:
+            failed = (records.get("failure", key) or {"times": 0})["times"]
+            if failed < times:
+                records.put("failure", key, {"times": failed + 1})
+            return bool(failed < times)
+
+    def contents(self) -> dict[str, dict[str, state_file.Record]]:
+        """Everything held, by kind and id: what a test compares with the database."""
+        with self.state_file.change() as records:
+            return {kind: records.all(kind) for kind in records.kinds() if kind != "failure"}
+
+    def use(self, instance_id: str, *, used_gib: int, content: str = "") -> None:
+        """Pretend that users have written so much. Raises `Gone`."""
+        with self.state_file.change() as records:
+            record = records.need(INSTANCE, instance_id)
+            records.put(INSTANCE, instance_id, record | {"used_gib": used_gib, "content": content})
+
+    def start(self) -> None:
+        self.state_file.open()
+        self.faults.before("start")
+        self.faults.after("start")
+
+    def stop(self) -> None:
+        self.state_file.close()
+
+    @with_faults
+    def backend_info(self) -> dict[str, str]:
+        return {
+            "revision": self.options.revision,
+            "export_ips": ",".join((*self.options.export_ips, *self.options.admin_export_ips)),
+        }
+
+    @with_faults
+    def pools(self) -> list[contract.PoolStats]:
+        size_gib = float(self.options.pool_size_gib)
+        with self.state_file.change() as records:
+            allocated = {name: float(records.allocated_gib(name)) for name in self.pool_names()}
+        return [
+            contract.PoolStats(
+                name=name,
+                total_gib=size_gib,
+                free_gib=size_gib if self.options.thin_provisioning else size_gib - allocated_gib,
+                allocated_gib=allocated_gib,
+                capabilities={"thin_provisioning": self.options.thin_provisioning},
+            )
+            for name, allocated_gib in allocated.items()
+        ]
+
+
+class Dummy(DummyParts, contract.Ensures):
     """Every capability without storage, with delays and failures to order."""
 
-    @rehearsed
+    @with_faults
     def ensure(self, instances: Sequence[contract.ShareInstance]) -> dict[str, contract.EnsureOutcome]:
         return self.looked_at(instances, mends=True)

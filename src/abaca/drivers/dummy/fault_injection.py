@@ -57,7 +57,7 @@ def check_method(method: str, methods: Sequence[str]) -> None:
         raise ValueError(f"no method '{method}'" + (f", the nearest is '{near[0]}'" if near else ""))
 
 
-class Script:
+class FaultInjection:
     """What is ordered for one back end. `countdown(key, times)` says whether a limited failure is still due."""
 
     def __init__(

@@ -18,7 +18,7 @@ import msgspec
 
 from abaca.drivers import contract
 
-Entry = dict[str, Any]
+Record = dict[str, Any]
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS held (kind TEXT, id TEXT, value BLOB, PRIMARY KEY (kind, id)) WITHOUT ROWID;
@@ -26,8 +26,8 @@ CREATE TABLE IF NOT EXISTS pools (name TEXT PRIMARY KEY, allocated_gib INTEGER N
 """
 
 
-class Ledger:
-    """Entries by kind and id, and per pool the sum of what was claimed."""
+class StateFile:
+    """Records by kind and id, and per pool the sum of what was claimed."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -56,7 +56,7 @@ class Ledger:
                 self._db = None
 
     @contextlib.contextmanager
-    def change(self) -> Iterator[Books]:
+    def change(self) -> Iterator[Records]:
         """One transaction, undone by an exception. Raises `contract.Unreachable` when closed or locked too long."""
         with self._lock:
             if self._db is None:
@@ -66,42 +66,42 @@ class Ledger:
             except sqlite3.OperationalError as error:
                 raise contract.Unreachable(reason=str(error)) from error
             try:
-                yield Books(self._db)
+                yield Records(self._db)
             except BaseException:
                 self._db.execute("ROLLBACK")
                 raise
             self._db.execute("COMMIT")
 
 
-class Books:
-    """The ledger inside one transaction."""
+class Records:
+    """The state file inside one transaction."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
 
-    def get(self, kind: str, id: str) -> Entry | None:
+    def get(self, kind: str, id: str) -> Record | None:
         row = self._db.execute("SELECT value FROM held WHERE kind = ? AND id = ?", (kind, id)).fetchone()
-        return None if row is None else msgspec.json.decode(row[0], type=Entry)
+        return None if row is None else msgspec.json.decode(row[0], type=Record)
 
-    def need(self, kind: str, id: str) -> Entry:
-        """Raises `contract.Gone` when there is no such entry."""
-        entry = self.get(kind, id)
-        if entry is None:
+    def need(self, kind: str, id: str) -> Record:
+        """Raises `contract.Gone` when there is no such record."""
+        record = self.get(kind, id)
+        if record is None:
             raise contract.Gone(reason=f"no {kind} {id}")
-        return entry
+        return record
 
-    def put(self, kind: str, id: str, entry: Entry) -> None:
+    def put(self, kind: str, id: str, record: Record) -> None:
         self._db.execute(
             "INSERT INTO held VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET value = excluded.value",
-            (kind, id, msgspec.json.encode(entry)),
+            (kind, id, msgspec.json.encode(record)),
         )
 
     def drop(self, kind: str, id: str) -> None:
         self._db.execute("DELETE FROM held WHERE kind = ? AND id = ?", (kind, id))
 
-    def all(self, kind: str) -> dict[str, Entry]:
+    def all(self, kind: str) -> dict[str, Record]:
         rows = self._db.execute("SELECT id, value FROM held WHERE kind = ? ORDER BY id", (kind,))
-        return {id: msgspec.json.decode(value, type=Entry) for id, value in rows}
+        return {id: msgspec.json.decode(value, type=Record) for id, value in rows}
 
     def kinds(self) -> list[str]:
         return [kind for (kind,) in self._db.execute("SELECT DISTINCT kind FROM held ORDER BY kind")]

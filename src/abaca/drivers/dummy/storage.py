@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all parts of the dummy driver stand on: the ledger, the script, and how instances are held and exported."""
+"""What all parts of the dummy driver stand on: state file, injected faults, how instances are held and exported."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from abaca.drivers import contract
-from abaca.drivers.dummy.fault_injection import Script
-from abaca.drivers.dummy.state_file import Books, Entry, Ledger
+from abaca.drivers.dummy.fault_injection import FaultInjection
+from abaca.drivers.dummy.state_file import Record, Records, StateFile
 
 P = ParamSpec("P")
 R = TypeVar("R")
-S = TypeVar("S", bound="Stage")
+S = TypeVar("S", bound="Storage")
 
 INSTANCE, SNAPSHOT = "instance", "snapshot"
 
 
-def rehearsed(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
-    """The method with the delays and failures that the script has for it."""
+def with_faults(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+    """The method with the delays and failures that were ordered for it."""
     name = method.__name__
 
     @functools.wraps(method)
-    def played(self: S, *args: P.args, **kwargs: P.kwargs) -> R:
-        self.script.before(name)
+    def faulty(self: S, *args: P.args, **kwargs: P.kwargs) -> R:
+        self.faults.before(name)
         result = method(self, *args, **kwargs)
-        self.script.after(name)
+        self.faults.after(name)
         return result
 
-    return cast("Callable[Concatenate[S, P], R]", played)
+    return cast("Callable[Concatenate[S, P], R]", faulty)
 
 
-class Stage:
+class Storage:
     """Pools of any size without storage behind them."""
 
     backend: contract.Backend
     options: Any
-    ledger: Ledger
-    script: Script
+    state_file: StateFile
+    faults: FaultInjection
 
     def pool_names(self) -> list[str]:
         return [f"pool{number}" for number in range(1, self.options.pool_count + 1)]
@@ -49,21 +49,21 @@ class Stage:
         ratio = self.backend.max_over_subscription_ratio if self.options.thin_provisioning else 1.0
         return float(self.options.pool_size_gib) * ratio
 
-    def claim(self, books: Books, pool: str, gib: int) -> None:
+    def claim(self, records: Records, pool: str, gib: int) -> None:
         """Raises `Refused` for an unknown pool, `Full` when it cannot take so much more."""
         if pool not in self.pool_names():
             raise contract.Refused(reason=f"no pool {pool}")
-        if gib > 0 and books.allocated_gib(pool) + gib > self.limit_gib():
+        if gib > 0 and records.allocated_gib(pool) + gib > self.limit_gib():
             raise contract.Full(reason=f"pool {pool} cannot take {gib} GiB more")
-        books.claim(pool, gib)
+        records.claim(pool, gib)
 
-    def hold(self, books: Books, instance: contract.ShareInstance, **more: Any) -> Entry:
-        """The instance's entry, made now when there is none."""
-        entry = books.get(INSTANCE, instance.id)
-        if entry is not None:
-            return entry
-        self.claim(books, instance.pool, instance.size_gib)
-        entry = {
+    def hold(self, records: Records, instance: contract.ShareInstance, **more: Any) -> Record:
+        """The instance's record, made now when there is none."""
+        record = records.get(INSTANCE, instance.id)
+        if record is not None:
+            return record
+        self.claim(records, instance.pool, instance.size_gib)
+        record = {
             "share_id": instance.share_id,
             "project_id": instance.project_id,
             "protocol": instance.protocol,
@@ -76,26 +76,55 @@ class Stage:
             "server": instance.server.id if instance.server else None,
             "metadata": dict(instance.share_metadata),
         } | more
-        books.put(INSTANCE, instance.id, entry)
-        return entry
+        records.put(INSTANCE, instance.id, record)
+        return record
 
-    def release(self, books: Books, instance_id: str) -> Entry | None:
+    def release(self, records: Records, instance_id: str) -> Record | None:
         """Forget the instance and its claim; what it was, None when it was absent."""
-        entry = books.get(INSTANCE, instance_id)
-        if entry is not None:
-            books.drop(INSTANCE, instance_id)
-            books.claim(entry["pool"], -entry["size_gib"])
-        return entry
+        record = records.get(INSTANCE, instance_id)
+        if record is not None:
+            records.drop(INSTANCE, instance_id)
+            records.claim(record["pool"], -record["size_gib"])
+        return record
 
-    def exports(self, entry: Entry, server: contract.ShareServer | None) -> list[contract.Export]:
+    def hold_snapshot(self, records: Records, snapshot: contract.Snapshot) -> str:
+        """Take it unless it is held; its provider location."""
+        if records.get(SNAPSHOT, snapshot.id) is None:
+            source = records.need(INSTANCE, snapshot.instance.id)
+            kept = {key: source[key] for key in ("size_gib", "used_gib", "content")}
+            records.put(SNAPSHOT, snapshot.id, {"instance_id": snapshot.instance.id, "rules": [], **kept})
+        return f"dummy/{snapshot.id}"
+
+    def hold_copy(self, records: Records, instance: contract.ShareInstance, snapshot_id: str) -> Record:
+        """The instance's record, made from the snapshot unless it is held. Raises `Gone`."""
+        held = records.get(INSTANCE, instance.id)
+        if held is not None:
+            return held
+        taken = records.need(SNAPSHOT, snapshot_id)
+        return self.hold(records, instance, content=taken["content"], used_gib=taken["used_gib"])
+
+    def bring_back(self, records: Records, snapshot: contract.Snapshot, **more: Any) -> None:
+        """Make the instance's content the snapshot's. Raises `Gone`."""
+        taken = records.need(SNAPSHOT, snapshot.id)
+        record = records.need(INSTANCE, snapshot.instance.id)
+        content = {key: taken[key] for key in ("used_gib", "content")}
+        records.put(INSTANCE, snapshot.instance.id, record | content | more)
+
+    def look(self, records: Records, kind: str, id: str, field: str) -> int:
+        record = records.need(kind, id)
+        record[field] = min(100, record[field] + self.options.progress_percent)
+        records.put(kind, id, record)
+        return int(record[field])
+
+    def exports(self, record: Record, server: contract.ShareServer | None) -> list[contract.Export]:
         """One export location an address, the first preferred, and those for administrators."""
         addresses = server.details.get("addresses", "").split(",") if server else list(self.options.export_ips)
         usual = [
-            contract.Export(path=f"{bracketed(address)}:/dummy/{entry['mount']}", preferred=number == 0)
+            contract.Export(path=f"{bracketed(address)}:/dummy/{record['mount']}", preferred=number == 0)
             for number, address in enumerate(filter(None, addresses))
         ]
         return usual + [
-            contract.Export(path=f"{bracketed(address)}:/dummy/{entry['mount']}", is_admin_only=True)
+            contract.Export(path=f"{bracketed(address)}:/dummy/{record['mount']}", is_admin_only=True)
             for address in self.options.admin_export_ips
         ]
 

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Making shares true again: after a restart, or whenever an administrator asks for it."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from abaca.drivers.contract.shares import Export, ShareInstance
+from abaca.drivers.contract.values import Value
+
+
+class EnsureOutcome(Value, frozen=True, kw_only=True):
+    """What ensuring found for one instance; None means unchanged.
+
+    `repairs` says in a few words each what was not so on the back end, and now is. With `is_failed` it could not be
+    ensured for `reason`, and stays as it was.
+    """
+
+    exports: Sequence[Export] | None = None
+    status: Literal["available", "error"] | None = None
+    reason: str | None = None
+    share_metadata: Mapping[str, str] | None = None
+    reapply_access_rules: bool = False
+    repairs: Sequence[str] = ()
+    is_failed: bool = False
+
+
+class Ensures(abc.ABC):
+    """The back end can make many shares true again in one call."""
+
+    @abc.abstractmethod
+    def ensure(self, instances: Sequence[ShareInstance]) -> dict[str, EnsureOutcome]:
+        """Repair what is missing; an instance left out of the answer is unchanged. Raises `Unreachable`.
+
+        The size of one that is not `is_held` is left alone: somebody may be changing it.
+        """
+
+
+class EnsuresEach(abc.ABC):
+    """The back end makes shares true again one by one: for those that have no way to do many in one call."""
+
+    @abc.abstractmethod
+    def ensure_share(self, instance: ShareInstance) -> EnsureOutcome | None:
+        """As `Ensures.ensure` for one; None when it is unchanged. Called from several threads at once.
+
+        Raises `Gone` when the back end does not have it. Whatever else it raises fails this one alone.
+        """
+
+
+class Inspects(abc.ABC):
+    """What ensuring would do can be seen before it is done."""
+
+    @abc.abstractmethod
+    def inspect(self, instances: Sequence[ShareInstance]) -> dict[str, EnsureOutcome]:
+        """What `ensure` would answer now, with nothing changed at all. Raises `Unreachable`."""

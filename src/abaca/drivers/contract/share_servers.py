@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Share servers: what serves shares at addresses in users' networks."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Literal
+
+import msgspec
+
+from abaca.drivers.contract.migrations import MigrationFit
+from abaca.drivers.contract.shares import Export, ShareInstance, ShareServer
+from abaca.drivers.contract.values import Value
+
+
+class Allocation(Value, frozen=True, kw_only=True):
+    """One address that a share server gets."""
+
+    id: str
+    ip_address: str
+    cidr: str
+    ip_version: Literal[4, 6] = 4
+    gateway: str | None = None
+    mac_address: str | None = None
+
+
+class Subnet(Value, frozen=True, kw_only=True):
+    """A share network's subnet as a server sees it, with the server's own addresses on it."""
+
+    id: str
+    cidr: str | None = None
+    gateway: str | None = None
+    mtu: int | None = None
+    network_type: str | None = None
+    segmentation_id: int | None = None
+    neutron_net_id: str | None = None
+    neutron_subnet_id: str | None = None
+    allocations: Sequence[Allocation] = ()
+    metadata: Mapping[str, str] = msgspec.field(default_factory=dict)
+
+
+class SecurityService(Value, frozen=True, kw_only=True):
+    """A directory or authentication service of the user's network."""
+
+    id: str
+    type: Literal["active_directory", "kerberos", "ldap"]
+    dns_ip: str | None = None
+    server: str | None = None
+    domain: str | None = None
+    user: str | None = None
+    password: str | None = None
+    ou: str | None = None
+
+
+class ServerSetup(Value, frozen=True, kw_only=True):
+    """All that a share server is made of."""
+
+    id: str
+    share_network_id: str
+    subnets: Sequence[Subnet]
+    admin_allocations: Sequence[Allocation] = ()
+    security_services: Sequence[SecurityService] = ()
+
+
+class RunsServers(abc.ABC):
+    """Share servers with addresses in users' networks (`driver_handles_share_servers`)."""
+
+    allocations_per_subnet: ClassVar[int] = 1
+    share_server_multiple_subnet_support: ClassVar[bool] = False
+
+    @abc.abstractmethod
+    def set_up_server(self, setup: ServerSetup) -> dict[str, str]:
+        """Make the server; what is returned comes back as `ShareServer.details`. Raises `Full`, `Unreachable`."""
+
+    @abc.abstractmethod
+    def tear_down_server(self, server: ShareServer) -> None:
+        """Remove it. Absent is success. Raises `Refused` while it has shares."""
+
+    def choose_server(self, servers: Sequence[ShareServer], instance: ShareInstance) -> ShareServer | None:
+        """Which of the servers on the right network should serve the instance; None asks for a new one."""
+        return servers[0] if servers else None
+
+
+class ManagesServers(abc.ABC):
+    """Share servers that exist on the back end can be taken over and given up."""
+
+    @abc.abstractmethod
+    def manage_server(self, server_id: str, identifier: str, options: Mapping[str, str]) -> dict[str, str]:
+        """Take over what the back end calls `identifier`; its details. Raises `Gone`."""
+
+    @abc.abstractmethod
+    def unmanage_server(self, server: ShareServer) -> None:
+        """Forget it; it stays on the back end."""
+
+
+class ServerNetworkOutcome(Value, frozen=True, kw_only=True):
+    """What a server became by a new subnet: its details, and where each of its instances is mounted from now."""
+
+    details: Mapping[str, str]
+    exports: Mapping[str, Sequence[Export]]
+
+
+class UpdatesServerNetworks(abc.ABC):
+    """Subnets are added under running share servers (`network_allocation_update_support`)."""
+
+    @abc.abstractmethod
+    def check_server_network(self, server: ShareServer, current: Sequence[Subnet], new: Subnet) -> bool:
+        """Whether `new`, which has no addresses yet, could be added; changes nothing."""
+
+    @abc.abstractmethod
+    def update_server_network(
+        self, server: ShareServer, current: Sequence[Subnet], new: Subnet, instances: Sequence[ShareInstance]
+    ) -> ServerNetworkOutcome:
+        """Serve on the addresses of `new` as well. Raises `Refused`, `Unreachable`."""
+
+
+class UpdatesSubnetMetadata(abc.ABC):
+    """Metadata of a subnet reaches the servers on it."""
+
+    @abc.abstractmethod
+    def update_subnet_metadata(self, server: ShareServer, subnet: Subnet) -> None:
+        """Make `subnet.metadata` true on the server. Raises `Refused`."""
+
+
+class UpdatesSecurityServices(abc.ABC):
+    """A running share server's security service can be added or replaced (`security_service_update_support`)."""
+
+    @abc.abstractmethod
+    def check_security_service(
+        self, server: ShareServer, new: SecurityService, current: SecurityService | None
+    ) -> bool:
+        """Whether it could; changes nothing."""
+
+    @abc.abstractmethod
+    def update_security_service(
+        self, server: ShareServer, new: SecurityService, current: SecurityService | None
+    ) -> dict[str, str]:
+        """Use `new` in the place of `current`; the server's details. Raises `Refused`."""
+
+
+class MigratesServers(abc.ABC):
+    """A share server moves with all its shares. Called on the destination's driver."""
+
+    @abc.abstractmethod
+    def check_server_migration(self, source: ShareServer, instances: Sequence[ShareInstance]) -> MigrationFit:
+        """Whether it could; changes nothing."""
+
+    @abc.abstractmethod
+    def start_server_migration(
+        self, source: ShareServer, destination: ServerSetup, instances: Sequence[ShareInstance]
+    ) -> None:
+        """Begin copying. Raises `Full`, `Refused`."""
+
+    @abc.abstractmethod
+    def continue_server_migration(self, source: ShareServer, destination: ServerSetup) -> int:
+        """Percent copied; 100 means that only the cut-over is left."""
+
+    @abc.abstractmethod
+    def complete_server_migration(
+        self, source: ShareServer, destination: ServerSetup, instances: Sequence[ShareInstance]
+    ) -> ServerNetworkOutcome:
+        """Cut over: the destination serves, the source is gone."""
+
+    @abc.abstractmethod
+    def cancel_server_migration(self, source: ShareServer, destination: ServerSetup) -> None:
+        """Undo the copy; the source never stopped. Nothing to cancel is success."""

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the dummy driver holds for nobody: shares and snapshots that were given up can be taken over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from abaca.drivers import contract
+from abaca.drivers.dummy.state_file import Record, Records
+from abaca.drivers.dummy.storage import INSTANCE, SNAPSHOT, Storage, with_faults
+
+UNMANAGED = "unmanaged"
+
+
+class Managing(Storage, contract.Manages, contract.ManagesSnapshots):
+    """Taking over and giving up."""
+
+    @with_faults
+    def manage(self, instance: contract.ShareInstance, options: Mapping[str, str]) -> contract.Managed:
+        path = instance.exports[0].path if instance.exports else ""
+        with self.state_file.change() as records:
+            record = records.get(INSTANCE, instance.id)
+            if record is None:
+                record = self._take_over(records, instance, path, options)
+            return contract.Managed(size_gib=record["size_gib"], exports=self.exports(record, instance.server))
+
+    def _take_over(
+        self, records: Records, instance: contract.ShareInstance, path: str, options: Mapping[str, str]
+    ) -> Record:
+        mount = path.rpartition("/")[2]
+        known = records.get(UNMANAGED, mount)
+        if known is None and not options.get("size", "").isdigit():
+            raise contract.Gone(reason=f"nothing is at {path}, and the option size does not say how large it is")
+        found = known or {"size_gib": int(options["size"]), "mount": mount or instance.id}
+        records.drop(UNMANAGED, mount)
+        sized = msgspec.structs.replace(instance, size_gib=found["size_gib"])
+        record = self.hold(records, sized) | found | {"pool": instance.pool}
+        records.put(INSTANCE, instance.id, record)
+        return record
+
+    @with_faults
+    def unmanage(self, instance: contract.ShareInstance) -> None:
+        with self.state_file.change() as records:
+            record = self.release(records, instance.id)
+            if record is not None:
+                records.put(UNMANAGED, record["mount"], record)
+
+    @with_faults
+    def manage_snapshot(self, snapshot: contract.Snapshot, options: Mapping[str, str]) -> int:
+        with self.state_file.change() as records:
+            record = records.get(SNAPSHOT, snapshot.id)
+            if record is None:
+                old_id = (snapshot.provider_location or "").rpartition("/")[2]
+                record = records.need(UNMANAGED, old_id) | {"instance_id": snapshot.instance.id}
+                records.drop(UNMANAGED, old_id)
+                records.put(SNAPSHOT, snapshot.id, record)
+        return int(record["size_gib"])
+
+    @with_faults
+    def unmanage_snapshot(self, snapshot: contract.Snapshot) -> None:
+        with self.state_file.change() as records:
+            record = records.get(SNAPSHOT, snapshot.id)
+            if record is not None:
+                records.drop(SNAPSHOT, snapshot.id)
+                records.put(UNMANAGED, snapshot.id, record)
