@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contract tests run once for each harness whose driver promises the class's `capability`."""
+"""Contract tests run once for each harness whose driver promises the class's `capability`, and none of `without`."""
 
 import pytest
 
-from abaca.drivers import contract, load
+from abaca.drivers import contract
 from tests.drivers.harness import HARNESSES
 
 
 def pytest_generate_tests(metafunc):
     if "harness" in metafunc.fixturenames:
         promise = getattr(metafunc.cls, "capability", contract.Driver)
-        kinds = [kind for kind in HARNESSES.values() if issubclass(load.driver_class(kind.name), promise)]
+        without = getattr(metafunc.cls, "without", ())
+        kinds = [
+            kind
+            for kind in HARNESSES.values()
+            if issubclass(kind.driver_class(), promise) and not issubclass(kind.driver_class(), without)
+        ]
         names = {kind: name for name, kind in HARNESSES.items()}
         params = [pytest.param(names[kind], marks=kind.marks) for kind in kinds]
         metafunc.parametrize("harness", params, indirect=True, scope="session")

@@ -11,29 +11,34 @@ from pathlib import Path
 
 import pytest
 
-from abaca.drivers import contract, load, wrappers
+from abaca.drivers import contract, copying, load, wrappers
 from abaca.drivers.exports.bus import Bus
 from lab import processes, runs
 
 GIB = 1 << 30
 
 
+def fresh_id():
+    """An id that nothing has yet."""
+    return str(uuid.uuid4())
+
+
 def instance(**more):
     """A share instance with an id of its own."""
-    id = str(uuid.uuid4())
+    id = fresh_id()
     values = {"id": id, "share_id": id, "project_id": "p", "size_gib": 1, "protocol": "NFS", "pool": ""}
     return contract.ShareInstance(**values | more)
 
 
 def snapshot(of, **more):
     """A snapshot of an instance, not taken yet."""
-    return contract.Snapshot(**{"id": str(uuid.uuid4()), "instance": of} | more)
+    return contract.Snapshot(**{"id": fresh_id(), "instance": of} | more)
 
 
 def rules(*words):
     """`rules("10.0.0.1 rw", "10.0.1.0/24 ro")`: access rules by ip."""
     pairs = [word.split() for word in words]
-    return [contract.AccessRule(id=str(uuid.uuid4()), type="ip", to=to, level=level) for to, level in pairs]
+    return [contract.AccessRule(id=fresh_id(), type="ip", to=to, level=level) for to, level in pairs]
 
 
 class DummyHarness:
@@ -41,12 +46,18 @@ class DummyHarness:
 
     name, marks = "dummy", ()
 
+    @classmethod
+    def driver_class(cls) -> type[contract.Driver]:
+        """Whose promises are tested."""
+        return load.driver_class(cls.name)
+
     def __init__(self):
         self.section = {
             "pool_size_gib": "1000",
             "thin_provisioning": "false",
             "access_types": "ip,user",
             "pool_count": "2",
+            "progress_percent": "40",
         }
         self.directory = self.place()
         self.driver = None
@@ -78,29 +89,98 @@ class DummyHarness:
     def instance(self, **more):
         return instance(**more if "pool" in more else {"pool": self.driver.pools()[0].name} | more)
 
+    def share(self, text="", **more):
+        """A share that exists, with this content."""
+        instance = self.instance(**more)
+        self.driver.create(instance)
+        self.write(instance, text)
+        return instance
+
+    # What users do
+
     def write(self, share, text):
         self.driver.use(share.id, used_gib=0, content=text)
-
-    def read(self, share):
-        return self.driver.contents()["instance"][share.id]["content"]
 
     def fill(self, share, used_gib):
         self.driver.use(share.id, used_gib=used_gib)
 
-    def size_gib(self, share):
-        return self.driver.contents()["instance"][share.id]["size_gib"]
-
-    def clients(self, share):
-        """Who may reach it, as the back end has it: pairs of network and level."""
-        return {(to, level) for _, to, level in self.driver.contents()["instance"][share.id]["rules"]}
-
-    def held(self):
-        """The ids of all instances that the back end has."""
-        return set(self.driver.contents().get("instance", {}))
-
     def damage(self, share):
         """The size is wrong; nothing else can break here."""
         self.driver.extend(share, 3)
+
+    # What the back end has, read behind the driver
+
+    def kept(self, kind):
+        """All records of a kind by id."""
+        return self.driver.contents().get(kind, {})
+
+    def record(self, kind, id):
+        """One of them; empty when there is none."""
+        return self.kept(kind).get(id, {})
+
+    def held(self):
+        """The ids of all instances."""
+        return set(self.kept("instance"))
+
+    def read(self, share):
+        return self.record("instance", share.id).get("content")
+
+    def size_gib(self, share):
+        return self.record("instance", share.id).get("size_gib")
+
+    def clients(self, share):
+        """Who may reach it: pairs of network and level."""
+        return {(to, level) for _, to, level in self.record("instance", share.id).get("rules", [])}
+
+    def snapshots(self):
+        """The ids of all snapshots."""
+        return set(self.kept("snapshot"))
+
+    def snapshot_clients(self, taken):
+        """Who may reach a snapshot: pairs of network and level."""
+        return {(to, level) for _, to, level in self.record("snapshot", taken.id).get("rules", [])}
+
+    def settle(self):
+        """What was written counts from here on."""
+
+    def copy(self, source, destination):
+        """What a host does between opening and closing two shares that it copies."""
+        copying.copy(Path(source.source), Path(destination.source))
+
+    def quiesce_wait_s(self, replica):
+        """For how long the promotion that goes on may quiesce."""
+        return self.record("promotion", replica.id).get("quiesce_wait_s")
+
+    def groups(self):
+        return set(self.kept("group"))
+
+    def backups(self):
+        return set(self.kept("backup"))
+
+    def project_id(self, share):
+        return self.record("instance", share.id).get("project_id")
+
+    def metadata(self, share):
+        return self.record("instance", share.id).get("metadata")
+
+    def servers(self):
+        """The addresses of each share server by its id."""
+        return {id: record["addresses"] for id, record in self.kept("server").items()}
+
+    def server_of(self, share):
+        return self.record("instance", share.id).get("server")
+
+    def subnet_metadata(self, server, subnet):
+        return self.record("server", server.id).get("subnets", {}).get(subnet.id)
+
+    def security_services(self, server):
+        """The ids of its security services; None without the server."""
+        held = self.record("server", server.id).get("security_services")
+        return None if held is None else set(held.values())
+
+    def move_exports(self):
+        """Restart with another address in all export locations."""
+        return self.start(export_ips="127.0.0.2")
 
     def close(self):
         if self.driver is not None:
@@ -122,8 +202,6 @@ class WrappedHarness(DummyHarness):
             super().build(**options),
             wrappers.measuring(lambda name, took_s, error: None),
             wrappers.logging_slow("b1"),
-            wrappers.bounding(8),
-            wrappers.retrying(first_delay_s=0.001),
         )
 
 
@@ -162,6 +240,12 @@ class LocalHarness(DummyHarness):
         with (self.mounted(share) / "big").open("wb") as file:
             os.posix_fallocate(file.fileno(), 0, int(used_gib * GIB) - (1 << 20))
 
+    def move_exports(self):
+        return self.start(export_ips="::1,127.0.0.1")
+
+    def settle(self):
+        os.sync()
+
     def size_gib(self, share):
         return round(self.limit_bytes(share) / GIB, 3)
 
@@ -178,11 +262,20 @@ class LocalHarness(DummyHarness):
             bus.close()
 
     def clients(self, share):
-        shown = self.shown()[str(self.mounted(share))].clients
+        return self.clients_at(self.mounted(share))
+
+    def snapshot_clients(self, taken):
+        return self.clients_at(self.directory / "snapshots" / taken.id)
+
+    def clients_at(self, path):
+        shown = self.shown()[str(path)].clients
         return {(network.removesuffix("/32").removesuffix("/128"), level) for network, level in shown}
 
     def held(self):
         return {path.name for path in (self.directory / "pool" / "shares").iterdir()}
+
+    def snapshots(self):
+        return {path.name for path in (self.directory / "pool" / "snapshots").iterdir()}
 
     def damage(self, share):
         """The export is gone, nothing is mounted, the limit is wrong."""

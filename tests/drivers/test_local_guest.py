@@ -34,7 +34,7 @@ def machine(local):
 def share(local, machine):
     """A share that the machine may write, mounted at /mnt/share."""
     instance = local.instance()
-    exports = local.driver.create(instance)
+    exports = local.driver.create(instance).exports
     local.driver.set_access(instance, rules(f"{machine.ipv4} rw", f"{machine.ipv6} rw"))
     mount(local, machine, exports[0])
     yield instance
@@ -54,7 +54,7 @@ def write(machine, text="text"):
 def test_both_address_families_lead_to_the_share(local, machine, share):
     assert write(machine).code == 0
     machine.check(["umount", "/mnt/share"])
-    mount(local, machine, local.driver.create(share)[1])
+    mount(local, machine, local.driver.create(share).exports[1])
     assert machine.check(["cat", "/mnt/share/file"]) == "text\n"
     assert local.read(share) == "text\n"
 
@@ -113,7 +113,7 @@ def test_after_a_revert_the_client_mounts_again_and_sees_the_old_content(local, 
     local.driver.revert(taken, rules(f"{machine.ipv4} rw"))
     assert "Stale" in machine.run(["cat", "/mnt/share/file"]).stderr
     machine.check(["umount", "-f", "/mnt/share"])
-    mount(local, machine, local.driver.create(share)[0])
+    mount(local, machine, local.driver.create(share).exports[0])
     assert machine.check(["cat", "/mnt/share/file"]) == "before\n"
     local.driver.delete_snapshot(taken)
 

@@ -385,7 +385,7 @@ def test_exports_that_no_file_has_are_removed_at_start_and_missing_ones_added(fr
 def test_a_damaged_export_file_is_put_aside_and_the_rules_are_asked_for(fresh):
     fresh.start()
     instance = fresh.instance()
-    known = fresh.instance(id=instance.id, exports=fresh.driver.create(instance))
+    known = fresh.instance(id=instance.id, exports=fresh.driver.create(instance).exports)
     fresh.driver.set_access(instance, rules("10.0.0.1 rw"))
     fresh.driver.stop()
     next((fresh.directory / "ganesha" / "exports").glob(f"*{instance.id}.conf")).write_text("EXPORT { garbage")

@@ -57,7 +57,7 @@ def hasty(server):
 def share(server, machine):
     """A share that the machine may write, with its `exports`."""
     instance = server.instance()
-    exports = server.driver.create(instance)
+    exports = server.driver.create(instance).exports
     server.driver.set_access(instance, rules(f"{machine.ipv4} rw", f"{machine.ipv6} rw"))
     yield instance, [one.path for one in exports]
     machine.script("umount -f -l -a -t nfs4; rm -rf /etc/systemd/system/mnt-*; : > /etc/fstab; systemctl daemon-reload")

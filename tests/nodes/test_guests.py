@@ -39,7 +39,7 @@ def nodes(server):
 def share(server, machine):
     """A share that the machine may write, with its `exports`; forced away from the machine at the end."""
     instance = server.instance()
-    exports = server.driver.create(instance)
+    exports = server.driver.create(instance).exports
     server.driver.set_access(instance, rules(f"{machine.ipv4} rw", f"{machine.ipv6} rw"))
     yield instance, [one.path for one in exports]
     machine.script("for p in $(awk '$3 ~ /^nfs/ {print $2}' /proc/mounts); do umount -f -l $p; done; : > /etc/fstab")
@@ -233,7 +233,7 @@ def test_a_machine_with_nothing_but_busybox_mounts_too(nodes, machine, mount):
 
 def test_many_machines_are_mounted_side_by_side(nodes, server):
     instance = server.instance()
-    (source, *_) = [one.path for one in server.driver.create(instance)]
+    (source, *_) = [one.path for one in server.driver.create(instance).exports]
     guests = guest.start_all(server.network, ["many-a", "many-b", "many-c"])
     server.driver.set_access(instance, rules(*(f"{one.ipv4} rw" for one in guests)))
     mount = contract.Mount(name=instance.id, source=source, mount_point="/mnt/many")

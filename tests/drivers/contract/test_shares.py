@@ -1,19 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every driver promises, and what those of everyday capabilities do: one class a promise, each call repeated."""
+"""What every driver promises of shares, and what those do that can do more with one: a class a promise."""
 
 import concurrent.futures
 
 import pytest
 
 from abaca.drivers import contract
-from tests.drivers.harness import rules, snapshot
-
-
-def twice(call, *arguments):
-    """The call's answer, which is the same when it is repeated."""
-    first = call(*arguments)
-    assert call(*arguments) == first
-    return first
+from tests.drivers.contract.calls import gone, twice
+from tests.drivers.harness import fresh_id, rules
 
 
 class TestDriver:
@@ -21,18 +15,21 @@ class TestDriver:
 
     def test_a_share_can_be_mounted_from_somewhere(self, harness, driver):
         instance = harness.instance()
-        exports = twice(driver.create, instance)
+        exports = twice(driver.create, instance).exports
         assert all(instance.id in export.path for export in exports)
+        assert instance.id in harness.held()
         assert [export.preferred for export in exports] == [True] + [False] * (len(exports) - 1)
         driver.delete(instance)
 
     def test_a_new_share_is_reachable_by_nobody(self, harness, share):
+        assert share.id in harness.held()
         assert harness.clients(share) == set()
 
     def test_a_mount_point_name_is_what_clients_mount(self, harness, driver):
         instance = harness.instance(mount_point_name="accounts_2026")
-        exports = twice(driver.create, instance)
+        exports = twice(driver.create, instance).exports
         assert all(export.path.endswith("/accounts_2026") for export in exports)
+        assert instance.id in harness.held()
         driver.delete(instance)
 
     def test_a_deleted_share_is_gone_and_deleting_it_again_succeeds(self, harness, driver):
@@ -43,8 +40,7 @@ class TestDriver:
         assert instance.id not in harness.held()
 
     def test_deleting_one_share_leaves_its_neighbour_alone(self, harness, driver, share):
-        neighbour = harness.instance()
-        driver.create(neighbour)
+        neighbour = harness.share()
         harness.write(share, "mine")
         driver.delete(neighbour)
         assert harness.read(share) == "mine"
@@ -78,8 +74,7 @@ class TestDriver:
         assert harness.clients(share) == wanted
 
     def test_access_to_a_share_that_is_not_there_says_so(self, harness, driver):
-        with pytest.raises(contract.Gone):
-            driver.set_access(harness.instance(), [])
+        gone(driver.set_access, harness.instance(), [])
 
     def test_a_share_larger_than_the_pool_does_not_fit(self, harness, driver):
         instance = harness.instance(size_gib=1_000_000_000)
@@ -145,187 +140,62 @@ class TestResizes:
 
     def test_a_share_that_is_not_there_has_no_size(self, harness, driver):
         for resize in (driver.extend, driver.shrink):
-            with pytest.raises(contract.Gone):
-                resize(harness.instance(), 2)
+            gone(resize, harness.instance(), 2)
 
 
-class TestEnsures:
-    capability = contract.Ensures
+class TestManages:
+    capability = contract.Manages
 
-    def test_shares_that_are_true_are_left_out_of_the_answer(self, harness, driver):
-        instance = harness.instance()
-        known = harness.instance(id=instance.id, exports=driver.create(instance))
-        assert twice(driver.ensure, [known]) == {}
-        driver.delete(instance)
+    def test_a_share_is_given_up_and_taken_over_with_its_content(self, harness, driver):
+        old = harness.instance(size_gib=3)
+        exports = driver.create(old).exports
+        harness.write(old, "text")
+        twice(driver.unmanage, old)
+        assert old.id not in harness.held()
+        new = harness.instance(exports=exports, size_gib=0)
+        managed = twice(driver.manage, new, {})
+        assert (managed.size_gib, bool(managed.exports), harness.read(new)) == (3, True, "text")
+        assert harness.size_gib(new) == 3
+        driver.delete(new)
 
-    def test_what_was_broken_is_true_again(self, harness, driver):
-        instance = harness.instance()
-        known = harness.instance(id=instance.id, exports=driver.create(instance))
-        driver.set_access(instance, rules("10.0.0.1 rw"))
-        harness.write(instance, "kept")
-        harness.damage(instance)
-        outcome = driver.ensure([known])[instance.id]
-        assert (bool(outcome.repairs), outcome.exports, outcome.status) == (True, None, None)
-        assert driver.ensure([known]) == {}
-        assert harness.clients(instance) == {("10.0.0.1", "rw")}
-        assert harness.read(instance) == "kept"
-        assert harness.size_gib(instance) == 1
-        driver.delete(instance)
-
-    def test_a_share_that_is_gone_is_reported_and_not_made_anew(self, harness, driver):
-        instance = harness.instance()
-        outcome = twice(driver.ensure, [instance])[instance.id]
-        assert (outcome.status, bool(outcome.reason)) == ("error", True)
-        assert instance.id not in harness.held()
-
-    def test_export_locations_that_are_not_known_yet_are_told(self, harness, driver, share):
-        assert driver.ensure([share])[share.id].exports == driver.create(share)
-
-    def test_the_size_of_a_share_that_somebody_may_be_changing_is_left_alone(self, harness, driver):
-        instance = harness.instance()
-        exports = driver.create(instance)
-        driver.extend(instance, 3)
-        driver.ensure([harness.instance(id=instance.id, exports=exports, is_held=False)])
-        assert harness.size_gib(instance) == 3
-        driver.delete(instance)
+    def test_nothing_is_taken_over_where_nothing_is(self, harness, driver):
+        place = contract.Export(path=f"127.0.0.1:/dummy/{fresh_id()}")
+        gone(driver.manage, harness.instance(exports=[place]), {})
 
 
-class TestEnsuresEach:
-    capability = contract.EnsuresEach
+class TestMeasuresUsage:
+    capability = contract.MeasuresUsage
 
-    def test_a_share_that_is_true_is_unchanged(self, harness, driver):
-        instance = harness.instance()
-        known = harness.instance(id=instance.id, exports=driver.create(instance))
-        assert twice(driver.ensure_share, known) is None
-        driver.delete(instance)
-
-    def test_a_share_that_is_gone_is_reported_and_not_made_anew(self, harness, driver):
-        instance = harness.instance()
-        outcome = twice(driver.ensure_share, instance)
-        assert (outcome.status, bool(outcome.reason)) == ("error", True)
-        assert instance.id not in harness.held()
-
-    def test_export_locations_that_are_not_known_yet_are_told(self, harness, driver, share):
-        assert driver.ensure_share(share).exports == driver.create(share)
-
-    def test_many_are_ensured_at_once(self, harness, driver):
-        instances = [harness.instance() for _ in range(20)]
-        exports = [driver.create(instance) for instance in instances]
-        with concurrent.futures.ThreadPoolExecutor(8) as threads:
-            outcomes = list(threads.map(driver.ensure_share, instances))
-        assert [outcome.exports for outcome in outcomes] == exports
-        for instance in instances:
-            driver.delete(instance)
+    def test_what_is_used_is_measured_and_what_is_not_there_left_out(self, harness, driver):
+        share = harness.share(size_gib=2)
+        harness.fill(share, 1)
+        harness.settle()
+        seen = driver.measure_usage([share, harness.instance()])
+        assert set(seen) == {share.id}
+        assert seen[share.id].used_gib == pytest.approx(1, abs=0.05)
 
 
-class TestInspects:
-    capability = contract.Inspects
+class TestAcceptsTransfers:
+    capability = contract.AcceptsTransfers
 
-    def test_shares_that_are_true_are_left_out_of_the_answer(self, harness, driver):
-        instance = harness.instance()
-        known = harness.instance(id=instance.id, exports=driver.create(instance))
-        assert twice(driver.inspect, [known]) == {}
-        driver.delete(instance)
+    def test_a_share_passes_to_another_project(self, harness, driver):
+        share = harness.share("text")
+        twice(driver.accept_transfer, share, "other")
+        assert harness.project_id(share) == "other"
+        assert harness.read(share) == "text"
 
-    def test_it_foresees_what_ensuring_then_does(self, harness, driver):
-        instance = harness.instance()
-        exports = driver.create(instance)
-        harness.damage(instance)
-        foreseen = twice(driver.inspect, [instance])
-        assert foreseen[instance.id].exports == exports
-        if isinstance(driver, contract.Ensures):
-            assert driver.ensure([instance]) == foreseen
-        driver.delete(instance)
-
-    def test_a_share_that_is_gone_is_reported(self, harness, driver):
-        instance = harness.instance()
-        outcome = twice(driver.inspect, [instance])[instance.id]
-        assert (outcome.status, bool(outcome.reason)) == ("error", True)
-        assert instance.id not in harness.held()
+    def test_what_is_gone_passes_to_nobody(self, harness, driver):
+        gone(driver.accept_transfer, harness.instance(), "other")
 
 
-class TestSnapshots:
-    capability = contract.Snapshots
+class TestUpdatesMetadata:
+    capability = contract.UpdatesMetadata
 
-    def test_a_snapshot_is_taken_once_and_outlives_its_share(self, harness, driver):
-        instance = harness.instance()
-        driver.create(instance)
-        taken = snapshot(instance)
-        twice(driver.create_snapshot, taken)
-        driver.delete(instance)
-        twice(driver.delete_snapshot, taken)
+    def test_the_metadata_given_is_the_whole_set(self, harness, driver, share):
+        twice(driver.update_metadata, share, {"tier": "gold", "place": "here"})
+        assert harness.metadata(share) == {"tier": "gold", "place": "here"}
+        twice(driver.update_metadata, share, {"tier": "silver"})
+        assert harness.metadata(share) == {"tier": "silver"}
 
-    def test_nothing_can_be_taken_of_what_is_not_there(self, harness, driver):
-        with pytest.raises(contract.Gone):
-            driver.create_snapshot(snapshot(harness.instance()))
-
-    def test_a_snapshot_that_was_never_taken_can_be_deleted(self, harness, driver, share):
-        driver.delete_snapshot(snapshot(share))
-
-
-class TestClonesSnapshots:
-    capability = contract.ClonesSnapshots
-
-    def test_a_share_starts_with_the_content_of_the_snapshot(self, harness, driver, share):
-        harness.write(share, "before")
-        taken = snapshot(share)
-        driver.create_snapshot(taken)
-        harness.write(share, "after")
-        clone = harness.instance(size_gib=2)
-        exports = twice(driver.create_from_snapshot, clone, taken)
-        assert all(clone.id in export.path for export in exports)
-        assert (harness.read(clone), harness.read(share)) == ("before", "after")
-        assert harness.size_gib(clone) == 2
-        assert harness.clients(clone) == set()
-        driver.delete_snapshot(taken)
-        harness.write(clone, "own")
-        driver.create_from_snapshot(clone, taken)
-        assert harness.read(clone) == "own"
-        driver.delete(clone)
-
-    def test_a_snapshot_that_is_gone_makes_no_share(self, harness, driver, share):
-        clone = harness.instance()
-        with pytest.raises(contract.Gone):
-            driver.create_from_snapshot(clone, snapshot(share))
-        assert clone.id not in harness.held()
-
-
-class TestReverts:
-    capability = contract.Reverts
-
-    def test_the_share_is_as_it_was_and_reachable_by_the_rules(self, harness, driver, share):
-        harness.write(share, "before")
-        taken = snapshot(share)
-        driver.create_snapshot(taken)
-        harness.write(share, "after")
-        twice(driver.revert, taken, rules("10.0.0.4 rw"))
-        assert harness.read(share) == "before"
-        assert harness.clients(share) == {("10.0.0.4", "rw")}
-        assert harness.size_gib(share) == 1
-        harness.write(share, "later")
-        driver.delete_snapshot(taken)
-        assert harness.read(share) == "later"
-
-    def test_a_snapshot_that_is_gone_changes_nothing(self, harness, driver, share):
-        harness.write(share, "now")
-        with pytest.raises(contract.Gone):
-            driver.revert(snapshot(share), [])
-        assert harness.read(share) == "now"
-
-
-class TestMountsSnapshots:
-    capability = contract.MountsSnapshots
-
-    def test_a_snapshot_has_export_locations_and_rules_of_its_own(self, harness, driver, share):
-        taken = snapshot(share)
-        driver.create_snapshot(taken)
-        exports = twice(driver.export_snapshot, taken)
-        assert exports
-        assert all(taken.id in export.path for export in exports)
-        assert twice(driver.set_snapshot_access, taken, rules("10.0.0.1 ro")) == {}
-        assert harness.clients(share) == set()
-        driver.delete_snapshot(taken)
-
-    def test_a_snapshot_that_is_gone_is_not_exported(self, harness, driver, share):
-        with pytest.raises(contract.Gone):
-            driver.export_snapshot(snapshot(share))
+    def test_what_is_gone_has_no_metadata(self, harness, driver):
+        gone(driver.update_metadata, harness.instance(), {})

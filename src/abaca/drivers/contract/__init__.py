@@ -27,6 +27,12 @@ from abaca.drivers.contract.backends import (
 from abaca.drivers.contract.backups import (
     BacksUp,
     Backup,
+    BackupCreation,
+    Restore,
+)
+from abaca.drivers.contract.copying import (
+    AllowsCopying,
+    CopyMount,
 )
 from abaca.drivers.contract.ensuring import (
     EnsureOutcome,
@@ -47,16 +53,28 @@ from abaca.drivers.contract.groups import (
     ShareGroup,
     SnapshotsGroups,
 )
+from abaca.drivers.contract.long_calls import (
+    DONE,
+    VERBS,
+    LongCall,
+    Progress,
+    long_call,
+    long_call_names,
+)
 from abaca.drivers.contract.migrations import (
     Migrates,
+    Migration,
     MigrationFit,
     MigrationResult,
 )
 from abaca.drivers.contract.replicas import (
+    Promotion,
     Replica,
+    ReplicaCreation,
     ReplicaOutcome,
     ReplicaState,
     Replicates,
+    ReplicationType,
     SnapshotsReplicas,
 )
 from abaca.drivers.contract.share_servers import (
@@ -65,6 +83,7 @@ from abaca.drivers.contract.share_servers import (
     MigratesServers,
     RunsServers,
     SecurityService,
+    ServerMigration,
     ServerNetworkOutcome,
     ServerSetup,
     Subnet,
@@ -74,6 +93,7 @@ from abaca.drivers.contract.share_servers import (
 )
 from abaca.drivers.contract.shares import (
     AcceptsTransfers,
+    Created,
     Export,
     Managed,
     Manages,
@@ -85,31 +105,46 @@ from abaca.drivers.contract.shares import (
     Usage,
 )
 from abaca.drivers.contract.snapshots import (
+    Clone,
     ClonesSnapshots,
+    ClonesSnapshotsAtOnce,
     ManagesSnapshots,
     MountsSnapshots,
+    Revert,
     Reverts,
+    RevertsAtOnce,
     Snapshot,
+    SnapshotOutcome,
     Snapshots,
 )
 from abaca.drivers.contract.values import (
+    DriverData,
     Positive,
     Value,
 )
 
 __all__ = [
+    "DONE",
+    "VERBS",
     "AcceptsTransfers",
     "AccessLevel",
     "AccessOutcome",
     "AccessRule",
     "AccessType",
     "Allocation",
+    "AllowsCopying",
     "Backend",
     "BacksUp",
     "Backup",
+    "BackupCreation",
     "Busy",
+    "Clone",
     "ClonesSnapshots",
+    "ClonesSnapshotsAtOnce",
+    "CopyMount",
+    "Created",
     "Driver",
+    "DriverData",
     "EnsureOutcome",
     "Ensures",
     "EnsuresEach",
@@ -119,6 +154,7 @@ __all__ = [
     "GroupSnapshot",
     "Groups",
     "Inspects",
+    "LongCall",
     "Managed",
     "Manages",
     "ManagesServers",
@@ -126,26 +162,36 @@ __all__ = [
     "MeasuresUsage",
     "Migrates",
     "MigratesServers",
+    "Migration",
     "MigrationFit",
     "MigrationResult",
     "MountsSnapshots",
     "PoolStats",
     "Positive",
+    "Progress",
+    "Promotion",
     "Refused",
     "Replica",
+    "ReplicaCreation",
     "ReplicaOutcome",
     "ReplicaState",
     "Replicates",
+    "ReplicationType",
     "Resizes",
+    "Restore",
+    "Revert",
     "Reverts",
+    "RevertsAtOnce",
     "RunsServers",
     "SecurityService",
+    "ServerMigration",
     "ServerNetworkOutcome",
     "ServerSetup",
     "ShareGroup",
     "ShareInstance",
     "ShareServer",
     "Snapshot",
+    "SnapshotOutcome",
     "Snapshots",
     "SnapshotsGroups",
     "SnapshotsReplicas",
@@ -157,4 +203,6 @@ __all__ = [
     "UpdatesSubnetMetadata",
     "Usage",
     "Value",
+    "long_call",
+    "long_call_names",
 ]

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from abaca.drivers.contract.access_rules import AccessOutcome, AccessRule
-from abaca.drivers.contract.shares import Export, ShareInstance
+from abaca.drivers.contract.shares import Created, ShareInstance
 from abaca.drivers.contract.values import Value
 
 
@@ -55,10 +55,11 @@ class Driver(abc.ABC):
 
     vendor: ClassVar[str] = "Open Source"
     version: ClassVar[str] = "1.0"
-    protocols: ClassVar[tuple[str, ...]] = ("NFS",)
     # What is announced beyond what the base classes say, under the names that share types ask for.
     announces: ClassVar[Mapping[str, Any]] = {}
-    # Of the addresses that clients may come from; a driver that learns it from its options sets it when constructed.
+    # A driver that learns these from its options sets them when constructed: the protocols that it serves, and the
+    # versions of the addresses that clients may come from.
+    protocols: tuple[str, ...] = ("NFS",)
     ip_versions: tuple[int, ...] = (4,)
     # Options that may change while it serves; the others wait for the next start.
     changeable: ClassVar[frozenset[str]] = frozenset()
@@ -87,8 +88,11 @@ class Driver(abc.ABC):
         """The pools as they are now. Raises `Unreachable`."""
 
     @abc.abstractmethod
-    def create(self, instance: ShareInstance) -> list[Export]:
-        """Make the share and export it to nobody yet. Raises `Full`, `Refused`, `Busy`, `Unreachable`."""
+    def create(self, instance: ShareInstance) -> Created:
+        """Make the share and export it to nobody yet; a repeated call leaves content and rules as they are.
+
+        Raises `Full`, `Refused`, `Busy`, `Unreachable`.
+        """
 
     @abc.abstractmethod
     def delete(self, instance: ShareInstance) -> None:

@@ -7,8 +7,10 @@ import abc
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
+import msgspec
+
 from abaca.drivers.contract.shares import Export, ShareInstance
-from abaca.drivers.contract.values import Value
+from abaca.drivers.contract.values import DriverData, Value
 
 
 class EnsureOutcome(Value, frozen=True, kw_only=True):
@@ -24,6 +26,9 @@ class EnsureOutcome(Value, frozen=True, kw_only=True):
     share_metadata: Mapping[str, str] | None = None
     reapply_access_rules: bool = False
     repairs: Sequence[str] = ()
+    # Of its snapshots, by id: those whose exports are others than `ShareInstance.snapshot_exports` said.
+    snapshot_exports: Mapping[str, Sequence[Export]] = msgspec.field(default_factory=dict)
+    driver_data: DriverData | None = None
     is_failed: bool = False
 
 

@@ -7,8 +7,8 @@ import abc
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
 
-from abaca.drivers.contract.shares import Export, ShareInstance, ShareServer
-from abaca.drivers.contract.snapshots import Snapshot
+from abaca.drivers.contract.shares import Created, ShareInstance, ShareServer
+from abaca.drivers.contract.snapshots import Snapshot, SnapshotOutcome
 from abaca.drivers.contract.values import Value
 
 
@@ -47,8 +47,8 @@ class SnapshotsGroups(abc.ABC):
     consistent_snapshot_support: ClassVar[Literal["pool", "host"]] = "host"
 
     @abc.abstractmethod
-    def create_group_snapshot(self, group_snapshot: GroupSnapshot) -> dict[str, str | None]:
-        """Take all of its snapshots at one moment; provider locations by snapshot id. Raises `Full`, `Gone`."""
+    def create_group_snapshot(self, group_snapshot: GroupSnapshot) -> dict[str, SnapshotOutcome]:
+        """Take all of its snapshots at one moment, by snapshot id. Raises `Full`, `Gone`."""
 
     @abc.abstractmethod
     def delete_group_snapshot(self, group_snapshot: GroupSnapshot) -> None:
@@ -57,8 +57,8 @@ class SnapshotsGroups(abc.ABC):
     @abc.abstractmethod
     def create_group_from_snapshot(
         self, group: ShareGroup, group_snapshot: GroupSnapshot, sources: Mapping[str, str]
-    ) -> dict[str, list[Export]]:
-        """Make the group with its instances; `sources` maps an instance's id to its snapshot's.
+    ) -> dict[str, Created]:
+        """Make the group with its instances, by instance id; `sources` maps an instance's id to its snapshot's.
 
         Raises `Gone`, `Full`.
         """

@@ -9,8 +9,10 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from abaca.drivers.contract.access_rules import AccessRule
+from abaca.drivers.contract.long_calls import Progress
 from abaca.drivers.contract.shares import Export, ShareInstance
-from abaca.drivers.contract.values import Value
+from abaca.drivers.contract.snapshots import SnapshotOutcome
+from abaca.drivers.contract.values import DriverData, Value
 
 
 class MigrationFit(Value, frozen=True, kw_only=True):
@@ -23,34 +25,42 @@ class MigrationFit(Value, frozen=True, kw_only=True):
     nondisruptive: bool = False
 
 
+class Migration(Value, frozen=True, kw_only=True):
+    """A move of `source` to `destination` on `destination_host` (`host@backend#pool`), reachable by `rules` there."""
+
+    source: ShareInstance
+    destination: ShareInstance
+    destination_host: str
+    rules: Sequence[AccessRule] = ()
+
+
 class MigrationResult(Value, frozen=True, kw_only=True):
-    """Where things are after a move; provider locations by snapshot id."""
+    """Where things are after a move; `snapshots` by snapshot id."""
 
     exports: Sequence[Export]
-    snapshots: Mapping[str, str | None] = msgspec.field(default_factory=dict)
+    snapshots: Mapping[str, SnapshotOutcome] = msgspec.field(default_factory=dict)
+    driver_data: DriverData | None = None
 
 
 class Migrates(abc.ABC):
     """The back end moves a share to another pool or back end by itself. Called on the source's driver."""
 
     @abc.abstractmethod
-    def check_migration(self, source: ShareInstance, destination: ShareInstance, destination_host: str) -> MigrationFit:
+    def check_migration(self, migration: Migration) -> MigrationFit:
         """Whether it could; changes nothing."""
 
     @abc.abstractmethod
-    def start_migration(self, source: ShareInstance, destination: ShareInstance) -> None:
-        """Begin copying. Raises `Full`, `Refused`."""
+    def start_migration(self, migration: Migration) -> None:
+        """Begin copying. Raises `Full`, `Gone`, `Refused`."""
 
     @abc.abstractmethod
-    def continue_migration(self, source: ShareInstance, destination: ShareInstance) -> int:
-        """Percent copied; 100 means that only the cut-over is left."""
+    def look_at_migration(self, migration: Migration) -> Progress:
+        """How much is copied; 100 when only the cut-over is left. Raises `Gone`, `Refused`, `Unreachable`."""
 
     @abc.abstractmethod
-    def complete_migration(
-        self, source: ShareInstance, destination: ShareInstance, rules: Sequence[AccessRule]
-    ) -> MigrationResult:
-        """Cut over: the destination serves, the source is gone."""
+    def end_migration(self, migration: Migration) -> MigrationResult:
+        """Cut over: the destination serves, the source is gone. Raises `Busy` before."""
 
     @abc.abstractmethod
-    def cancel_migration(self, source: ShareInstance, destination: ShareInstance) -> None:
-        """Undo the copy; the source never stopped. Nothing to cancel is success."""
+    def cancel_migration(self, migration: Migration) -> None:
+        """Nothing of the destination is left; the source never stopped."""

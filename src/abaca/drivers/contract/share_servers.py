@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
+from abaca.drivers.contract.long_calls import Progress
 from abaca.drivers.contract.migrations import MigrationFit
 from abaca.drivers.contract.shares import Export, ShareInstance, ShareServer
 from abaca.drivers.contract.values import Value
@@ -61,6 +62,16 @@ class ServerSetup(Value, frozen=True, kw_only=True):
     subnets: Sequence[Subnet]
     admin_allocations: Sequence[Allocation] = ()
     security_services: Sequence[SecurityService] = ()
+    # Which key of the key manager the data of its shares is encrypted with; None for none of the user's.
+    encryption_key_ref: str | None = None
+
+
+class ServerMigration(Value, frozen=True, kw_only=True):
+    """A move of the server `source`, with all its `instances`, to a server made as `destination` says."""
+
+    source: ShareServer
+    destination: ServerSetup
+    instances: Sequence[ShareInstance] = ()
 
 
 class RunsServers(abc.ABC):
@@ -143,25 +154,21 @@ class MigratesServers(abc.ABC):
     """A share server moves with all its shares. Called on the destination's driver."""
 
     @abc.abstractmethod
-    def check_server_migration(self, source: ShareServer, instances: Sequence[ShareInstance]) -> MigrationFit:
+    def check_server_migration(self, migration: ServerMigration) -> MigrationFit:
         """Whether it could; changes nothing."""
 
     @abc.abstractmethod
-    def start_server_migration(
-        self, source: ShareServer, destination: ServerSetup, instances: Sequence[ShareInstance]
-    ) -> None:
-        """Begin copying. Raises `Full`, `Refused`."""
+    def start_server_migration(self, migration: ServerMigration) -> None:
+        """Begin copying. Raises `Full`, `Gone`, `Refused`."""
 
     @abc.abstractmethod
-    def continue_server_migration(self, source: ShareServer, destination: ServerSetup) -> int:
-        """Percent copied; 100 means that only the cut-over is left."""
+    def look_at_server_migration(self, migration: ServerMigration) -> Progress:
+        """How much is copied; 100 when only the cut-over is left. Raises `Gone`, `Refused`, `Unreachable`."""
 
     @abc.abstractmethod
-    def complete_server_migration(
-        self, source: ShareServer, destination: ServerSetup, instances: Sequence[ShareInstance]
-    ) -> ServerNetworkOutcome:
-        """Cut over: the destination serves, the source is gone."""
+    def end_server_migration(self, migration: ServerMigration) -> ServerNetworkOutcome:
+        """Cut over: the destination serves, the source is gone. Raises `Busy` before."""
 
     @abc.abstractmethod
-    def cancel_server_migration(self, source: ShareServer, destination: ServerSetup) -> None:
-        """Undo the copy; the source never stopped. Nothing to cancel is success."""
+    def cancel_server_migration(self, migration: ServerMigration) -> None:
+        """Nothing of the destination is left; the source never stopped."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from abaca.drivers.contract.values import Value
+from abaca.drivers.contract.values import DriverData, Value
 
 
 class Export(Value, frozen=True, kw_only=True):
@@ -41,8 +41,22 @@ class ShareInstance(Value, frozen=True, kw_only=True):
     extra_specs: Mapping[str, str] = msgspec.field(default_factory=dict)
     exports: Sequence[Export] = ()
     server: ShareServer | None = None
+    # The exports of its snapshots that have any, by snapshot id, as last known; told where shares are ensured.
+    snapshot_exports: Mapping[str, Sequence[Export]] = msgspec.field(default_factory=dict)
+    # Which key of the key manager its data is encrypted with; None for none of the user's.
+    encryption_key_ref: str | None = None
+    # The specs of its quality-of-service type, such as {"max_iops": "500"}; None where it has no such type.
+    qos_specs: Mapping[str, str] | None = None
+    driver_data: DriverData = msgspec.field(default_factory=dict)
     # False: somebody else may be changing it, and its size, at this moment
     is_held: bool = True
+
+
+class Created(Value, frozen=True, kw_only=True):
+    """What came out of making a share: where it can be mounted from, the preferred place first."""
+
+    exports: Sequence[Export]
+    driver_data: DriverData | None = None
 
 
 class Resizes(abc.ABC):
@@ -50,11 +64,11 @@ class Resizes(abc.ABC):
 
     @abc.abstractmethod
     def extend(self, instance: ShareInstance, new_size_gib: int) -> None:
-        """Grow to `new_size_gib`. Raises `Full`."""
+        """Grow to `new_size_gib`; that size already is success. Raises `Full`, `Gone`."""
 
     @abc.abstractmethod
     def shrink(self, instance: ShareInstance, new_size_gib: int) -> None:
-        """Shrink to `new_size_gib`; raises `Refused`, with nothing changed, when more than that is in use."""
+        """Shrink to `new_size_gib`; raises `Refused`, with nothing changed, when more GiB than that are in use."""
 
 
 class Managed(Value, frozen=True, kw_only=True):
@@ -62,6 +76,7 @@ class Managed(Value, frozen=True, kw_only=True):
 
     size_gib: int
     exports: Sequence[Export] = ()
+    driver_data: DriverData | None = None
 
 
 class Manages(abc.ABC):
@@ -76,7 +91,7 @@ class Manages(abc.ABC):
 
     @abc.abstractmethod
     def unmanage(self, instance: ShareInstance) -> None:
-        """Forget it; its data and its export stay."""
+        """Forget it; its data and its export stay. Absent is success."""
 
 
 class Usage(Value, frozen=True, kw_only=True):
@@ -91,7 +106,7 @@ class MeasuresUsage(abc.ABC):
 
     @abc.abstractmethod
     def measure_usage(self, instances: Sequence[ShareInstance]) -> dict[str, Usage]:
-        """By instance id; one that is not known is left out. Raises `Unreachable`."""
+        """In GiB by instance id; one that is not known is left out. Changes nothing. Raises `Unreachable`."""
 
 
 class AcceptsTransfers(abc.ABC):
@@ -99,7 +114,7 @@ class AcceptsTransfers(abc.ABC):
 
     @abc.abstractmethod
     def accept_transfer(self, instance: ShareInstance, project_id: str) -> None:
-        """The instance belongs to `project_id` from now on. Raises `Refused`."""
+        """The instance belongs to `project_id` from now on. Raises `Gone`, `Refused`."""
 
 
 class UpdatesMetadata(abc.ABC):
@@ -107,4 +122,4 @@ class UpdatesMetadata(abc.ABC):
 
     @abc.abstractmethod
     def update_metadata(self, instance: ShareInstance, metadata: Mapping[str, str]) -> None:
-        """Make `metadata`, the whole set of keys meant for the driver, true. Raises `Refused`."""
+        """Make `metadata`, the whole set of keys meant for the driver, true. Raises `Gone`, `Refused`."""

@@ -15,6 +15,7 @@ from abaca.drivers import contract
 from abaca.drivers.contract import promises
 from abaca.drivers.dummy import (
     backups,
+    copying,
     fault_injection,
     groups,
     managing,
@@ -31,6 +32,7 @@ from abaca.drivers.dummy.storage import INSTANCE, with_faults
 
 class DummyParts(
     backups.Backups,
+    copying.Copying,
     groups.Groups,
     managing.Managing,
     migrations.Migrations,
@@ -45,7 +47,7 @@ class DummyParts(
     Options = DummyOptions
 
     vendor: ClassVar[str] = "Abaca"
-    protocols: ClassVar[tuple[str, ...]] = ("NFS", "CIFS", "CEPHFS", "GLUSTERFS")
+    protocols: tuple[str, ...] = ("NFS", "CIFS", "CEPHFS", "GLUSTERFS")
     announces: ClassVar[dict[str, Any]] = {"mount_point_name_support": True, "qos": True, "dedupe": True}
     changeable: ClassVar[frozenset[str]] = frozenset(
         {

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from abaca.drivers import contract
-from abaca.drivers.dummy.storage import INSTANCE, SNAPSHOT, Storage, with_faults
+from abaca.drivers.dummy.storage import INSTANCE, SNAPSHOT, Storage, snapshot_outcome, with_faults
 
 GROUP = "group"
 GROUP_SNAPSHOT = "group_snapshot"
@@ -28,10 +28,12 @@ class Groups(Storage, contract.Groups, contract.SnapshotsGroups):
             records.drop(GROUP, group.id)
 
     @with_faults
-    def create_group_snapshot(self, group_snapshot: contract.GroupSnapshot) -> dict[str, str | None]:
+    def create_group_snapshot(self, group_snapshot: contract.GroupSnapshot) -> dict[str, contract.SnapshotOutcome]:
         with self.state_file.change() as records:
             records.put(GROUP_SNAPSHOT, group_snapshot.id, {"group_id": group_snapshot.group_id})
-            return {snapshot.id: self.hold_snapshot(records, snapshot) for snapshot in group_snapshot.snapshots}
+            for snapshot in group_snapshot.snapshots:
+                self.hold_snapshot(records, snapshot)
+        return {snapshot.id: snapshot_outcome(snapshot.id) for snapshot in group_snapshot.snapshots}
 
     @with_faults
     def delete_group_snapshot(self, group_snapshot: contract.GroupSnapshot) -> None:
@@ -46,11 +48,11 @@ class Groups(Storage, contract.Groups, contract.SnapshotsGroups):
         group: contract.ShareGroup,
         group_snapshot: contract.GroupSnapshot,
         sources: Mapping[str, str],
-    ) -> dict[str, list[contract.Export]]:
-        exports = {}
+    ) -> dict[str, contract.Created]:
+        made = {}
         with self.state_file.change() as records:
             records.put(GROUP, group.id, {"project_id": group.project_id})
             for instance in group.instances:
                 record = self.hold_copy(records, instance, sources[instance.id])
-                exports[instance.id] = self.exports(record, instance.server)
-        return exports
+                made[instance.id] = self.created(record, instance.server)
+        return made

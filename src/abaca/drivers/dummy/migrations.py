@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from abaca.drivers import contract
-from abaca.drivers.dummy.storage import INSTANCE, SNAPSHOT, Storage, with_faults
+from abaca.drivers.dummy.storage import CONTENT, INSTANCE, SNAPSHOT, Storage, snapshot_outcome, with_faults
 
 MIGRATION = "migration"
 
@@ -15,50 +13,47 @@ class Migrations(Storage, contract.Migrates):
     """Moves from pool to pool."""
 
     @with_faults
-    def check_migration(
-        self, source: contract.ShareInstance, destination: contract.ShareInstance, destination_host: str
-    ) -> contract.MigrationFit:
-        fits = destination_host.partition("#")[0] == self.backend.host
+    def check_migration(self, migration: contract.Migration) -> contract.MigrationFit:
+        fits = migration.destination_host.partition("#")[0] == self.backend.host
         return contract.MigrationFit(
             compatible=fits, writable=fits, preserve_metadata=fits, preserve_snapshots=fits, nondisruptive=False
         )
 
     @with_faults
-    def start_migration(self, source: contract.ShareInstance, destination: contract.ShareInstance) -> None:
+    def start_migration(self, migration: contract.Migration) -> None:
+        source = migration.source
         with self.state_file.change() as records:
             if records.get(MIGRATION, source.id) is None:
                 record = records.need(INSTANCE, source.id)
-                self.hold(records, destination, content=record["content"], used_gib=record["used_gib"])
-                records.put(MIGRATION, source.id, {"destination": destination.id, "percent": 0})
+                self.hold(records, migration.destination, **{key: record[key] for key in CONTENT})
+                self.begin(records, MIGRATION, source.id, destination=migration.destination.id)
 
     @with_faults
-    def continue_migration(self, source: contract.ShareInstance, destination: contract.ShareInstance) -> int:
+    def look_at_migration(self, migration: contract.Migration) -> contract.Progress:
         with self.state_file.change() as records:
-            return self.look(records, MIGRATION, source.id, "percent")
+            return self.advance(records, MIGRATION, migration.source.id)
 
     @with_faults
-    def complete_migration(
-        self,
-        source: contract.ShareInstance,
-        destination: contract.ShareInstance,
-        rules: Sequence[contract.AccessRule],
-    ) -> contract.MigrationResult:
-        held, _ = self.admit(rules)
+    def end_migration(self, migration: contract.Migration) -> contract.MigrationResult:
+        source, destination = migration.source, migration.destination
+        held, _ = self.admit(migration.rules)
         with self.state_file.change() as records:
-            record = records.need(INSTANCE, destination.id) | {"rules": held}
-            records.put(INSTANCE, destination.id, record)
-            self.release(records, source.id)
-            records.drop(MIGRATION, source.id)
-            moved: dict[str, str | None] = {}
+            record = records.need(INSTANCE, destination.id)
+            if self.finish(records, MIGRATION, source.id) is not None:
+                current = records.need(INSTANCE, source.id)  # Users wrote until now.
+                record |= {"rules": held} | {key: current[key] for key in CONTENT}
+                records.put(INSTANCE, destination.id, record)
+                self.release(records, source.id)
+            moved = {}
             for id, snapshot in records.all(SNAPSHOT).items():
-                if snapshot["instance_id"] == source.id:
+                if snapshot["instance_id"] in {source.id, destination.id}:
                     records.put(SNAPSHOT, id, snapshot | {"instance_id": destination.id})
-                    moved[id] = f"dummy/{id}"
+                    moved[id] = snapshot_outcome(id)
         return contract.MigrationResult(exports=self.exports(record, destination.server), snapshots=moved)
 
     @with_faults
-    def cancel_migration(self, source: contract.ShareInstance, destination: contract.ShareInstance) -> None:
+    def cancel_migration(self, migration: contract.Migration) -> None:
         with self.state_file.change() as records:
-            if records.get(MIGRATION, source.id) is not None:
-                self.release(records, destination.id)
-                records.drop(MIGRATION, source.id)
+            if records.get(MIGRATION, migration.source.id) is not None:
+                self.release(records, migration.destination.id)
+                records.drop(MIGRATION, migration.source.id)

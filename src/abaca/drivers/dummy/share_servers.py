@@ -123,56 +123,44 @@ class ShareServers(
         return details(record)
 
     @with_faults
-    def check_server_migration(
-        self, source: contract.ShareServer, instances: Sequence[contract.ShareInstance]
-    ) -> contract.MigrationFit:
+    def check_server_migration(self, migration: contract.ServerMigration) -> contract.MigrationFit:
         return contract.MigrationFit(
             compatible=True, writable=True, preserve_metadata=True, preserve_snapshots=True, nondisruptive=False
         )
 
     @with_faults
-    def start_server_migration(
-        self,
-        source: contract.ShareServer,
-        destination: contract.ServerSetup,
-        instances: Sequence[contract.ShareInstance],
-    ) -> None:
+    def start_server_migration(self, migration: contract.ServerMigration) -> None:
+        source, destination = migration.source, migration.destination
         with self.state_file.change() as records:
             record = records.need(SERVER, source.id)
             if records.get(SERVER_MIGRATION, source.id) is None:
-                records.put(SERVER_MIGRATION, source.id, {"destination": destination.id, "percent": 0})
+                self.begin(records, SERVER_MIGRATION, source.id, destination=destination.id)
                 moved = record | {"identifier": f"dummy-{destination.id}", "addresses": addresses(destination.subnets)}
                 records.put(SERVER, destination.id, moved)
 
     @with_faults
-    def continue_server_migration(self, source: contract.ShareServer, destination: contract.ServerSetup) -> int:
+    def look_at_server_migration(self, migration: contract.ServerMigration) -> contract.Progress:
         with self.state_file.change() as records:
-            record = records.need(SERVER_MIGRATION, source.id)
-            record["percent"] = min(100, record["percent"] + self.options.progress_percent)
-            records.put(SERVER_MIGRATION, source.id, record)
-        return int(record["percent"])
+            return self.advance(records, SERVER_MIGRATION, migration.source.id)
 
     @with_faults
-    def complete_server_migration(
-        self,
-        source: contract.ShareServer,
-        destination: contract.ServerSetup,
-        instances: Sequence[contract.ShareInstance],
-    ) -> contract.ServerNetworkOutcome:
+    def end_server_migration(self, migration: contract.ServerMigration) -> contract.ServerNetworkOutcome:
+        destination = migration.destination
         with self.state_file.change() as records:
             record = records.need(SERVER, destination.id)
-            for instance in instances:
-                records.put(INSTANCE, instance.id, records.need(INSTANCE, instance.id) | {"server": destination.id})
-            records.drop(SERVER, source.id)
-            records.drop(SERVER_MIGRATION, source.id)
-            return self._outcome(records, destination.id, record, instances)
+            if self.finish(records, SERVER_MIGRATION, migration.source.id) is not None:
+                for instance in migration.instances:
+                    held = records.need(INSTANCE, instance.id)
+                    records.put(INSTANCE, instance.id, held | {"server": destination.id})
+                records.drop(SERVER, migration.source.id)
+            return self._outcome(records, destination.id, record, migration.instances)
 
     @with_faults
-    def cancel_server_migration(self, source: contract.ShareServer, destination: contract.ServerSetup) -> None:
+    def cancel_server_migration(self, migration: contract.ServerMigration) -> None:
         with self.state_file.change() as records:
-            if records.get(SERVER_MIGRATION, source.id) is not None:
-                records.drop(SERVER, destination.id)
-                records.drop(SERVER_MIGRATION, source.id)
+            if records.get(SERVER_MIGRATION, migration.source.id) is not None:
+                records.drop(SERVER, migration.destination.id)
+                records.drop(SERVER_MIGRATION, migration.source.id)
 
 
 def addresses(subnets: Iterable[contract.Subnet]) -> list[str]:

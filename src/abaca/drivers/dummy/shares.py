@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from abaca.drivers import contract
 from abaca.drivers.dummy.state_file import Record, Records
-from abaca.drivers.dummy.storage import INSTANCE, Storage, with_faults
+from abaca.drivers.dummy.storage import INSTANCE, SNAPSHOT, Storage, with_faults
 
 
 class Shares(
@@ -22,9 +22,9 @@ class Shares(
     """Shares, and what is done with one by itself."""
 
     @with_faults
-    def create(self, instance: contract.ShareInstance) -> list[contract.Export]:
+    def create(self, instance: contract.ShareInstance) -> contract.Created:
         with self.state_file.change() as records:
-            return self.exports(self.hold(records, instance), instance.server)
+            return self.created(self.hold(records, instance), instance.server)
 
     @with_faults
     def delete(self, instance: contract.ShareInstance) -> None:
@@ -70,14 +70,16 @@ class Shares(
         with self.state_file.change() as records:
             for one in instances:
                 record = records.get(INSTANCE, one.id)
-                outcome = self._difference(record, one)
+                outcome = self._difference(records, record, one)
                 if outcome is not None:
                     found[one.id] = outcome
                     if mends and record is not None and outcome.repairs:
                         self._resize(records, one.id, one.size_gib)
         return found
 
-    def _difference(self, record: Record | None, instance: contract.ShareInstance) -> contract.EnsureOutcome | None:
+    def _difference(
+        self, records: Records, record: Record | None, instance: contract.ShareInstance
+    ) -> contract.EnsureOutcome | None:
         if record is None:
             return contract.EnsureOutcome(status="error", reason="the back end has no such share")
         exports = self.exports(record, instance.server)
@@ -86,9 +88,25 @@ class Shares(
         is_marked = all(instance.share_metadata.get(key) == value for key, value in pairs.items())
         is_sized = not instance.is_held or record["size_gib"] == instance.size_gib
         repairs = [] if is_sized else [f"its size was {record['size_gib']} GiB instead of {instance.size_gib}"]
-        if moved is None and is_marked and not repairs:
+        snapshots = self._moved_snapshots(records, instance)
+        if moved is None and is_marked and not repairs and not snapshots:
             return None
-        return contract.EnsureOutcome(exports=moved, share_metadata=None if is_marked else pairs, repairs=repairs)
+        return contract.EnsureOutcome(
+            exports=moved,
+            share_metadata=None if is_marked else pairs,
+            repairs=repairs,
+            snapshot_exports=snapshots,
+        )
+
+    def _moved_snapshots(self, records: Records, instance: contract.ShareInstance) -> dict[str, list[contract.Export]]:
+        """The exports of those of its snapshots that have others than are known."""
+        moved = {}
+        for id, known in instance.snapshot_exports.items():
+            held = records.get(SNAPSHOT, id)
+            exports = self.exports({"mount": id}, instance.server) if held and held.get("is_exported") else []
+            if set(exports) != set(known):
+                moved[id] = exports
+        return moved
 
     @with_faults
     def measure_usage(self, instances: Sequence[contract.ShareInstance]) -> dict[str, contract.Usage]:

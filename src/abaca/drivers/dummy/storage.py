@@ -17,6 +17,7 @@ R = TypeVar("R")
 S = TypeVar("S", bound="Storage")
 
 INSTANCE, SNAPSHOT = "instance", "snapshot"
+CONTENT = ("used_gib", "content")  # What of a record users have written.
 
 
 def with_faults(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
@@ -87,13 +88,12 @@ class Storage:
             records.claim(record["pool"], -record["size_gib"])
         return record
 
-    def hold_snapshot(self, records: Records, snapshot: contract.Snapshot) -> str:
-        """Take it unless it is held; its provider location."""
+    def hold_snapshot(self, records: Records, snapshot: contract.Snapshot) -> None:
+        """Take it unless it is held. Raises `Gone`."""
         if records.get(SNAPSHOT, snapshot.id) is None:
             source = records.need(INSTANCE, snapshot.instance.id)
-            kept = {key: source[key] for key in ("size_gib", "used_gib", "content")}
+            kept = {key: source[key] for key in ("size_gib", *CONTENT)}
             records.put(SNAPSHOT, snapshot.id, {"instance_id": snapshot.instance.id, "rules": [], **kept})
-        return f"dummy/{snapshot.id}"
 
     def hold_copy(self, records: Records, instance: contract.ShareInstance, snapshot_id: str) -> Record:
         """The instance's record, made from the snapshot unless it is held. Raises `Gone`."""
@@ -107,14 +107,32 @@ class Storage:
         """Make the instance's content the snapshot's. Raises `Gone`."""
         taken = records.need(SNAPSHOT, snapshot.id)
         record = records.need(INSTANCE, snapshot.instance.id)
-        content = {key: taken[key] for key in ("used_gib", "content")}
+        content = {key: taken[key] for key in CONTENT}
         records.put(INSTANCE, snapshot.instance.id, record | content | more)
 
-    def look(self, records: Records, kind: str, id: str, field: str) -> int:
-        record = records.need(kind, id)
-        record[field] = min(100, record[field] + self.options.progress_percent)
-        records.put(kind, id, record)
-        return int(record[field])
+    def begin(self, records: Records, call: str, id: str, **more: Any) -> None:
+        """Remember that the long call is under way, unless it is."""
+        if records.get(call, id) is None:
+            records.put(call, id, {"percent": 0} | more)
+
+    def advance(self, records: Records, call: str, id: str) -> contract.Progress:
+        """One look further. Raises `Gone` when the call is not under way."""
+        record = records.need(call, id)
+        record["percent"] = min(100, record["percent"] + self.options.progress_percent)
+        records.put(call, id, record)
+        return contract.Progress(percent=record["percent"], details=f"{call.replace('_', ' ')} of {id}")
+
+    def finish(self, records: Records, call: str, id: str) -> Record | None:
+        """The record of the long call, which is over; None when it was over before. Raises `Busy` too early."""
+        record = records.get(call, id)
+        if record is not None and record["percent"] < 100:
+            raise contract.Busy(reason=f"the {call.replace('_', ' ')} of {id} is at {record['percent']} percent")
+        records.drop(call, id)
+        return record
+
+    def created(self, record: Record, server: contract.ShareServer | None) -> contract.Created:
+        """What is told of a share that was made."""
+        return contract.Created(exports=self.exports(record, server), driver_data={"mount": record["mount"]})
 
     def exports(self, record: Record, server: contract.ShareServer | None) -> list[contract.Export]:
         """One export location an address, the first preferred, and those for administrators."""
@@ -141,6 +159,11 @@ class Storage:
                 if rule.type == "cephx":
                     outcomes[rule.id] = contract.AccessOutcome(key=f"key-of-{rule.to}")
         return sorted(held), outcomes
+
+
+def snapshot_outcome(id: str) -> contract.SnapshotOutcome:
+    """What is told of a snapshot that was taken."""
+    return contract.SnapshotOutcome(provider_location=f"dummy/{id}")
 
 
 def bracketed(address: str) -> str:

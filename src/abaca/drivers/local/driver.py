@@ -40,10 +40,11 @@ class Local(
     contract.Ensures,
     contract.Inspects,
     contract.Snapshots,
-    contract.ClonesSnapshots,
-    contract.Reverts,
+    contract.ClonesSnapshotsAtOnce,
+    contract.RevertsAtOnce,
     contract.MountsSnapshots,
     contract.MeasuresUsage,
+    contract.AllowsCopying,
 ):
     """Shares on this host: btrfs subvolumes with a limit each, exported by NFS-Ganesha."""
 
@@ -202,24 +203,22 @@ class Local(
 
     # Shares
 
-    def create(self, instance: contract.ShareInstance) -> list[contract.Export]:
+    def create(self, instance: contract.ShareInstance) -> contract.Created:
         with self._one(instance.id):
             return self._create(instance, None)
 
-    def create_from_snapshot(
-        self, instance: contract.ShareInstance, snapshot: contract.Snapshot
-    ) -> list[contract.Export]:
+    def create_from_snapshot(self, instance: contract.ShareInstance, snapshot: contract.Snapshot) -> contract.Created:
         with self._one(instance.id):
             source = None
             if not self._pool.holds(SHARES, instance.id):
                 source = self._pool.need(SNAPSHOTS, snapshot.id)
             return self._create(instance, source)
 
-    def _create(self, instance: contract.ShareInstance, source: Path | None) -> list[contract.Export]:
+    def _create(self, instance: contract.ShareInstance, source: Path | None) -> contract.Created:
         pseudo = self._pseudo(instance)
         self._pool.create(instance.id, instance.size_gib, int(self.options.root_mode, 8), source)
         self._serve(SHARES, instance.id, pseudo, None)
-        return self._exports(pseudo)
+        return contract.Created(exports=self._exports(pseudo))
 
     def delete(self, instance: contract.ShareInstance) -> None:
         with self._one(instance.id):
@@ -255,6 +254,16 @@ class Local(
                 seen[instance.id] = contract.Usage(used_gib=used_bytes / GIB, gathered_at=now)
         return seen
 
+    def open_for_copy(
+        self, instance: contract.ShareInstance, addresses: Sequence[str], level: contract.AccessLevel
+    ) -> contract.CopyMount:
+        with self._one(instance.id):
+            self._pool.mount(SHARES, instance.id)
+            return contract.CopyMount(type="directory", source=str(self._pool.mount_point(SHARES, instance.id)))
+
+    def close_after_copy(self, instance: contract.ShareInstance) -> None:
+        """It is mounted on this host all the time."""
+
     # Ensuring
 
     def ensure(self, instances: Sequence[contract.ShareInstance]) -> dict[str, contract.EnsureOutcome]:
@@ -275,6 +284,9 @@ class Local(
                 if self._is_limited_wrongly(instance):
                     self._pool.limit(instance.id, instance.size_gib)
                 self._serve(SHARES, instance.id, self._pseudo(instance), None)
+                for id, exports in self._snapshots(instance).items():
+                    if exports:
+                        self._serve(SNAPSHOTS, id, _snapshot_pseudo(id), None)
         except (contract.Gone, contract.Refused) as error:
             return contract.EnsureOutcome(status="error", reason=error.message)
         return outcome
@@ -294,18 +306,38 @@ class Local(
     def _look(self, instance: contract.ShareInstance) -> contract.EnsureOutcome | None:
         """What is not as it shall be, None when all is. Raises `Gone`."""
         pseudo = self._pseudo(instance)
-        served = self._untrue(instance, pseudo)
+        served = self._untrue(SHARES, instance.id, pseudo)
         limit = [f"its limit was not {instance.size_gib} GiB"] if self._is_limited_wrongly(instance) else []
         exports = self._exports(pseudo)
         moved = exports if set(exports) != set(instance.exports) else None
-        if moved is None and not served and not limit:
+        snapshots = self._snapshots(instance)
+        of_snapshots = [
+            f"of snapshot {id}, {said}"
+            for id, places in snapshots.items()
+            if places
+            for said in self._untrue(SNAPSHOTS, id, _snapshot_pseudo(id))
+        ]
+        others = {id: places for id, places in snapshots.items() if set(places) != set(instance.snapshot_exports[id])}
+        if moved is None and not (served or limit or of_snapshots or others):
             return None
-        return contract.EnsureOutcome(exports=moved, reapply_access_rules=bool(served), repairs=[*limit, *served])
+        return contract.EnsureOutcome(
+            exports=moved,
+            reapply_access_rules=bool(served),
+            repairs=[*limit, *served, *of_snapshots],
+            snapshot_exports=others,
+        )
 
-    def _untrue(self, instance: contract.ShareInstance, pseudo: str) -> list[str]:
+    def _snapshots(self, instance: contract.ShareInstance) -> dict[str, list[contract.Export]]:
+        """Where its snapshots that are known to be exported can be mounted from; nowhere when they are gone."""
+        return {
+            id: self._exports(_snapshot_pseudo(id)) if self._pool.holds(SNAPSHOTS, id) else []
+            for id in instance.snapshot_exports
+        }
+
+    def _untrue(self, kind: str, id: str, pseudo: str) -> list[str]:
         """What is wrong with how it is served."""
-        held = self._ganesha.get(f"{SHARES}/{instance.id}")
-        found = [] if self._pool.is_mounted(SHARES, instance.id) else ["it was not mounted on the host"]
+        held = self._ganesha.get(f"{kind}/{id}")
+        found = [] if self._pool.is_mounted(kind, id) else ["it was not mounted on the host"]
         if held is None:
             found.append("it had no export")
         elif held.pseudo != pseudo or not self._ganesha.is_true(held):
@@ -319,10 +351,10 @@ class Local(
 
     # Snapshots
 
-    def create_snapshot(self, snapshot: contract.Snapshot) -> str | None:
+    def create_snapshot(self, snapshot: contract.Snapshot) -> contract.SnapshotOutcome:
         with self._one(snapshot.instance.id):
             self._pool.snapshot(snapshot.id, snapshot.instance.id)
-        return f"{SNAPSHOTS}/{snapshot.id}"
+        return contract.SnapshotOutcome(provider_location=f"{SNAPSHOTS}/{snapshot.id}")
 
     def delete_snapshot(self, snapshot: contract.Snapshot) -> None:
         with self._one(snapshot.instance.id):
@@ -342,8 +374,8 @@ class Local(
 
     def export_snapshot(self, snapshot: contract.Snapshot) -> list[contract.Export]:
         with self._one(snapshot.instance.id):
-            self._serve(SNAPSHOTS, snapshot.id, f"/{SNAPSHOTS}/{safe(snapshot.id)}", None)
-        return self._exports(f"/{SNAPSHOTS}/{snapshot.id}")
+            self._serve(SNAPSHOTS, snapshot.id, _snapshot_pseudo(snapshot.id), None)
+        return self._exports(_snapshot_pseudo(snapshot.id))
 
     def set_snapshot_access(
         self, snapshot: contract.Snapshot, rules: Sequence[contract.AccessRule]
@@ -351,7 +383,7 @@ class Local(
         with self._one(snapshot.instance.id):
             wanted, outcomes = clients.from_rules(rules)
             read_only = [clients.Client(network, "ro") for network, _ in wanted]
-            self._serve(SNAPSHOTS, snapshot.id, f"/{SNAPSHOTS}/{safe(snapshot.id)}", read_only)
+            self._serve(SNAPSHOTS, snapshot.id, _snapshot_pseudo(snapshot.id), read_only)
             return outcomes
 
     # Serving
@@ -385,3 +417,7 @@ class Local(
         with self._locks[hash(id) % len(self._locks)]:
             self._pool.check_mounted()
             yield
+
+
+def _snapshot_pseudo(id: str) -> str:
+    return f"/{SNAPSHOTS}/{safe(id)}"

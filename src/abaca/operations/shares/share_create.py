@@ -42,7 +42,8 @@ def start(tx: Tx, instance: contract.ShareInstance, host: str, by: Requester | N
 
 def create_on_backend(op: Op[BackEnd]) -> None:
     """The back end's part: data and export, for nobody yet."""
-    op.record(exports=op.parts.driver.create(op.args.instance))
+    made = op.parts.driver.create(op.args.instance)
+    op.record(exports=made.exports)
 
 
 def remove_from_backend(op: Op[BackEnd]) -> None:

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What drivers promise of ensuring: what is broken becomes true again, and what is true is left alone."""
+
+import concurrent.futures
+
+from abaca.drivers import contract
+from tests.drivers.contract.calls import twice
+from tests.drivers.harness import rules
+
+
+class TestEnsures:
+    capability = contract.Ensures
+
+    def test_shares_that_are_true_are_left_out_of_the_answer(self, harness, driver):
+        instance = harness.instance()
+        known = harness.instance(id=instance.id, exports=driver.create(instance).exports)
+        assert twice(driver.ensure, [known]) == {}
+        driver.delete(instance)
+
+    def test_what_was_broken_is_true_again(self, harness, driver):
+        instance = harness.instance()
+        known = harness.instance(id=instance.id, exports=driver.create(instance).exports)
+        driver.set_access(instance, rules("10.0.0.1 rw"))
+        harness.write(instance, "kept")
+        harness.damage(instance)
+        outcome = driver.ensure([known])[instance.id]
+        assert (bool(outcome.repairs), outcome.exports, outcome.status) == (True, None, None)
+        assert driver.ensure([known]) == {}
+        assert harness.clients(instance) == {("10.0.0.1", "rw")}
+        assert harness.read(instance) == "kept"
+        assert harness.size_gib(instance) == 1
+        driver.delete(instance)
+
+    def test_a_share_that_is_gone_is_reported_and_not_made_anew(self, harness, driver):
+        instance = harness.instance()
+        outcome = twice(driver.ensure, [instance])[instance.id]
+        assert (outcome.status, bool(outcome.reason)) == ("error", True)
+        assert instance.id not in harness.held()
+
+    def test_export_locations_that_are_not_known_yet_are_told(self, harness, driver, share):
+        assert driver.ensure([share])[share.id].exports == driver.create(share).exports
+
+    def test_the_size_of_a_share_that_somebody_may_be_changing_is_left_alone(self, harness, driver):
+        instance = harness.instance()
+        exports = driver.create(instance).exports
+        driver.extend(instance, 3)
+        driver.ensure([harness.instance(id=instance.id, exports=exports, is_held=False)])
+        assert harness.size_gib(instance) == 3
+        driver.delete(instance)
+
+
+class TestEnsuresEach:
+    capability = contract.EnsuresEach
+
+    def test_a_share_that_is_true_is_unchanged(self, harness, driver):
+        instance = harness.instance()
+        known = harness.instance(id=instance.id, exports=driver.create(instance).exports)
+        assert twice(driver.ensure_share, known) is None
+        driver.delete(instance)
+
+    def test_a_share_that_is_gone_is_reported_and_not_made_anew(self, harness, driver):
+        instance = harness.instance()
+        outcome = twice(driver.ensure_share, instance)
+        assert (outcome.status, bool(outcome.reason)) == ("error", True)
+        assert instance.id not in harness.held()
+
+    def test_export_locations_that_are_not_known_yet_are_told(self, harness, driver, share):
+        assert driver.ensure_share(share).exports == driver.create(share).exports
+
+    def test_many_are_ensured_at_once(self, harness, driver):
+        instances = [harness.instance() for _ in range(20)]
+        exports = [driver.create(instance).exports for instance in instances]
+        with concurrent.futures.ThreadPoolExecutor(8) as threads:
+            outcomes = list(threads.map(driver.ensure_share, instances))
+        assert [outcome.exports for outcome in outcomes] == exports
+        for instance in instances:
+            driver.delete(instance)
+
+
+class TestInspects:
+    capability = contract.Inspects
+
+    def test_shares_that_are_true_are_left_out_of_the_answer(self, harness, driver):
+        instance = harness.instance()
+        known = harness.instance(id=instance.id, exports=driver.create(instance).exports)
+        assert twice(driver.inspect, [known]) == {}
+        driver.delete(instance)
+
+    def test_it_foresees_what_ensuring_then_does(self, harness, driver):
+        instance = harness.instance()
+        exports = driver.create(instance).exports
+        harness.damage(instance)
+        foreseen = twice(driver.inspect, [instance])
+        assert foreseen[instance.id].exports == exports
+        if isinstance(driver, contract.Ensures):
+            assert driver.ensure([instance]) == foreseen
+        driver.delete(instance)
+
+    def test_a_share_that_is_gone_is_reported(self, harness, driver):
+        instance = harness.instance()
+        outcome = twice(driver.inspect, [instance])[instance.id]
+        assert (outcome.status, bool(outcome.reason)) == ("error", True)
+        assert instance.id not in harness.held()
