@@ -14,7 +14,7 @@ def pytest_generate_tests(metafunc):
         kinds = [
             kind
             for kind in HARNESSES.values()
-            if issubclass(kind.driver_class(), promise) and not issubclass(kind.driver_class(), without)
+            if kind.is_tested(promise) and not issubclass(kind.driver_class(), without)
         ]
         names = {kind: name for name, kind in HARNESSES.items()}
         params = [pytest.param(names[kind], marks=kind.marks) for kind in kinds]

@@ -51,6 +51,11 @@ class DummyHarness:
         """Whose promises are tested."""
         return load.driver_class(cls.name)
 
+    @classmethod
+    def is_tested(cls, promise: type) -> bool:
+        """Whether the tests of this promise are run."""
+        return issubclass(cls.driver_class(), promise)
+
     def __init__(self):
         self.section = {
             "pool_size_gib": "1000",

@@ -12,9 +12,10 @@ class TestEnsures:
     capability = contract.Ensures
 
     def test_shares_that_are_true_are_left_out_of_the_answer(self, harness, driver):
-        instance = harness.instance()
+        instance = harness.share("kept")
         known = harness.instance(id=instance.id, exports=driver.create(instance).exports)
         assert twice(driver.ensure, [known]) == {}
+        assert harness.read(instance) == "kept"
         driver.delete(instance)
 
     def test_what_was_broken_is_true_again(self, harness, driver):
@@ -53,9 +54,10 @@ class TestEnsuresEach:
     capability = contract.EnsuresEach
 
     def test_a_share_that_is_true_is_unchanged(self, harness, driver):
-        instance = harness.instance()
+        instance = harness.share("kept")
         known = harness.instance(id=instance.id, exports=driver.create(instance).exports)
         assert twice(driver.ensure_share, known) is None
+        assert harness.read(instance) == "kept"
         driver.delete(instance)
 
     def test_a_share_that_is_gone_is_reported_and_not_made_anew(self, harness, driver):
@@ -81,9 +83,10 @@ class TestInspects:
     capability = contract.Inspects
 
     def test_shares_that_are_true_are_left_out_of_the_answer(self, harness, driver):
-        instance = harness.instance()
+        instance = harness.share("kept")
         known = harness.instance(id=instance.id, exports=driver.create(instance).exports)
         assert twice(driver.inspect, [known]) == {}
+        assert harness.read(instance) == "kept"
         driver.delete(instance)
 
     def test_it_foresees_what_ensuring_then_does(self, harness, driver):

@@ -163,5 +163,6 @@ class TestMigratesServers(LongCallTests, SlowCallTests):
         self.assert_as_before(harness, migration)
 
     def test_a_server_that_is_gone_does_not_move(self, harness, driver):
-        lost = contract.ShareServer(id=fresh_id())
-        gone(driver.start_server_migration, contract.ServerMigration(source=lost, destination=setup("10.5.0.9")))
+        move = contract.ServerMigration(source=contract.ShareServer(id=fresh_id()), destination=setup("10.5.0.9"))
+        assert not driver.check_server_migration(move).compatible
+        gone(driver.start_server_migration, move)

@@ -124,8 +124,10 @@ class ShareServers(
 
     @with_faults
     def check_server_migration(self, migration: contract.ServerMigration) -> contract.MigrationFit:
+        with self.state_file.change() as records:
+            fits = records.get(SERVER, migration.source.id) is not None
         return contract.MigrationFit(
-            compatible=True, writable=True, preserve_metadata=True, preserve_snapshots=True, nondisruptive=False
+            compatible=fits, writable=fits, preserve_metadata=fits, preserve_snapshots=fits, nondisruptive=False
         )
 
     @with_faults
