@@ -199,6 +199,32 @@ class DummyEachHarness(DummyHarness):
     name = "dummy_each"
 
 
+class ReplicasHarness(DummyHarness):
+    """The dummy driver with replicas of one type, for the tests of replicas alone."""
+
+    replication_type = "dr"
+
+    def __init__(self):
+        super().__init__()
+        self.section["replication_type"] = self.replication_type
+
+    @classmethod
+    def is_tested(cls, promise: type) -> bool:
+        return promise is contract.Replicates
+
+
+class ReadableHarness(ReplicasHarness):
+    """Replicas that users may read."""
+
+    replication_type = "readable"
+
+
+class WritableHarness(ReplicasHarness):
+    """Replicas that users may write."""
+
+    replication_type = "writable"
+
+
 class WrappedHarness(DummyHarness):
     """The dummy driver with everything around it that Abaca puts there."""
 
@@ -308,4 +334,11 @@ class LocalHarness(DummyHarness):
         assert not leftovers, f"shutdown left {leftovers}"
 
 
-HARNESSES = {"dummy": DummyHarness, "dummy_each": DummyEachHarness, "wrapped": WrappedHarness, "local": LocalHarness}
+HARNESSES = {
+    "dummy": DummyHarness,
+    "dummy_each": DummyEachHarness,
+    "dummy_readable": ReadableHarness,
+    "dummy_writable": WritableHarness,
+    "wrapped": WrappedHarness,
+    "local": LocalHarness,
+}

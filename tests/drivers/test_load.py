@@ -77,6 +77,9 @@ def test_strings_become_typed_options():
         ("dummy", {"failures": "create:Bussy"}, "one of Busy, Full, Gone, Refused, Unreachable"),
         ("dummy", {"failures": "create:Busy:x"}, "method:Error:times"),
         ("dummy", {"access_types": "ip,foo"}, "foo"),
+        ("dummy", {"protocols": "NFS,FTP"}, "FTP"),
+        ("dummy", {"protocols": ""}, "must name a protocol"),
+        ("dummy", {"replication_type": "odd"}, "odd"),
         ("local", {"export_ips": "10.0.0"}, "10.0.0"),
         ("local", {"export_ips": ""}, "must name an address"),
         ("local", {"nfs_minor_versions": "3"}, "nfs_minor_versions = 3"),
@@ -111,6 +114,12 @@ def test_what_a_class_inherits_is_what_it_announces():
     assert local["snapshot_support"]
     assert (local["replication_type"], dummy["replication_type"]) == (None, "dr")
     assert (local["driver_handles_share_servers"], dummy["driver_handles_share_servers"]) == (False, True)
+
+
+def test_the_dummy_announces_the_protocols_and_the_replication_that_its_options_name():
+    section = {"protocols": "CEPHFS, NFS", "replication_type": "readable"}
+    announced = load.capabilities(load.driver(backend(), "dummy", section))
+    assert (announced["storage_protocol"], announced["replication_type"]) == ("CEPHFS_NFS", "readable")
 
 
 @pytest.mark.parametrize(("ips", "families"), [("10.0.0.1", (True, False)), ("10.0.0.1,fd77::1", (True, True))])

@@ -64,6 +64,8 @@ class DummyParts(
 
     def __init__(self, backend: contract.Backend, options: DummyOptions) -> None:
         super().__init__(backend, options)
+        self.protocols = options.protocols
+        self.replication_type = options.replication_type
         self.state_file = state_file.StateFile(backend.state_dir / f"{backend.name}.sqlite")
         self.change(options)
 

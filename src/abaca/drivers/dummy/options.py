@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import ipaddress
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -13,6 +13,7 @@ from abaca.drivers.contract import promises
 from abaca.drivers.dummy import fault_injection
 
 Percent = Annotated[int, msgspec.Meta(ge=1, le=100)]
+Protocol = Literal["NFS", "CIFS", "CEPHFS", "GLUSTERFS", "HDFS", "MAPRFS"]
 
 
 class DummyOptions(contract.Driver.Options, frozen=True, kw_only=True):
@@ -25,6 +26,14 @@ class DummyOptions(contract.Driver.Options, frozen=True, kw_only=True):
     thin_provisioning: Annotated[
         bool, msgspec.Meta(description="More may be claimed than there is, up to max_over_subscription_ratio.")
     ] = True
+    protocols: Annotated[
+        tuple[Protocol, ...],
+        msgspec.Meta(description="Protocols that are announced, and that share types can ask for."),
+    ] = ("NFS", "CIFS", "CEPHFS", "GLUSTERFS")
+    replication_type: Annotated[
+        contract.ReplicationType,
+        msgspec.Meta(description="How users reach replicas that are not active: to write, to read, or not at all."),
+    ] = "dr"
     export_ips: Annotated[
         tuple[str, ...], msgspec.Meta(description="Addresses in export locations; the first is preferred.")
     ] = ("127.0.0.1",)
@@ -49,7 +58,7 @@ class DummyOptions(contract.Driver.Options, frozen=True, kw_only=True):
         ),
     ] = ()
     progress_percent: Annotated[
-        Percent, msgspec.Meta(description="How much further a migration, backup or restore is at each look.")
+        Percent, msgspec.Meta(description="How much further a long call, such as a migration, is at each look.")
     ] = 100
     ensured_metadata: Annotated[
         dict[str, str], msgspec.Meta(description="Metadata that ensuring gives every share: `place:here`.")
@@ -61,5 +70,7 @@ class DummyOptions(contract.Driver.Options, frozen=True, kw_only=True):
         fault_injection.parse_failures(self.failures, methods)
         for method in self.delays:
             fault_injection.check_method(method, (*methods, "all"))
+        if not self.protocols:
+            raise ValueError("protocols must name a protocol")
         for address in (*self.export_ips, *self.admin_export_ips):
             ipaddress.ip_address(address)
