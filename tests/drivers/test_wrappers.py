@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is put around a driver changes how it is called, never what it is."""
 
-import concurrent.futures
 import logging
-import threading
 
 import pytest
 
@@ -23,11 +21,32 @@ def dummy():
 def test_a_wrapped_driver_promises_and_announces_the_same(dummy, name):
     backend = contract.Backend(name="b1", host="h@b1", share_backend_name="B1", state_dir=dummy.directory)
     driver = load.driver(backend, name, {})
-    wrapped = wrappers.wrap(driver, wrappers.bounding(2))
+    wrapped = wrappers.wrap(driver, wrappers.logging_slow("b1"))
     kinds = promises.of(type(driver))
     assert all(isinstance(wrapped, kind) for kind in kinds)
     assert set(promises.of(type(wrapped))) == set(kinds)
     assert load.capabilities(wrapped) == load.capabilities(driver)
+
+
+def test_what_a_driver_learns_from_its_options_is_announced_through_the_wrapping(dummy):
+    driver = dummy.build(protocols="CIFS", replication_type="writable", export_ips="fd77::1")
+    announced = load.capabilities(wrappers.wrap(driver, wrappers.logging_slow("b1")))
+    assert (announced["storage_protocol"], announced["replication_type"]) == ("CIFS", "writable")
+    assert (announced["ipv4_support"], announced["ipv6_support"]) == (False, True)
+
+
+def test_a_call_goes_through_the_arounds_from_the_first_to_the_last(dummy):
+    seen = []
+
+    def noted(word):
+        def around(name, call):
+            seen.append(f"{word} {name}")
+            return call()
+
+        return around
+
+    wrappers.wrap(dummy.start(), noted("outer"), noted("inner")).pools()
+    assert seen == ["outer pools", "inner pools"]
 
 
 def test_what_a_driver_does_not_promise_is_not_there():
@@ -40,35 +59,6 @@ def test_what_a_driver_does_not_promise_is_not_there():
     wrapped = wrappers.wrap(Plain(backend, None))
     assert not isinstance(wrapped, contract.Resizes)
     assert not hasattr(wrapped, "extend")
-
-
-def test_errors_that_can_pass_are_tried_again_with_growing_delays(dummy):
-    delays = []
-    driver = dummy.start(failures="create:Busy:2,delete:Unreachable:1")
-    wrapped = wrappers.wrap(driver, wrappers.retrying(attempts=4, first_delay_s=1.0, sleep=delays.append))
-    instance = dummy.instance()
-    wrapped.create(instance)
-    assert [round(delay + 0.5) for delay in delays] == [1, 2]
-    wrapped.delete(instance)
-    assert len(delays) == 3
-
-
-def test_trying_again_ends(dummy):
-    delays = []
-    driver = dummy.start(failures="create:Busy")
-    wrapped = wrappers.wrap(driver, wrappers.retrying(attempts=3, sleep=delays.append))
-    with pytest.raises(contract.Busy):
-        wrapped.create(dummy.instance())
-    assert len(delays) == 2
-
-
-def test_other_errors_and_starts_are_not_tried_again(dummy):
-    driver = dummy.start(failures="create:Refused,pools:Unreachable")
-    wrapped = wrappers.wrap(driver, wrappers.retrying(sleep=lambda delay: pytest.fail("it was tried again")))
-    with pytest.raises(contract.Refused):
-        wrapped.create(dummy.instance(pool="pool1"))
-    with pytest.raises(contract.Unreachable):
-        wrapped.pools()
 
 
 def test_each_call_is_measured_with_its_end(dummy):
@@ -94,24 +84,5 @@ def test_a_slow_call_is_logged_with_its_back_end(dummy, caplog):
     assert "backend=b1 pools took" in caplog.text
 
 
-def test_no_more_calls_than_allowed_run_at_once(dummy):
-    together, most, lock = [0], [0], threading.Lock()
-
-    def counted(name, call):
-        with lock:
-            together[0] += 1
-            most[0] = max(most[0], together[0])
-        try:
-            return call()
-        finally:
-            with lock:
-                together[0] -= 1
-
-    wrapped = wrappers.wrap(dummy.start(delays="create:0.01"), wrappers.bounding(3), counted)
-    with concurrent.futures.ThreadPoolExecutor(12) as threads:
-        list(threads.map(wrapped.create, [dummy.instance() for _ in range(24)]))
-    assert most[0] == 3
-
-
 def test_a_drivers_own_extras_are_reached_through_the_wrapping(dummy):
-    assert wrappers.wrap(dummy.start(), wrappers.bounding(1)).contents() == {}
+    assert wrappers.wrap(dummy.start(), wrappers.logging_slow("b1")).contents() == {}

@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is the same for every driver - retrying, measuring, logging, bounding - written once, around any of them.
+"""What is the same for every driver - measuring, logging what is slow - written once, around any of them.
 
 `wrap(driver, ...)` has the driver's interface and its capabilities: isinstance against every class that it inherits
 still holds, and what it does not promise still is not there. An `Around` gets the method's name and the call, and
-decides how and when the call is made; the first one given is the outermost.
+makes it; the first one given is the outermost. Trying again is no such thing: the journal does it, and shows it.
 """
 
 from __future__ import annotations
 
 import logging
-import random
-import threading
 import time
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -80,34 +78,6 @@ def _bind(around: Around, name: str, call: Call) -> Call:
     return lambda: around(name, call)
 
 
-def retrying(
-    attempts: int = 4,
-    first_delay_s: float = 0.1,
-    most_delay_s: float = 2.0,
-    sleep: Callable[[float], object] = time.sleep,
-) -> Around:
-    """Tries `Busy` and `Unreachable` again, `attempts` times in all, with doubling delays and some jitter.
-
-    Starting, stopping and looking at pools are left to who called, who does them again anyway.
-    """
-
-    def around(name: str, call: Call) -> Any:
-        if name in promises.LIFECYCLE:
-            return call()
-        delay_s = first_delay_s
-        for left in range(attempts - 1, -1, -1):
-            try:
-                return call()
-            except (contract.Busy, contract.Unreachable):
-                if not left:
-                    raise
-            sleep(min(delay_s, most_delay_s) * random.uniform(0.75, 1.0))
-            delay_s *= 2
-        raise AssertionError("attempts must be at least 1")
-
-    return around
-
-
 def measuring(
     seen: Callable[[str, float, BaseException | None], object], clock: Callable[[], float] = time.perf_counter
 ) -> Around:
@@ -135,16 +105,3 @@ def logging_slow(backend: str, threshold_s: float = 5.0) -> Around:
             log.warning("backend=%s %s took %.1f s and %s", backend, name, took_s, end)
 
     return measuring(seen)
-
-
-def bounding(most: int) -> Around:
-    """At most so many calls at a time; the others wait. Starting, stopping and looking at pools never wait."""
-    places = threading.BoundedSemaphore(most)
-
-    def around(name: str, call: Call) -> Any:
-        if name in promises.LIFECYCLE:
-            return call()
-        with places:
-            return call()
-
-    return around

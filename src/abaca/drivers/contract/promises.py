@@ -24,8 +24,3 @@ def methods(driver_class: type) -> tuple[str, ...]:
     for interface in of(driver_class):
         names |= {name for name, value in vars(interface).items() if inspect.isfunction(value) and name[0] != "_"}
     return tuple(sorted(names))
-
-
-LIFECYCLE = frozenset(
-    name for name, value in vars(contract.Driver).items() if inspect.isfunction(value) and name[0] != "_"
-) - {"create", "delete", "set_access"}
