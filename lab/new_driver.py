@@ -39,7 +39,7 @@ class {title}(contract.Driver):
         """One entry per pool; None for a size that the back end cannot tell."""
         return []
 
-    def create(self, instance: contract.ShareInstance) -> list[contract.Export]:
+    def create(self, instance: contract.ShareInstance) -> contract.Created:
         """Named by `instance.id`; a repeated call finds its own half-made share and completes it."""
         raise contract.Refused(reason="The {name} driver cannot create shares yet")
 
@@ -60,8 +60,8 @@ def write(name: str, folder: Path = DRIVERS) -> Path:
     if not re.fullmatch(r"[a-z][a-z0-9_]{1,30}", name):
         raise ValueError("Name the driver with small letters, digits and underscores: make new-driver NAME=cephfs")
     path = folder / f"{name}.py"
-    if path.exists():
-        raise ValueError(f"{path} exists already")
+    if path.exists() or (folder / name).exists():
+        raise ValueError(f"{name} exists already in {folder}")
     path.write_text(TEMPLATE.format(name=name, title="".join(word.capitalize() for word in name.split("_"))))
     return path
 

@@ -2,6 +2,7 @@
 """`make new-driver` writes a driver that the house accepts as it stands."""
 
 import importlib.util
+import inspect
 import subprocess
 import sys
 from pathlib import Path
@@ -25,6 +26,15 @@ def test_a_new_driver_implements_the_whole_contract(tmp_path):
     assert driver(backend, driver.Options()).pools() == []
 
 
+def test_a_new_drivers_methods_take_and_return_what_the_contract_says(tmp_path):
+    driver = loaded(new_driver.write("deep_sea", tmp_path)).DeepSea
+    names = [name for name in contract.Driver.__abstractmethods__ if name in vars(driver)]
+    assert len(names) == 6
+    for name in names:
+        told, wanted = (inspect.signature(getattr(cls, name)) for cls in (driver, contract.Driver))
+        assert str(told).replace("contract.", "") == str(wanted), name
+
+
 def test_a_new_driver_refuses_work_until_it_is_written(tmp_path):
     driver = loaded(new_driver.write("deep_sea", tmp_path)).DeepSea
     with pytest.raises(contract.Refused):
@@ -44,6 +54,12 @@ def test_a_new_driver_passes_the_linter(tmp_path):
 def test_a_name_that_is_no_module_is_refused(name, tmp_path):
     with pytest.raises(ValueError, match="Name the driver"):
         new_driver.write(name, tmp_path)
+
+
+def test_a_driver_that_is_a_package_is_not_shadowed(tmp_path):
+    (tmp_path / "cephfs").mkdir()
+    with pytest.raises(ValueError, match="exists already"):
+        new_driver.write("cephfs", tmp_path)
 
 
 def test_an_existing_driver_is_never_overwritten(tmp_path):
