@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the local driver finds out what is not so as it shall be, and mends it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from abaca.drivers import contract
+from abaca.drivers.local.pool import GIB
+from abaca.drivers.local.serving import SHARES, SNAPSHOTS, Serving, snapshot_pseudo
+
+
+class Ensuring(Serving, contract.Ensures, contract.Inspects):
+    """Limits, mounts and exports as they are known."""
+
+    def ensure(self, instances: Sequence[contract.ShareInstance]) -> dict[str, contract.EnsureOutcome]:
+        self.revive()
+        outcomes = {}
+        for instance in instances:
+            with self.one(instance.id):
+                outcome = self._ensure(instance)
+            if outcome is not None:
+                outcomes[instance.id] = outcome
+        return outcomes
+
+    def _ensure(self, instance: contract.ShareInstance) -> contract.EnsureOutcome | None:
+        """Repair one; None when nothing was to be done."""
+        try:
+            outcome = self._look(instance)
+            if outcome is not None:
+                if self._is_limited_wrongly(instance):
+                    self.pool.limit(instance.id, instance.size_gib)
+                self.serve(SHARES, instance.id, self.pseudo(instance), None)
+                for id, exports in self._snapshots(instance).items():
+                    if exports:
+                        self.serve(SNAPSHOTS, id, snapshot_pseudo(id), None)
+        except (contract.Gone, contract.Refused) as error:
+            return contract.EnsureOutcome(status="error", reason=error.message)
+        return outcome
+
+    def inspect(self, instances: Sequence[contract.ShareInstance]) -> dict[str, contract.EnsureOutcome]:
+        outcomes = {}
+        for instance in instances:
+            with self.one(instance.id):
+                try:
+                    outcome = self._look(instance)
+                except (contract.Gone, contract.Refused) as error:
+                    outcome = contract.EnsureOutcome(status="error", reason=error.message)
+            if outcome is not None:
+                outcomes[instance.id] = outcome
+        return outcomes
+
+    def _look(self, instance: contract.ShareInstance) -> contract.EnsureOutcome | None:
+        """What is not as it shall be, None when all is. Raises `Gone`."""
+        pseudo = self.pseudo(instance)
+        served = self._untrue(SHARES, instance.id, pseudo)
+        limit = [f"its limit was not {instance.size_gib} GiB"] if self._is_limited_wrongly(instance) else []
+        exports = self.exports(pseudo)
+        moved = exports if set(exports) != set(instance.exports) else None
+        snapshots = self._snapshots(instance)
+        of_snapshots = [
+            f"of snapshot {id}, {said}"
+            for id, places in snapshots.items()
+            if places
+            for said in self._untrue(SNAPSHOTS, id, snapshot_pseudo(id))
+        ]
+        others = {id: places for id, places in snapshots.items() if set(places) != set(instance.snapshot_exports[id])}
+        if moved is None and not (served or limit or of_snapshots or others):
+            return None
+        return contract.EnsureOutcome(
+            exports=moved,
+            reapply_access_rules=bool(served),
+            repairs=[*limit, *served, *of_snapshots],
+            snapshot_exports=others,
+        )
+
+    def _snapshots(self, instance: contract.ShareInstance) -> dict[str, list[contract.Export]]:
+        """Where its snapshots that are known to be exported can be mounted from; nowhere when they are gone."""
+        return {
+            id: self.exports(snapshot_pseudo(id)) if self.pool.holds(SNAPSHOTS, id) else []
+            for id in instance.snapshot_exports
+        }
+
+    def _untrue(self, kind: str, id: str, pseudo: str) -> list[str]:
+        """What is wrong with how it is served."""
+        held = self.ganesha.get(f"{kind}/{id}")
+        found = [] if self.pool.is_mounted(kind, id) else ["it was not mounted on the host"]
+        if held is None:
+            found.append("it had no export")
+        elif held.pseudo != pseudo or not self.ganesha.is_true(held):
+            found.append("its export was not as written")
+        return found
+
+    def _is_limited_wrongly(self, instance: contract.ShareInstance) -> bool:
+        """Not known of one that somebody may be resizing at this moment. Raises `Gone`."""
+        _, limit_bytes = self.pool.usage(instance.id)
+        return instance.is_held and limit_bytes != instance.size_gib * GIB
