@@ -63,6 +63,7 @@ class DummyHarness:
             "access_types": "ip,user",
             "pool_count": "2",
             "progress_percent": "40",
+            "driver_data": "volume:7",
         }
         self.directory = self.place()
         self.driver = None
@@ -100,6 +101,11 @@ class DummyHarness:
         self.driver.create(instance)
         self.write(instance, text)
         return instance
+
+    def known(self, share, **more):
+        """The share as it is told once its making has been written down; it is made when it is not."""
+        made = self.driver.create(share)
+        return self.instance(id=share.id, exports=made.exports, driver_data=made.driver_data or {}, **more)
 
     # What users do
 

@@ -22,7 +22,7 @@ from abaca.db.journal import operations as rows
 from abaca.db.tables.administration import messages, pools, services
 from abaca.db.tables.attachments import attachments, orphaned_mounts
 from abaca.db.tables.journal import operation_keys, operation_waits
-from abaca.db.tables.shares import access_rules, share_instances, shares
+from abaca.db.tables.shares import access_rules, driver_data, share_instances, shares
 from abaca.domain.attachments.attachments import ATTACHMENT
 from abaca.domain.shares.access_rules import PENDING
 from abaca.domain.shares.shares import SHARE_INSTANCE
@@ -137,6 +137,10 @@ def play_victim(config, name, arms, timing):
     worker.run()
 
 
+# What the driver wants kept for each share: every test of an operation sees whether it is, and goes with the share.
+KEPT = "driver_data = volume:7\n"
+
+
 class Theatre:
     """One installation, and the workers that a test lets act."""
 
@@ -148,7 +152,7 @@ class Theatre:
         connection = f"[database]\nconnection = {place.url}\n" if not place.is_sqlite else ""
         self.world = stack.enter_context(world(directory, worker=False, more=MORE + connection))
         self.config = directory / "abaca.conf"
-        self.config.write_text(self.config.read_text().replace("driver = dummy\n", f"driver = {driver}\n"))
+        self.config.write_text(self.config.read_text().replace("driver = dummy\n", f"driver = {driver}\n{KEPT}"))
         self.db = self.world.db
         here = Place(place.url, directory, place.server)
         here._opened.append(self.db)
@@ -376,7 +380,7 @@ def left_on_servers(tx, nodes):
 
 
 def counted_wrong(tx):
-    """Quotas and pools whose sums are not those of the shares there are."""
+    """Quotas, pools and driver data that are not those of the shares there are."""
     found = [f"leaked: quota {difference}" for difference in quotas.differences(tx)]
     held = (
         sa.select(sa.func.coalesce(sa.func.sum(shares.c.size), 0))
@@ -388,4 +392,7 @@ def counted_wrong(tx):
     for row in tx.rows(sa.select(pools.c.host, pools.c.provisioned_gib, held.label("held"))):
         if row.provisioned_gib != row.held:
             found.append(f"leaked: pool {row.host} counts {row.provisioned_gib} GiB, its shares have {row.held}")
+    known = sa.select(share_instances.c.id)
+    for row in tx.rows(sa.select(driver_data).where(driver_data.c.resource_id.not_in(known))):
+        found.append(f"leaked: driver data of {row.resource_id}, which is no share instance")
     return found

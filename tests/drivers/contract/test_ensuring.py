@@ -13,14 +13,14 @@ class TestEnsures:
 
     def test_shares_that_are_true_are_left_out_of_the_answer(self, harness, driver):
         instance = harness.share("kept")
-        known = harness.instance(id=instance.id, exports=driver.create(instance).exports)
+        known = harness.known(instance)
         assert twice(driver.ensure, [known]) == {}
         assert harness.read(instance) == "kept"
         driver.delete(instance)
 
     def test_what_was_broken_is_true_again(self, harness, driver):
         instance = harness.instance()
-        known = harness.instance(id=instance.id, exports=driver.create(instance).exports)
+        known = harness.known(instance)
         driver.set_access(instance, rules("10.0.0.1 rw"))
         harness.write(instance, "kept")
         harness.damage(instance)
@@ -55,7 +55,7 @@ class TestEnsuresEach:
 
     def test_a_share_that_is_true_is_unchanged(self, harness, driver):
         instance = harness.share("kept")
-        known = harness.instance(id=instance.id, exports=driver.create(instance).exports)
+        known = harness.known(instance)
         assert twice(driver.ensure_share, known) is None
         assert harness.read(instance) == "kept"
         driver.delete(instance)
@@ -84,7 +84,7 @@ class TestInspects:
 
     def test_shares_that_are_true_are_left_out_of_the_answer(self, harness, driver):
         instance = harness.share("kept")
-        known = harness.instance(id=instance.id, exports=driver.create(instance).exports)
+        known = harness.known(instance)
         assert twice(driver.inspect, [known]) == {}
         assert harness.read(instance) == "kept"
         driver.delete(instance)

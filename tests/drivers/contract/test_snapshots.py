@@ -160,13 +160,13 @@ class TestMountsSnapshots:
         taken = taken_of(harness, share)
         known = {taken.id: harness.driver.export_snapshot(taken)}
         moved = harness.move_exports()
-        told = harness.instance(id=share.id, exports=moved.create(share).exports, snapshot_exports=known)
+        told = harness.known(share, snapshot_exports=known)
         outcome = moved.inspect([told])[share.id]
         assert outcome.exports is None
         assert outcome.snapshot_exports == {taken.id: moved.export_snapshot(taken)}
         assert set(outcome.snapshot_exports[taken.id]) != set(known[taken.id])
         back = harness.start()
-        settled = harness.instance(id=share.id, exports=back.create(share).exports, snapshot_exports=known)
+        settled = harness.known(share, snapshot_exports=known)
         assert back.inspect([settled]) == {}
 
 

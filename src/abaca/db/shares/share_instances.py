@@ -16,7 +16,7 @@ from abaca.db.journal import keys
 from abaca.db.journal.operations import ACTIVE
 from abaca.db.tables.catalog import share_types
 from abaca.db.tables.journal import operations
-from abaca.db.tables.shares import RULE_NOT_ACTIVE, RULES_SYNCING, access_rules, export_locations, shares
+from abaca.db.tables.shares import RULE_NOT_ACTIVE, RULES_SYNCING, access_rules, driver_data, export_locations, shares
 from abaca.db.tables.shares import share_instances as t
 from abaca.domain.shares.access_rules import PENDING
 from abaca.domain.shares.shares import RESETTABLE, SHARE_INSTANCE, status_rank
@@ -192,8 +192,10 @@ _WHOLE = (
         shares.c.mount_point_name,
         shares.c.metadata,
         share_types.c.extra_specs,
+        driver_data.c.data.label("driver_data"),
     )
     .join(shares, shares.c.id == t.c.share_id)
+    .outerjoin(driver_data, driver_data.c.resource_id == t.c.id)
     .outerjoin(share_types, share_types.c.id == t.c.share_type_id)
 )
 _WHOLE_ONE = _WHOLE.where(t.c.id == sa.bindparam("instance"))

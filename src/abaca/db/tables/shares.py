@@ -69,6 +69,15 @@ share_instances = sa.Table(
     sa.Index("ix_share_instances_share_type_id", "share_type_id"),
 )
 
+# What drivers want kept for a resource, under names of their own; a resource of which nothing is kept has no row.
+driver_data = sa.Table(
+    "driver_data",
+    metadata,
+    sa.Column("resource_id", ID, primary_key=True),
+    sa.Column("data", sa.JSON, nullable=False),
+    sa.Column("updated_at", TIME, nullable=False),
+)
+
 export_locations = sa.Table(
     "export_locations",
     metadata,

@@ -54,6 +54,7 @@ class DummyParts(
             "access_types",
             "admin_export_ips",
             "delays",
+            "driver_data",
             "ensured_metadata",
             "export_ips",
             "failures",

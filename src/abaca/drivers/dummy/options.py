@@ -63,6 +63,9 @@ class DummyOptions(contract.Driver.Options, frozen=True, kw_only=True):
     ensured_metadata: Annotated[
         dict[str, str], msgspec.Meta(description="Metadata that ensuring gives every share: `place:here`.")
     ] = msgspec.field(default_factory=dict)
+    driver_data: Annotated[
+        dict[str, str], msgspec.Meta(description="What it wants kept for every share: `volume:7`.")
+    ] = msgspec.field(default_factory=dict)
     revision: Annotated[str, msgspec.Meta(description="Change it, and shares are ensured at the next start.")] = ""
 
     def __post_init__(self) -> None:

@@ -89,13 +89,16 @@ class Shares(
         is_sized = not instance.is_held or record["size_gib"] == instance.size_gib
         repairs = [] if is_sized else [f"its size was {record['size_gib']} GiB instead of {instance.size_gib}"]
         snapshots = self._moved_snapshots(records, instance)
-        if moved is None and is_marked and not repairs and not snapshots:
+        kept = self.options.driver_data
+        is_kept = dict(instance.driver_data) == kept
+        if moved is None and is_marked and is_kept and not repairs and not snapshots:
             return None
         return contract.EnsureOutcome(
             exports=moved,
             share_metadata=None if is_marked else pairs,
             repairs=repairs,
             snapshot_exports=snapshots,
+            driver_data=None if is_kept else kept,
         )
 
     def _moved_snapshots(self, records: Records, instance: contract.ShareInstance) -> dict[str, list[contract.Export]]:

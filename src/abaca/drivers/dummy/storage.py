@@ -132,7 +132,7 @@ class Storage:
 
     def created(self, record: Record, server: contract.ShareServer | None) -> contract.Created:
         """What is told of a share that was made."""
-        return contract.Created(exports=self.exports(record, server), driver_data={"mount": record["mount"]})
+        return contract.Created(exports=self.exports(record, server), driver_data=self.options.driver_data or None)
 
     def exports(self, record: Record, server: contract.ShareServer | None) -> list[contract.Export]:
         """One export location an address, the first preferred, and those for administrators."""

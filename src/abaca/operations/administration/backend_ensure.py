@@ -25,7 +25,7 @@ from abaca import errors
 from abaca.db.administration import messages, services
 from abaca.db.journal import findings, keys, operations
 from abaca.db.journal.findings import Found
-from abaca.db.shares import export_locations, share_instances, shares
+from abaca.db.shares import driver_data, export_locations, share_instances, shares
 from abaca.db.shares.export_location_history import Cause, Owner
 from abaca.domain.administration.ensuring import LISTED, Findings
 from abaca.domain.administration.messages import About, Action, Detail
@@ -269,6 +269,7 @@ def _update(op: Op[BackEnd], tx: Tx, page: Page, outcomes: Mapping[str, contract
     changed = export_locations.replace_many(tx, msgspec.to_builtins(exports), owners, cause)
     pairs = {page.taken[id].share_id: one.share_metadata for id, one in outcomes.items() if one.share_metadata}
     marked = shares.merge_metadata(tx, pairs)
+    driver_data.keep(tx, {id: one.driver_data for id, one in outcomes.items()})
     return {id for id in outcomes if id in changed or page.taken[id].share_id in marked}
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from abaca import errors
-from abaca.db.shares import export_locations, share_instances
+from abaca.db.shares import driver_data, export_locations, share_instances
 from abaca.db.shares.export_location_history import Cause, Owner
 from abaca.domain.administration.messages import Action, Detail
 from abaca.drivers import contract
@@ -43,7 +43,7 @@ def start(tx: Tx, instance: contract.ShareInstance, host: str, by: Requester | N
 def create_on_backend(op: Op[BackEnd]) -> None:
     """The back end's part: data and export, for nobody yet."""
     made = op.parts.driver.create(op.args.instance)
-    op.record(exports=made.exports)
+    op.record(exports=made.exports, driver_data=made.driver_data)
 
 
 def remove_from_backend(op: Op[BackEnd]) -> None:
@@ -56,6 +56,7 @@ def succeed(op: Op[BackEnd], tx: Tx) -> None:
     instance_id = op.args.instance.id
     owner = Owner(op.args.instance.share_id, op.args.instance.project_id)
     export_locations.add(tx, instance_id, op.data["exports"], owner, Cause(op.id, op.what.kind))
+    driver_data.keep(tx, {instance_id: op.data.get("driver_data")})
     share_instances.finish_create(tx, instance_id)
 
 

@@ -16,7 +16,7 @@ from abaca import errors
 from abaca.db.administration import pools
 from abaca.db.attachments import attachments
 from abaca.db.catalog import quotas
-from abaca.db.shares import access_rules, export_location_history, share_instances, shares
+from abaca.db.shares import access_rules, driver_data, export_location_history, share_instances, shares
 from abaca.db.shares.export_location_history import NOBODY, Cause
 from abaca.domain.administration.messages import Action, Detail
 from abaca.drivers import contract
@@ -120,6 +120,8 @@ def _forget(tx: Tx, row: Any, cause: Cause = NOBODY) -> None:
     shares.lock(tx, row.share_id)
     access_rules.lock(tx, row.share_id)
     export_location_history.end_of_instance(tx, row.id, cause)
+    if row.driver_data is not None:
+        driver_data.forget(tx, row.id)
     share_instances.delete(tx, row.id)
     if share_instances.INSTANCES.one(tx, ("id",), {"share_id": row.share_id}) is None:
         shares.delete(tx, row.share_id)

@@ -48,6 +48,7 @@ def told(row: Any, exports: Iterable[Any] = ()) -> contract.ShareInstance:
         exports=[
             contract.Export(path=one.path, is_admin_only=one.is_admin_only, preferred=one.preferred) for one in exports
         ],
+        driver_data=row.driver_data or {},
     )
 
 
