@@ -12,7 +12,7 @@ AbacaError
 ├── OverLimit            413  a quota or a size limit is reached
 ├── Unprocessable        422  the body lacks its entity
 ├── Unavailable          503  a part Abaca needs is away for the moment
-└── BackendError              what drivers raise (drivers/contract.py)
+└── BackendError              what drivers raise (drivers/contract/)
 
 A class carries the HTTP `status` and a stable `code`: one symbol a meaning, never changed. Its docstring is the
 message template. Raise below the API, translate only in http/faults.py.

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A whole Abaca on one database in which operations are hurt: the API in this process, workers here and in processes.
 
-Requests go through the API, drivers are the dummy's, whose ledger all workers share. `check` compares what is left with
-what must be: the operation ended, nothing busy, pending or leased, the back end as the database says, all counts right.
+Requests go through the API, drivers are the dummy's, whose state file all workers share. `check` compares what is left
+with what must be: the operation ended, nothing busy, pending or leased, the back end as the database says, all counts
+right.
 """
 
 import contextlib
