@@ -3,8 +3,9 @@
 
 Arguments and results are frozen values. A driver never sees the database. Every call is idempotent and may be repeated
 after a crash at any point inside it: "already so" is success, absent on delete is success. A call works on one thing at
-a time; calls for different instances run at the same time in different threads. A driver raises only the five errors
-below; `Busy` and `Unreachable` are retried by the caller with growing delays, the others end the operation.
+a time; calls for different instances run at the same time in different threads. A driver raises only the five errors of
+`errors.py`; `Busy` and `Unreachable` are tried again by the caller with growing delays, the others end the operation.
+What may take long is called as `long_calls.py` says. Sizes are in GiB, times in seconds.
 
 What a class inherits from the capability classes is what the scheduler and the API announce; a class that claims a
 capability without implementing it cannot be constructed.
