@@ -15,7 +15,7 @@ from tests.databases import postgres  # noqa: F401 (a fixture)
 
 
 def pytest_collect_file(file_path, parent):
-    if file_path.suffix == ".yaml" and file_path.parent == Path(__file__).parent:
+    if file_path.suffix == ".yaml" and Path(__file__).parent in file_path.parents:
         return RequestsFile.from_parent(parent, path=file_path)
     return None
 

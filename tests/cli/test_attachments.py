@@ -6,9 +6,9 @@ import json
 import pytest
 
 from abaca.db.attachments import servers
-from tests.api import test_attachments as door
-from tests.api import test_virtiofs as guests
 from tests.api import world as worlds
+from tests.api.attachments import test_attachments as door
+from tests.api.attachments import test_virtiofs as guests
 
 
 @pytest.fixture(scope="module")

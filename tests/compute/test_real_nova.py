@@ -13,8 +13,8 @@ from abaca.compute.nova import Nova
 from abaca.operations.attachments.attachment_parts import AttachmentParts
 from abaca.reconcile.attachments import Attachments
 from abaca.settings import tree
-from tests.api import test_attachments as doors
 from tests.api import world as worlds
+from tests.api.attachments import test_attachments as doors
 from tests.compute.harness import KEY, OTHER, PROJECT, RealNovaHarness, host_key
 from tests.conftest import wait_until
 

@@ -13,8 +13,7 @@ from tests.conftest import wait_until
 from tests.databases import database, postgres  # noqa: F401 (fixtures)
 from tests.operations import cases
 from tests.operations import theatre as stage
-from tests.operations.bench import Gate
-from tests.operations.test_backend_ensure import (  # noqa: F401 (fixtures)
+from tests.operations.administration.test_backend_ensure import (  # noqa: F401 (fixtures)
     HOST,
     KIND,
     change,
@@ -28,6 +27,7 @@ from tests.operations.test_backend_ensure import (  # noqa: F401 (fixtures)
     start,
     until_ended,
 )
+from tests.operations.bench import Gate
 from tests.reconcile.test_stuck_states import StuckStates
 
 

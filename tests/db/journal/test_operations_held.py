@@ -5,7 +5,7 @@ import msgspec
 import pytest
 
 from abaca.db.journal import claims, operations, runs, steering
-from tests.db.journal_rows import claim, place, queue_up, show
+from tests.db.journal.journal_rows import claim, place, queue_up, show
 
 
 @pytest.fixture

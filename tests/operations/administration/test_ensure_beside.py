@@ -10,7 +10,7 @@ from abaca.operations.administration.backend_ensure import Manner
 from tests.databases import database, postgres  # noqa: F401 (fixtures)
 from tests.operations import cases
 from tests.operations import theatre as stage
-from tests.operations.test_backend_ensure import NEWEST, start, until_ended
+from tests.operations.administration.test_backend_ensure import NEWEST, start, until_ended
 
 
 @pytest.fixture

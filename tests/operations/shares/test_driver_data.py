@@ -12,7 +12,7 @@ from abaca.db.tables.shares import share_instances
 from tests.databases import database, postgres  # noqa: F401 (fixtures)
 from tests.operations import cases
 from tests.operations import theatre as stage
-from tests.operations.test_backend_ensure import counts, ensured
+from tests.operations.administration.test_backend_ensure import counts, ensured
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@
 
 import pytest
 
-from tests.api import test_attachments as own
-from tests.api.test_attachments import NEWEST, attached, rules, server, share, until, world  # noqa: F401 (fixture)
+from tests.api.attachments import test_attachments as own
+from tests.api.attachments.test_attachments import NEWEST, attached, rules, server, share, until, world  # noqa: F401 (fixture)
 from tests.conftest import wait_until
 
 V297 = {"openstack-api-version": "compute 2.97"}

@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.api import world as worlds
-from tests.api.test_attachments import NEWEST, attached, rules, server, share, until_gone
+from tests.api.attachments.test_attachments import NEWEST, attached, rules, server, share, until_gone
 from tests.conftest import ROOT
 from tests.databases import on_postgres, on_sqlite, place
 

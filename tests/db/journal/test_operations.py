@@ -13,7 +13,7 @@ from sqlalchemy import exc
 from abaca.db.administration import services
 from abaca.db.journal import claims, keys, operations, runs
 from tests.conftest import wait_until
-from tests.db.journal_rows import add, claim, claim_in, held, place, queue_up
+from tests.db.journal.journal_rows import add, claim, claim_in, held, place, queue_up
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from tests.databases import database, postgres  # noqa: F401 (fixtures)
 from tests.drivers.harness import instance
 from tests.operations import cases
 from tests.operations import theatre as stage
+from tests.operations.administration.test_backend_ensure import counts, start, until_ended
 from tests.operations.bench import shelf
-from tests.operations.test_backend_ensure import counts, start, until_ended
 
 
 class OneByOne(contract.EnsuresEach):

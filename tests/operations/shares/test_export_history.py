@@ -10,8 +10,17 @@ from abaca.operations.administration.backend_ensure import Manner
 from tests.databases import database, postgres  # noqa: F401 (fixtures)
 from tests.operations import cases
 from tests.operations import theatre as stage
+from tests.operations.administration.test_backend_ensure import (
+    KIND,
+    NEWEST,
+    change,
+    column,
+    counts,
+    ensured,
+    start,
+    until_ended,
+)
 from tests.operations.bench import Gate
-from tests.operations.test_backend_ensure import KIND, NEWEST, change, column, counts, ensured, start, until_ended
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 
 from abaca.db.attachments import servers
 from tests.api import world as worlds
-from tests.api.test_attachments import DOOR, NEWEST, attach, attached, rules, server, share, until_gone
+from tests.api.attachments.test_attachments import DOOR, NEWEST, attach, attached, rules, server, share, until_gone
 from tests.api.world import PROJECT
 
 SERVERS = "//abaca/v1/servers"

@@ -6,7 +6,7 @@ import pytest
 from abaca.db.administration import pools, services
 from abaca.db.catalog import availability_zones
 from abaca.db.engine.database import Database
-from tests.db.test_pools import BACKEND, POOL, Stats, at_once
+from tests.db.administration.test_pools import BACKEND, POOL, Stats, at_once
 
 COLUMNS = ("host", "disabled", "disabled_reason", "ensuring", "stopped")
 

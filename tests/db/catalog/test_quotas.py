@@ -16,7 +16,7 @@ from abaca.db.tables import catalog as catalog_tables
 from abaca.db.tables import shares as share_tables
 from abaca.domain.administration.pools import Claim
 from abaca.domain.catalog import quotas as rules
-from tests.db.test_pools import at_once
+from tests.db.administration.test_pools import at_once
 
 UNLIMITED = dict.fromkeys(rules.RESOURCES, -1)
 SHARE = {"shares": 1, "gigabytes": 5}
