@@ -7,30 +7,14 @@ from pathlib import Path
 
 from tests.house_rules import dotted, python, rule
 
-# Packages within which modules still import each other in circles. The list may only shrink.
-WITH_CIRCLES = {"abaca.journal"}
-
 
 @rule
 def no_import_leads_back(root: Path) -> list[str]:
     """Modules never import each other in a circle, not for types alone and not inside functions either.
 
-    Mend: move what both need into a module below both, or hand it in as a value or a function. Once the circles of a
-    package in WITH_CIRCLES are gone, take it out of there.
+    Mend: move what both need into a module below both, or hand it in as a value or a function.
     """
-    found = circles(imports_between_modules(root))
-    known = {package for circle in found if (package := package_of(circle)) in WITH_CIRCLES}
-    left = [package for package in WITH_CIRCLES if (root / "src" / package.replace(".", "/")).is_dir()]
-    return [
-        *(" -> ".join(circle) for circle in found if package_of(circle) not in known),
-        *(f"{package} has no circle any more: take it out of WITH_CIRCLES" for package in left if package not in known),
-    ]
-
-
-def package_of(circle: list[str]) -> str:
-    """The package that all modules of a circle are in, or nothing."""
-    packages = {module.rpartition(".")[0] for module in circle}
-    return packages.pop() if len(packages) == 1 else ""
+    return [" -> ".join(circle) for circle in circles(imports_between_modules(root))]
 
 
 def imports_between_modules(root: Path) -> dict[str, set[str]]:

@@ -8,19 +8,33 @@ looked up.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from abaca.db.administration import events as rows
 from abaca.domain.administration.events import END, ERROR, START, About
+from abaca.journal.requester import Requester
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
-    from abaca.journal.kinds import Notification
-    from abaca.journal.op import Op
-    from abaca.journal.queueing import Requester
+    from abaca.journal.kinds import Notification, Operation
 
 
-def notify_start(tx: Tx, op: Op[Any]) -> None:
+class Run(Requester, Protocol):
+    """What events say of an operation: as much of an `Op` as that takes."""
+
+    @property
+    def what(self) -> Operation: ...
+    @property
+    def args(self) -> Any: ...
+    @property
+    def data(self) -> Mapping[str, Any]: ...
+    @property
+    def resource_id(self) -> str: ...
+    @property
+    def error(self) -> tuple[str, str] | None: ...
+
+
+def notify_start(tx: Tx, op: Run) -> None:
     """From a step: its work begins now, with what is known of it."""
     notification = op.what.notifies
     if notification is not None and rows.is_wanted(tx, notification.named(op.args, START)):
@@ -35,7 +49,7 @@ def accepted(tx: Tx, notification: Notification, about: tuple[str, str], args: A
         write(tx, notification.named(args, START), about, by, payload)
 
 
-def before_end(tx: Tx, op: Op[Any], state: str) -> Mapping[str, Any] | None:
+def before_end(tx: Tx, op: Run, state: str) -> Mapping[str, Any] | None:
     """What there is of a resource that the end may take away."""
     notification = op.what.notifies
     if notification is None or notification.gone is None:
@@ -45,7 +59,7 @@ def before_end(tx: Tx, op: Op[Any], state: str) -> Mapping[str, Any] | None:
     return notification.payload(tx, op.resource_id, op.args, op.data)
 
 
-def ended(tx: Tx, op: Op[Any], state: str, before: Mapping[str, Any] | None) -> None:
+def ended(tx: Tx, op: Run, state: str, before: Mapping[str, Any] | None) -> None:
     """It has ended in `state`, and what that means is written."""
     notification = op.what.notifies
     if notification is None or not rows.is_wanted(tx, _type_of_end(notification, op, state)):
@@ -58,7 +72,7 @@ def ended(tx: Tx, op: Op[Any], state: str, before: Mapping[str, Any] | None) -> 
     write(tx, _type_of_end(notification, op, state), (op.what.resource, op.resource_id), op, payload)
 
 
-def _type_of_end(notification: Notification, op: Op[Any], state: str) -> str:
+def _type_of_end(notification: Notification, op: Run, state: str) -> str:
     return notification.named(op.args, END if state == "done" else ERROR)
 
 

@@ -21,12 +21,11 @@ from abaca import errors
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
-    from abaca.journal.op import Op
 
 StepFunction = Callable[[Any], None]
 RecordFunction = Callable[[Any, "Tx"], None]
-# Of an operation the queue on which a step runs.
-QueueOf = Callable[["Op[Any]"], str]
+# Of an `Op` the queue on which a step runs.
+QueueOf = Callable[[Any], str]
 
 # Of a transaction, the resource's id, the operation's arguments and what its steps have recorded: what events say of
 # the resource, or None when it is gone.
@@ -53,7 +52,7 @@ class Notification(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.called(args)}.{moment}"
 
 
-def nothing(_op: Op[Any]) -> None:
+def nothing(_op: object) -> None:
     """The undo of a step that leaves nothing behind when it fails."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -18,17 +18,7 @@ if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
     from abaca.journal.interruptions import Wait
     from abaca.journal.kinds import Operation
-
-
-class Requester(Protocol):
-    """Who asked: an API caller, or an operator."""
-
-    @property
-    def project_id(self) -> str | None: ...
-    @property
-    def user_id(self) -> str | None: ...
-    @property
-    def request_id(self) -> str | None: ...
+    from abaca.journal.requester import Requester
 
 
 class Target(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ from abaca.journal.events import write
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
     from abaca.errors import AbacaError
-    from abaca.journal.queueing import Requester
+    from abaca.journal.requester import Requester
 
 
 def share(tx: Tx, share_id: str, _args: Any, _recorded: Mapping[str, Any]) -> Mapping[str, Any] | None:

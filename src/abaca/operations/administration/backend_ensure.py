@@ -42,7 +42,7 @@ from abaca.operations.shares.share_instances import told
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
     from abaca.journal.op import Op
-    from abaca.journal.queueing import Requester
+    from abaca.journal.requester import Requester
 
 
 class Manner(msgspec.Struct, frozen=True, kw_only=True):

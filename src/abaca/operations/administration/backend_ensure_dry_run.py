@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
     from abaca.drivers import contract
     from abaca.journal.op import Op
-    from abaca.journal.queueing import Requester
+    from abaca.journal.requester import Requester
 
 
 def ask(tx: Tx, host: str, service_down_time_s: int, manner: Manner, by: Requester | None) -> Asked:

@@ -21,7 +21,7 @@ from abaca.operations.attachments import attachment_attach, attachment_rules
 if TYPE_CHECKING:
     from abaca.compute.contract import Server
     from abaca.db.engine.database import Tx
-    from abaca.journal.queueing import Requester
+    from abaca.journal.requester import Requester
 
 
 class AttachmentRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -40,7 +40,7 @@ from abaca.operations.parts import SERVER_CALL_S
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
     from abaca.journal.op import Op
-    from abaca.journal.queueing import Requester
+    from abaca.journal.requester import Requester
 
 log = logging.getLogger(__name__)
 

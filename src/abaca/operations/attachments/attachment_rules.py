@@ -26,7 +26,7 @@ from abaca.operations.shares import access_rules_sync
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
-    from abaca.journal.queueing import Requester
+    from abaca.journal.requester import Requester
 
 log = logging.getLogger(__name__)
 

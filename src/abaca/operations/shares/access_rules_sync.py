@@ -30,7 +30,7 @@ from abaca.operations.shares.share_instances import service_host, told
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
     from abaca.journal.op import Op
-    from abaca.journal.queueing import Requester
+    from abaca.journal.requester import Requester
 
 
 class Args(msgspec.Struct, frozen=True):

@@ -31,7 +31,7 @@ from abaca.operations.shares.share_instances import target_of, tell, told
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
     from abaca.journal.op import Op
-    from abaca.journal.queueing import Requester
+    from abaca.journal.requester import Requester
 
 
 class Args(msgspec.Struct, frozen=True):

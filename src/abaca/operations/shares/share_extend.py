@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from abaca import errors
     from abaca.db.engine.database import Tx
     from abaca.journal.op import Op
-    from abaca.journal.queueing import Requester
+    from abaca.journal.requester import Requester
 
 
 def start(tx: Tx, share: Any, new_size_gib: int, by: Requester | None) -> int:

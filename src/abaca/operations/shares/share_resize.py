@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
     from abaca.journal.kinds import Operation
     from abaca.journal.op import Op
-    from abaca.journal.queueing import Requester
+    from abaca.journal.requester import Requester
 
 # Of these a share has one at a time, since each counts from the size that it found.
 KINDS = ("share-extend", "share-shrink")
