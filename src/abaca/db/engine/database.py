@@ -20,6 +20,7 @@ import sqlalchemy as sa
 from sqlalchemy import event, exc
 
 from abaca.db.engine import statements
+from abaca.db.engine.statements import Entity, Row
 
 Clock = Callable[[], float]
 PLAN_ONCE = "SET plan_cache_mode = force_generic_plan"
@@ -93,12 +94,30 @@ class Tx:
         new = {f"new_{name}": value for name, value in values.items()}
         return self.execute(statements.changing(table, tuple(values)), {"of": row_id, "at": self.now, **new}).rowcount
 
-    def row(self, statement: sa.Executable, parameters: Mapping[str, Any] | None = None) -> sa.Row[Any] | None:
+    def entity(
+        self, entity: type[Entity], statement: sa.Executable, parameters: Mapping[str, Any] | None = None
+    ) -> Entity | None:
+        """The first row as an entity, or None."""
+        found = self.entities(entity, statement, parameters)
+        return found[0] if found else None
+
+    def entities(
+        self, entity: type[Entity], statement: sa.Executable, parameters: Mapping[str, Any] | None = None
+    ) -> list[Entity]:
+        """All rows as entities: the statement selects `columns_of` them. Raises TypeError where it does not."""
+        ready = self._ready(statement, parameters)
+        if ready is not None:
+            return statements.fetch_entities(entity, ready, self.connection, parameters or statements.NONE)
+        result = self.connection.execute(statement, parameters)
+        statements.check_fields(entity, result.keys())
+        return [entity(*row) for row in result]
+
+    def row(self, statement: sa.Executable, parameters: Mapping[str, Any] | None = None) -> Row | None:
         """The first row, or None."""
         rows = self.rows(statement, parameters)
         return rows[0] if rows else None
 
-    def rows(self, statement: sa.Executable, parameters: Mapping[str, Any] | None = None) -> Sequence[sa.Row[Any]]:
+    def rows(self, statement: sa.Executable, parameters: Mapping[str, Any] | None = None) -> Sequence[Row]:
         """All rows."""
         ready = self._ready(statement, parameters)
         if ready is None:

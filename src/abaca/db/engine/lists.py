@@ -8,8 +8,10 @@
     )
     rows = TYPES.rows(tx, ("id", "name"), {"name_like": "gold"}, page)
     row = TYPES.one(tx, ("id", "name"), {"id": share_type_id})
+    share_type = TYPES.entity(tx, ShareType, {"id": share_type_id})
 
-Rows are tuples in the order of the columns asked for.
+Rows are tuples in the order of the columns asked for: what the API shows, whose versions decide on the columns.
+Entities have the columns that their fields are called like; whoever works with what is found asks for those.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from abaca import errors
 from abaca.db.engine.database import Tx
+from abaca.db.engine.statements import Entity, Row
 
 # How many statements a listing keeps; a statement is some kilobytes.
 REMEMBERED = 512
@@ -169,11 +172,31 @@ class Listing:
 
     def rows(
         self, tx: Tx, columns: tuple[str, ...], asked: Mapping[str, Any], page: Page | None = None
-    ) -> Sequence[sa.Row[Any]]:
+    ) -> Sequence[Row]:
         """The rows that meet all conditions in `asked`, in order. Raises Invalid for an order that is not offered."""
+        return tx.rows(*self._ask(tx, columns, asked, page))
+
+    def one(self, tx: Tx, columns: tuple[str, ...], asked: Mapping[str, Any]) -> Row | None:
+        """The first row that meets all conditions, or None."""
+        return tx.row(*self._ask(tx, columns, asked, None))
+
+    def entities(
+        self, tx: Tx, entity: type[Entity], asked: Mapping[str, Any], page: Page | None = None
+    ) -> list[Entity]:
+        """The same as `rows`, each as an entity with the columns that its fields are called like."""
+        return tx.entities(entity, *self._ask(tx, entity.__struct_fields__, asked, page))
+
+    def entity(self, tx: Tx, entity: type[Entity], asked: Mapping[str, Any]) -> Entity | None:
+        """The same as `one`, as an entity."""
+        return tx.entity(entity, *self._ask(tx, entity.__struct_fields__, asked, None))
+
+    def _ask(
+        self, tx: Tx, columns: tuple[str, ...], asked: Mapping[str, Any], page: Page | None
+    ) -> tuple[sa.Select[Any], dict[str, Any]]:
+        """The statement and its parameters."""
         shape, parameters = self._shape(asked)
         if page is None:
-            return tx.rows(self._statement(columns, shape, None), parameters)
+            return self._statement(columns, shape, None), parameters
         if page.sort_key not in self._sorts:
             raise errors.Invalid(f"'sort_key' must be one of: {', '.join(sorted(self._sorts))}.")
         after = self._after(tx, page)
@@ -182,12 +205,7 @@ class Listing:
         elif page.offset:
             parameters["page_offset"] = page.offset
         order = _Order(page.sort_key, page.descending, page.limit, after is not None, "page_offset" in parameters)
-        return tx.rows(self._statement(columns, shape, order), parameters)
-
-    def one(self, tx: Tx, columns: tuple[str, ...], asked: Mapping[str, Any]) -> sa.Row[Any] | None:
-        """The first row that meets all conditions, or None."""
-        shape, parameters = self._shape(asked)
-        return tx.row(self._statement(columns, shape, None), parameters)
+        return self._statement(columns, shape, order), parameters
 
     def count(self, tx: Tx, asked: Mapping[str, Any]) -> int:
         """How many rows meet all conditions."""
