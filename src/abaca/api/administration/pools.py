@@ -82,7 +82,7 @@ def index(call: Call, filters: dict[str, Any]) -> Any:
     wanted = dict(filters.get("capabilities", {}))
     with call.db.read() as tx:
         if "share_type" in filters:
-            found = share_types.find(tx, filters["share_type"], ("extra_specs",))
+            found = share_types.find(tx, filters["share_type"])
             if found is None:
                 raise errors.Invalid(f"There is no share type with the name or id {filters['share_type']}.")
             wanted |= extra_specs.wanted_capabilities(found.extra_specs)

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import datetime
-from typing import Any
+from collections.abc import Sequence
 
 from abaca import policy
 from abaca.db.catalog.availability_zones import ZONES
+from abaca.db.engine.statements import Row
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
 from abaca.http.wire import Many, View
@@ -28,7 +29,7 @@ RESOURCE = Resource("availability zones", "/availability-zones", formerly=("/os-
 
 
 @RESOURCE.get(policy=INDEX, view=Many("availability_zones", ZoneView))
-def index(call: Call) -> Any:
+def index(call: Call) -> Sequence[Row]:
     """All zones."""
     with call.db.read() as tx:
         return ZONES.rows(tx, call.columns, {}, call.page._replace(sort_key="name", descending=False, marker=None))

@@ -57,7 +57,7 @@ RESOURCE = Resource("limits", "/limits")
 
 
 @RESOURCE.get(policy=INDEX, view=One("limits", LimitsView))
-def index(call: Call) -> Any:
+def index(call: Call) -> tuple[db.Standing]:
     """Limits and use."""
     with call.db.read() as tx:
         return (db.standing(tx, call.caller.project_id, PROJECT, call.settings.quota.limits),)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
@@ -55,6 +55,9 @@ class Use(msgspec.Struct, frozen=True):
 
 
 Used = Use | UnsetType
+# What stands in an answer, and all that does, in the order of the columns.
+Value = str | Limit | Used
+Shown = tuple[Value, ...]
 
 
 class QuotaDetailView(View):
@@ -128,7 +131,7 @@ CLASS_SET = One("quota_class_set", QuotaSetView)
 
 
 @RESOURCE.get("/{project_id}", policy=SHOW, view=QUOTA_SET, filters=Whose)
-def show(call: Call, project_id: str, filters: dict[str, str]) -> Any:
+def show(call: Call, project_id: str, filters: dict[str, str]) -> Shown:
     """The limits that hold for a project, a user or a type in it."""
     call.require(SHOW, project_id=project_id)
     with call.db.read() as tx:
@@ -138,7 +141,7 @@ def show(call: Call, project_id: str, filters: dict[str, str]) -> Any:
 
 
 @RESOURCE.get("/{project_id}/defaults", policy=SHOW, view=QUOTA_SET)
-def show_defaults(call: Call, project_id: str) -> Any:
+def show_defaults(call: Call, project_id: str) -> Shown:
     """The limits that hold where nothing else is set."""
     call.require(SHOW, project_id=project_id)
     with call.db.read() as tx:
@@ -147,7 +150,7 @@ def show_defaults(call: Call, project_id: str) -> Any:
 
 
 @RESOURCE.get("/{project_id}/detail", policy=SHOW, view=One("quota_set", QuotaDetailView), filters=Whose, since="2.25")
-def show_detail(call: Call, project_id: str, filters: dict[str, str]) -> Any:
+def show_detail(call: Call, project_id: str, filters: dict[str, str]) -> Shown:
     """The limits that hold, and what is in use."""
     call.require(SHOW, project_id=project_id)
     with call.db.read() as tx:
@@ -158,7 +161,7 @@ def show_detail(call: Call, project_id: str, filters: dict[str, str]) -> Any:
 
 
 @RESOURCE.put("/{project_id}", policy=UPDATE, view=QUOTA_SET, body=SetQuotas, filters=Whose)
-def update(call: Call, project_id: str, body: SetQuotas, filters: dict[str, str]) -> Any:
+def update(call: Call, project_id: str, body: SetQuotas, filters: dict[str, str]) -> Shown:
     """Set some limits, not below what is in use unless forced."""
     changed = body.sent()
     with call.db.write() as tx:
@@ -180,14 +183,14 @@ def delete(call: Call, project_id: str, filters: dict[str, str]) -> None:
 
 
 @CLASSES.get("/{class_name}", policy=SHOW_CLASS, view=CLASS_SET)
-def show_class(call: Call, class_name: str) -> Any:
+def show_class(call: Call, class_name: str) -> Shown:
     """The limits of a quota class; those of `default` hold for every project that has no others."""
     with call.db.read() as tx:
         return _row(call, {"id": class_name, **db.class_limits(tx, class_name, call.settings.quota.limits)})
 
 
 @CLASSES.put("/{class_name}", policy=UPDATE_CLASS, view=CLASS_SET, body=SetClass)
-def update_class(call: Call, class_name: str, body: SetClass) -> Any:
+def update_class(call: Call, class_name: str, body: SetClass) -> Shown:
     """Set some limits of a quota class."""
     changed = body.sent()
     scope = rules.class_scope(class_name)
@@ -203,7 +206,7 @@ def _scope(tx: Tx, filters: Mapping[str, str]) -> str:
     if user and share_type:
         raise errors.Invalid("Quotas are those of a user or of a share type: send user_id or share_type, not both.")
     if share_type:
-        found = share_types.find(tx, share_type, ("id",))
+        found = share_types.find(tx, share_type)
         if found is None:
             raise errors.NotFound(f"There is no share type with the name or id {share_type}.")
         return rules.type_scope(found.id)
@@ -220,7 +223,7 @@ def _refuse_foreign(changed: Mapping[str, int], scope: str) -> None:
             raise errors.Invalid(f"A share type cannot have a quota of {name}.")
 
 
-def _row(call: Call, values: dict[str, Any], scope: str = rules.PROJECT) -> tuple[Any, ...]:
+def _row(call: Call, values: dict[str, Value], scope: str = rules.PROJECT) -> Shown:
     if _is_of_type(scope):
         values |= {name: UNSET for name, resource in rules.RESOURCES.items() if not resource.is_of_types}
     return tuple(values[name] for name in call.columns)

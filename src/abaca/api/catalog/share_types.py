@@ -3,16 +3,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
-
-import sqlalchemy as sa
 
 from abaca import errors, policy
 from abaca.api.permissions import SPECS_INDEX
 from abaca.db.catalog import quotas
 from abaca.db.catalog import share_types as db
 from abaca.db.engine.database import Tx
+from abaca.db.engine.statements import Row
 from abaca.domain.catalog import extra_specs
+from abaca.domain.catalog.share_types import ShareType
 from abaca.http import bodies
 from abaca.http.bodies import UNSET, Body, Filters, Flag, Name, Object, Pairs, Text, UnsetType
 from abaca.http.pipeline import Call
@@ -41,10 +42,10 @@ SPECS_UPDATE = policy.admin("share_types_extra_spec:update", "Change an extra sp
 SPECS_DELETE = policy.admin("share_types_extra_spec:delete", "Remove an extra spec.")
 
 
-def _shown_specs(call: Call, specs: dict[str, str]) -> dict[str, Any]:
+def _shown_specs(call: Call, specs: dict[str, str]) -> Mapping[str, str | bool]:
     if call.caller.is_admin:
         return specs
-    shown: dict[str, Any] = extra_specs.visible(specs)
+    shown: dict[str, str | bool] = {**extra_specs.visible(specs)}
     if call.has(SNAPSHOTS_ARE_OPTIONAL):
         shown = {**dict.fromkeys(extra_specs.INFERRED, False), **shown}
     if call.has(INHERITED_ACCESS):
@@ -121,7 +122,7 @@ RESOURCE = Resource("share types", "/types")
 
 
 @RESOURCE.get(policy=INDEX, view=Many(("share_types", "volume_types"), ShareTypeView), filters=TypeFilters)
-def index(call: Call, filters: dict[str, Any]) -> Any:
+def index(call: Call, filters: dict[str, object]) -> Sequence[Row]:
     """The types that the caller may use; to administrators all, or those that are public or not."""
     asked = dict(filters)
     public = str(asked.pop("is_public", "none")).lower()
@@ -135,25 +136,25 @@ def index(call: Call, filters: dict[str, Any]) -> Any:
 
 
 @RESOURCE.get("/default", policy=DEFAULT, view=TYPE)
-def default(call: Call) -> Any:
+def default(call: Call) -> Row:
     """The type of shares that are created without one."""
     name = call.settings.default_share_type
     with call.db.read() as tx:
-        found = db.find(tx, name, call.columns, **_visible(call)) if name else None
-    if found is None:
-        raise errors.NotFound("There is no default share type.")
-    return found
+        found = db.find(tx, name, **_visible(call)) if name else None
+        if found is None:
+            raise errors.NotFound("There is no default share type.")
+        return _found(call, tx, found.id)
 
 
 @RESOURCE.get("/{type_id}", policy=SHOW, view=TYPE)
-def show(call: Call, type_id: str) -> Any:
+def show(call: Call, type_id: str) -> Row:
     """One type."""
     with call.db.read() as tx:
         return _found(call, tx, type_id)
 
 
 @RESOURCE.post(policy=CREATE, view=TYPE, body=Create)
-def create(call: Call, body: Create) -> Any:
+def create(call: Call, body: Create) -> Row:
     """Make a type; it must say whether its shares live on share servers."""
     if not body.name.strip():
         raise errors.Invalid("'name' must not be blank.")
@@ -172,7 +173,7 @@ def create(call: Call, body: Create) -> Any:
 
 
 @RESOURCE.put("/{type_id}", policy=UPDATE, view=TYPE, body=Update, since="2.50")
-def update(call: Call, type_id: str, body: Update) -> Any:
+def update(call: Call, type_id: str, body: Update) -> Row:
     """Change name, description or whether everybody may use it."""
     sent = {"name": body.name, "description": body.description, "is_public": body.is_public}
     values = {name: value for name, value in sent.items() if value is not UNSET}
@@ -197,10 +198,10 @@ def delete(call: Call, type_id: str) -> None:
 
 @RESOURCE.get("/{type_id}/os-share-type-access", policy=LIST_ACCESS, view=Many("share_type_access", AccessView))
 @RESOURCE.get("/{type_id}/share_type_access", policy=LIST_ACCESS, view=Many("share_type_access", AccessView))
-def list_access(call: Call, type_id: str) -> Any:
+def list_access(call: Call, type_id: str) -> Sequence[Row]:
     """The projects that may use a private type."""
     with call.db.read() as tx:
-        if _is_public(tx, type_id):
+        if _type(tx, type_id).is_public:
             raise errors.NotFound(f"Share type {type_id} is public: everybody may use it, so there is no list.")
         return db.projects(tx, type_id)
 
@@ -226,14 +227,14 @@ def remove_access(call: Call, type_id: str, body: Project) -> None:
 def list_specs(call: Call, type_id: str) -> dict[str, str]:
     """All extra specs."""
     with call.db.read() as tx:
-        return _specs(tx, type_id)
+        return _type(tx, type_id).extra_specs
 
 
 @RESOURCE.get("/{type_id}/extra_specs/{key}", policy=SPECS_SHOW, view=Plain(None, dict[str, str]))
 def show_spec(call: Call, type_id: str, key: str) -> dict[str, str]:
     """One extra spec."""
     with call.db.read() as tx:
-        specs = _specs(tx, type_id)
+        specs = _type(tx, type_id).extra_specs
     if key not in specs:
         raise errors.NotFound(f"Share type {type_id} has no extra spec {key}.")
     return {key: specs[key]}
@@ -275,30 +276,23 @@ def _visible(call: Call) -> dict[str, str]:
     return {} if call.caller.is_admin else {"open_to": call.caller.project_id}
 
 
-def _found(call: Call, tx: Tx, type_id: str) -> sa.Row[Any]:
+def _found(call: Call, tx: Tx, type_id: str) -> Row:
     found = db.TYPES.one(tx, call.columns, {"id": type_id, **_visible(call)})
     if found is None:
         raise errors.NotFound(resource="Share type", id=type_id)
     return found
 
 
-def _is_public(tx: Tx, type_id: str) -> bool:
-    found = db.TYPES.one(tx, ("is_public",), {"id": type_id})
+def _type(tx: Tx, type_id: str) -> ShareType:
+    found = db.show(tx, type_id)
     if found is None:
         raise errors.NotFound(resource="Share type", id=type_id)
-    return bool(found[0])
+    return found
 
 
 def _refuse_public(tx: Tx, type_id: str) -> None:
-    if _is_public(tx, type_id):
+    if _type(tx, type_id).is_public:
         raise errors.Conflict(f"Share type {type_id} is public: everybody may use it.")
-
-
-def _specs(tx: Tx, type_id: str) -> dict[str, str]:
-    found = db.TYPES.one(tx, ("extra_specs",), {"id": type_id})
-    if found is None:
-        raise errors.NotFound(resource="Share type", id=type_id)
-    return dict(found[0])
 
 
 def _change_specs(call: Call, type_id: str, changes: dict[str, str]) -> None:

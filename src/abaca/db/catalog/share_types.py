@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import exc
@@ -12,8 +11,10 @@ from sqlalchemy import exc
 from abaca import errors
 from abaca.db.engine import lists
 from abaca.db.engine.database import Tx
+from abaca.db.engine.statements import Row
 from abaca.db.tables.catalog import share_type_projects, share_types
 from abaca.db.tables.shares import share_instances
+from abaca.domain.catalog.share_types import ShareType
 from abaca.domain.ids import new_id
 
 
@@ -44,14 +45,18 @@ TYPES = lists.Listing(
 )
 
 
-def find(tx: Tx, name_or_id: str, columns: tuple[str, ...], **asked: Any) -> sa.Row[Any] | None:
+def show(tx: Tx, type_id: str) -> ShareType | None:
+    """The type with this id, or None."""
+    return TYPES.entity(tx, ShareType, {"id": type_id})
+
+
+def find(tx: Tx, name_or_id: str, **asked: str) -> ShareType | None:
     """The type with this id, or else with this name, that meets the conditions of `TYPES` in `asked`."""
-    wanted = columns if "id" in columns else (*columns, "id")
-    found = TYPES.rows(tx, wanted, {"name_or_id": name_or_id, **asked})
-    return next((row for row in found if row.id == name_or_id), found[0] if found else None)
+    found = TYPES.entities(tx, ShareType, {"name_or_id": name_or_id, **asked})
+    return next((one for one in found if one.id == name_or_id), found[0] if found else None)
 
 
-def create(tx: Tx, values: Mapping[str, Any]) -> str:
+def create(tx: Tx, values: Mapping[str, object]) -> str:
     """The id of a new type. Raises Conflict when the name is taken."""
     type_id = new_id()
     try:
@@ -61,7 +66,7 @@ def create(tx: Tx, values: Mapping[str, Any]) -> str:
     return type_id
 
 
-def update(tx: Tx, type_id: str, values: Mapping[str, Any]) -> None:
+def update(tx: Tx, type_id: str, values: Mapping[str, object]) -> None:
     """Change some columns. Raises Conflict when the new name is taken."""
     statement = sa.update(share_types).where(share_types.c.id == type_id)
     try:
@@ -87,7 +92,7 @@ def delete(tx: Tx, type_id: str) -> bool:
         raise errors.Invalid(f"Share type {type_id} has just been taken into use by a share.") from None
 
 
-def projects(tx: Tx, type_id: str) -> Sequence[sa.Row[Any]]:
+def projects(tx: Tx, type_id: str) -> Sequence[Row]:
     """(share_type_id, project_id) of each project that may use a private type."""
     by = share_type_projects.c.created_at, share_type_projects.c.project_id
     listed = sa.select(share_type_projects.c.share_type_id, share_type_projects.c.project_id).order_by(*by)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from abaca import errors
 
@@ -155,21 +154,23 @@ def _equal(capability: object, wanted: str) -> bool:
     return str(capability) == wanted
 
 
-def _numeric(compare: Callable[[float, float], bool]) -> Callable[[Any, str], bool]:
-    def compared(capability: Any, wanted: str) -> bool:
+def _numeric(compare: Callable[[float, float], bool]) -> Callable[[object, str], bool]:
+    def compared(capability: object, wanted: str) -> bool:
+        if not isinstance(capability, int | float | str):
+            return False
         try:
             return compare(float(capability), float(wanted))
-        except (TypeError, ValueError):
+        except ValueError:
             return False
 
     return compared
 
 
-def _text(compare: Callable[[str, str], bool]) -> Callable[[Any, str], bool]:
+def _text(compare: Callable[[str, str], bool]) -> Callable[[object, str], bool]:
     return lambda capability, wanted: compare(str(capability), wanted)
 
 
-_OPERATORS: dict[str, Callable[[Any, str], bool]] = {
+_OPERATORS: dict[str, Callable[[object, str], bool]] = {
     "<is>": lambda capability, wanted: truth(capability) is truth(wanted) is not None,
     "<in>": lambda capability, wanted: wanted in str(capability),
     "=": _numeric(operator.ge),

@@ -190,7 +190,7 @@ class Admission:
         if not name_or_id:
             return ResolvedType(None, {})
         visible = {} if self.caller.is_admin else {"open_to": self.caller.project_id}
-        row = share_types.find(tx, name_or_id, ("id", "extra_specs"), **visible)
+        row = share_types.find(tx, name_or_id, **visible)
         if row is None:
             if wanted.share_type:
                 raise errors.NotFound(f"Share type {name_or_id} could not be found.")
