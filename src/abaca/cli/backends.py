@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import datetime
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from abaca import app, errors
 from abaca.cli import shown
 from abaca.cli.options import Given, configured
+from abaca.domain.administration.pools import Pool, parts
+from abaca.domain.administration.services import NEVER, Service
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Database, Tx
@@ -131,58 +133,45 @@ def _list_findings(db: Database, op_id: str) -> None:
         shown.table(columns, [dict(row._mapping) for row in found], is_json=False)
 
 
-def _rows(tx: Tx, loaded: Settings) -> list[dict[str, Any]]:
-    import sqlalchemy as sa
-
-    from abaca.db.administration import services
+def _rows(tx: Tx, loaded: Settings) -> list[dict[str, object]]:
+    from abaca.db.administration import pools, services
     from abaca.db.journal import queue_figures
-    from abaca.db.tables import administration as administration_tables
 
     live: dict[tuple[str, str], int] = {}
     for row in queue_figures.live(tx, tx.now.timestamp()):
         live[row.queue, row.state] = live.get((row.queue, row.state), 0) + row.number
-    pools: dict[str, list[Any]] = {}
-    for row in tx.rows(sa.select(administration_tables.pools).order_by(administration_tables.pools.c.host)):
-        pools.setdefault(row.service_host, []).append(row)
-    down_before = tx.now - datetime.timedelta(seconds=loaded.service_down_time)
-    known = {}
-    for row in tx.rows(
-        sa.select(administration_tables.services).where(
-            administration_tables.services.c.binary == services.SHARE_BINARY
-        )
-    ):
-        known[row.host] = {
-            "host": row.host,
-            "state": _state(row, down_before),
-            "status": "disabled" if row.disabled else "enabled",
-            "seen": shown.age(row.heartbeat_at, tx.now) if row.heartbeat_at > services.NEVER else None,
-            "problem": row.problem,
+    of_host: dict[str, list[Pool]] = {}
+    for pool in pools.read_for_scheduling(tx, loaded.service_down_time):
+        of_host.setdefault(pool.service_host, []).append(pool)
+    alive_since = services.alive_since(tx, loaded.service_down_time)
+    known: dict[str, dict[str, object]] = {}
+    for service in services.of_back_ends(tx):
+        known[service.host] = {
+            "host": service.host,
+            "state": _state(service, alive_since),
+            "status": "disabled" if service.disabled else "enabled",
+            "seen": shown.age(service.heartbeat_at, tx.now) if service.heartbeat_at > NEVER else None,
+            "problem": service.problem,
         }
     for one in loaded.backends:
         host = f"{loaded.host}@{one.name}"
         known.setdefault(host, {"host": host, "state": "new"})
     found = []
-    for host, service in sorted(known.items()):
+    for host, fields in sorted(known.items()):
         work = {"waiting": live.get((host, "queued"), 0), "running": live.get((host, "running"), 0)}
-        for pool in pools.get(host) or [None]:
-            found.append({**service, **work, **(_pool(pool) if pool is not None else {})})
+        found += [{**fields, **work, **in_pool} for in_pool in [_pool(pool) for pool in of_host.get(host, ())] or [{}]]
     return found
 
 
-def _state(row: Any, down_before: datetime.datetime) -> str:
-    from abaca.db.administration import services
-
-    if row.stopped:
-        return "stopped"
-    if row.heartbeat_at == services.NEVER:
-        return "new"
-    return "up" if row.heartbeat_at >= down_before else "down"
+def _state(service: Service, alive_since: datetime.datetime) -> str:
+    state = service.state(alive_since)
+    return "new" if service.heartbeat_at == NEVER and state != "stopped" else state
 
 
-def _pool(row: Any) -> dict[str, Any]:
+def _pool(pool: Pool) -> dict[str, object]:
     return {
-        "pool": row.name,
-        "total_gib": row.total_gib,
-        "free_gib": row.free_gib,
-        "promised_gib": row.provisioned_gib,
+        "pool": parts(pool.host)[2],
+        "total_gib": pool.total_gib,
+        "free_gib": pool.free_gib,
+        "promised_gib": pool.provisioned_gib,
     }

@@ -5,15 +5,18 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
 as_json = click.option("--json", "is_json", is_flag=True, help="Print JSON.")
 
 
-def table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], *, is_json: bool) -> None:
+def table(columns: Sequence[str], rows: Sequence[Mapping[str, object]], *, is_json: bool) -> None:
     """Rows with these columns, in this order."""
     if is_json:
         _print_json([{column: row.get(column) for column in columns} for row in rows])
@@ -29,7 +32,7 @@ def table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], *, is_json:
     _print(shown)
 
 
-def one(fields: Mapping[str, Any], *, is_json: bool) -> None:
+def one(fields: Mapping[str, object], *, is_json: bool) -> None:
     """One thing, a line a field."""
     if is_json:
         _print_json(fields)
@@ -55,7 +58,7 @@ def age(then: datetime.datetime | None, now: datetime.datetime) -> str:
     return f"{seconds} s"
 
 
-def _print(shown: Any) -> None:
+def _print(shown: RenderableType) -> None:
     from rich import console
 
     screen = console.Console()
@@ -65,12 +68,12 @@ def _print(shown: Any) -> None:
     screen.print(shown)
 
 
-def _print_json(value: Any) -> None:
-    default: Callable[[Any], Any] = str
+def _print_json(value: object) -> None:
+    default: Callable[[object], str] = str
     click.echo(msgspec.json.format(msgspec.json.encode(value, enc_hook=default)).decode())
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     from rich import markup
 
     if value is None:

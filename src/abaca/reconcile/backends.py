@@ -65,7 +65,7 @@ class Backends:
         one.parts.driver.change(options)
         said = backend_ensure.digest(one.parts.driver)
         with self.db.write() as tx:
-            service = services.find(tx, one.name, 0)
+            service = services.find(tx, one.name)
             if service is not None:
                 self._compare(tx, one, service.id, said)
         if one.is_started:

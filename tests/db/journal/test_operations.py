@@ -336,7 +336,7 @@ def test_whoever_keeps_time_sees_who_is_up_however_wrong_this_hosts_clock_is(pos
 
     def is_up():
         with wrong.read() as tx:
-            return services.find(tx, "h@b", 60).takes_work
+            return services.find(tx, "h@b").takes_work(services.alive_since(tx, 60))
 
     assert not is_up()
     wrong.keep_time()

@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import datetime
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated
 
 from abaca import errors, policy
 from abaca.db.administration import services as db
 from abaca.db.administration.services import SERVICES, State
+from abaca.db.engine.statements import Row
+from abaca.domain.administration import services as domain
 from abaca.http import bodies
 from abaca.http.bodies import Body, Filters, Name, Object, Text
 from abaca.http.pipeline import Call
@@ -22,9 +25,7 @@ UPDATE = policy.admin("service:update", "Enable and disable services.")
 
 
 def _state(call: Call, heartbeat_at: datetime.datetime, is_stopped: bool) -> str:  # noqa: FBT001 (a column)
-    if is_stopped:
-        return "stopped"
-    return "up" if heartbeat_at >= call.notes["down_before"] else "down"
+    return domain.state_of(heartbeat_at, call.notes["down_before"], is_stopped=is_stopped)
 
 
 def _status(is_disabled: bool) -> str:  # noqa: FBT001 (a column)
@@ -90,7 +91,7 @@ RESOURCE = Resource("services", "/services", formerly=("/os-services", "2.6"))
 
 
 @RESOURCE.get(policy=INDEX, view=Many("services", ServiceView), filters=ServiceFilters)
-def index(call: Call, filters: dict[str, str]) -> Any:
+def index(call: Call, filters: dict[str, str]) -> Sequence[Row]:
     """All services, or those that are as asked."""
     page = call.page._replace(sort_key="id", descending=False, marker=None)
     with call.db.read() as tx:
@@ -100,7 +101,7 @@ def index(call: Call, filters: dict[str, str]) -> Any:
 
 
 @RESOURCE.put("/{verb}", policy=UPDATE, view=Plain(None, SwitchedView), body=Switch, since="2.7")
-def switch(call: Call, verb: str, body: Switch) -> dict[str, Any]:
+def switch(call: Call, verb: str, body: Switch) -> dict[str, object]:
     """Let the scheduler use a service again, or no longer; what lives there goes on."""
     if verb not in ("enable", "disable"):
         raise errors.NotFound("A service can be enabled or disabled, nothing else.")
@@ -134,21 +135,20 @@ def ensure(call: Call, body: Ensure) -> None:
     ensure_shares(call, body)
 
 
-def _asked(filters: dict[str, str], down_before: datetime.datetime) -> dict[str, Any] | None:
+def _asked(filters: dict[str, str], down_before: datetime.datetime) -> dict[str, object] | None:
     """The conditions; None when one can never be met."""
-    asked: dict[str, Any] = dict(filters)
-    if "state" in asked:
-        if asked["state"] not in db.STATES:
+    asked: dict[str, object] = {**filters}
+    if "state" in filters:
+        if filters["state"] not in db.STATES:
             return None
-        asked["state"] = State(asked["state"], down_before)
-    if "status" in asked:
-        status = asked.pop("status")
-        if status not in ("enabled", "disabled"):
+        asked["state"] = State(filters["state"], down_before)
+    if "status" in filters:
+        if filters["status"] not in ("enabled", "disabled"):
             return None
-        asked["disabled"] = status == "disabled"
-    if "ensuring" in asked:
+        asked["disabled"] = asked.pop("status") == "disabled"
+    if "ensuring" in filters:
         try:
-            asked["ensuring"] = bodies.flag("ensuring", asked["ensuring"])
+            asked["ensuring"] = bodies.flag("ensuring", filters["ensuring"])
         except errors.Invalid:
             return None
     return asked

@@ -18,6 +18,7 @@ import sqlalchemy as sa
 
 from abaca.db.administration import services
 from abaca.db.engine.database import Tx, insert_into
+from abaca.db.engine.statements import Row
 from abaca.db.journal import operations
 from abaca.db.tables.administration import pools
 from abaca.db.tables.administration import services as service_rows
@@ -77,7 +78,7 @@ def show(tx: Tx, host: str, service_down_time_s: int) -> Pool | None:
     return None if row is None else _pool(row)
 
 
-def _pool(row: sa.Row[Any]) -> Pool:
+def _pool(row: Row) -> Pool:
     return Pool(
         host=row.host,
         service_host=row.service_host,

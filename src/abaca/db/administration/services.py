@@ -5,21 +5,21 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Hashable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
 from abaca.db.engine.database import Tx, insert_into
 from abaca.db.engine.lists import Filter, Listing, equal
+from abaca.db.engine.statements import columns_of
 from abaca.db.journal.operations import LIVE
 from abaca.db.tables.administration import services as t
 from abaca.db.tables.journal import operations
+from abaca.domain.administration.services import NEVER, Service
 
 # Clients look for this name.
 SHARE_BINARY = "manila-share"
 STATES = ("up", "down", "stopped")
-# The heartbeat of a back end that could never be served yet.
-NEVER = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - the database's times are naive UTC
 
 
 def is_up() -> sa.ColumnElement[bool]:
@@ -32,9 +32,14 @@ def is_back_soon() -> sa.ColumnElement[bool]:
     return sa.and_(t.c.stopped.is_(sa.true()), t.c.heartbeat_at >= sa.bindparam("down_before"))
 
 
-def down_before(tx: Tx, service_down_time_s: int) -> dict[str, Any]:
-    """The parameter of `is_up` and `is_back_soon`."""
-    return {"down_before": tx.now - datetime.timedelta(seconds=service_down_time_s)}
+def alive_since(tx: Tx, service_down_time_s: int) -> datetime.datetime:
+    """When the last heartbeat must have come of a service that is up."""
+    return tx.now - datetime.timedelta(seconds=service_down_time_s)
+
+
+def down_before(tx: Tx, service_down_time_s: int) -> dict[str, datetime.datetime]:
+    """The same as the parameter of `is_up` and `is_back_soon`."""
+    return {"down_before": alive_since(tx, service_down_time_s)}
 
 
 def register(tx: Tx, binary: str, host: str, availability_zone: str) -> int:
@@ -55,7 +60,7 @@ def solve_problem(tx: Tx, binary: str, host: str) -> None:
     tx.execute(statement.values(problem=None))
 
 
-def _row(tx: Tx, binary: str, host: str, availability_zone: str) -> dict[str, Any]:
+def _row(tx: Tx, binary: str, host: str, availability_zone: str) -> dict[str, object]:
     return {
         "binary": binary,
         "host": host,
@@ -68,7 +73,7 @@ def _row(tx: Tx, binary: str, host: str, availability_zone: str) -> dict[str, An
     }
 
 
-def _write(tx: Tx, row: dict[str, Any], fresh: Sequence[str]) -> int:
+def _write(tx: Tx, row: dict[str, object], fresh: Sequence[str]) -> int:
     """Add the row; of one that is there already only the `fresh` columns are changed."""
     insert = insert_into(t, tx.dialect)
     statement = insert.on_conflict_do_update(
@@ -150,14 +155,18 @@ def switch(tx: Tx, binary: str, host: str, *, disabled: bool, reason: str | None
     return tx.execute(statement.values(values)).rowcount > 0
 
 
-_FIND = sa.select(t.c.id, t.c.host, t.c.ensuring, sa.or_(is_up(), is_back_soon()).label("takes_work")).where(
-    t.c.binary == SHARE_BINARY, t.c.host == sa.bindparam("of_host")
-)
+_OF_BACK_ENDS = sa.select(*columns_of(Service, t)).where(t.c.binary == SHARE_BINARY).order_by(t.c.host)
+_FIND = _OF_BACK_ENDS.where(t.c.host == sa.bindparam("of_host"))
 
 
-def find(tx: Tx, host: str, service_down_time_s: int) -> sa.Row[Any] | None:
-    """The share service of exactly that host@backend (id, host, ensuring, takes_work), or None."""
-    return tx.row(_FIND, {"of_host": host, **down_before(tx, service_down_time_s)})
+def of_back_ends(tx: Tx) -> list[Service]:
+    """The share services of all back ends that were ever served, in the order of their hosts."""
+    return tx.entities(Service, _OF_BACK_ENDS)
+
+
+def find(tx: Tx, host: str) -> Service | None:
+    """The share service of exactly that host@backend, or None."""
+    return tx.entity(Service, _FIND, {"of_host": host})
 
 
 def set_ensuring(tx: Tx, host: str, *, ensuring: bool) -> None:

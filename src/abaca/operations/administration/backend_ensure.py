@@ -29,6 +29,7 @@ from abaca.db.shares import driver_data, export_locations, share_instances, shar
 from abaca.db.shares.export_location_history import Cause, Owner
 from abaca.domain.administration.ensuring import LISTED, Findings
 from abaca.domain.administration.messages import About, Action, Detail
+from abaca.domain.administration.services import Service
 from abaca.domain.shares.shares import ENSURABLE
 from abaca.drivers import contract
 from abaca.journal import interruptions, kinds, queueing
@@ -94,12 +95,12 @@ def ask(tx: Tx, host: str, service_down_time_s: int, manner: Manner, by: Request
     return start(tx, service_that_takes_work(tx, host, service_down_time_s).id, host, manner, by)
 
 
-def service_that_takes_work(tx: Tx, host: str, service_down_time_s: int) -> Any:
-    """The service's row. Raises `NotFound`, `Conflict`."""
-    service = services.find(tx, host, service_down_time_s)
+def service_that_takes_work(tx: Tx, host: str, service_down_time_s: int) -> Service:
+    """The service of a back end. Raises `NotFound`, `Conflict`."""
+    service = services.find(tx, host)
     if service is None:
         raise errors.NotFound(f"There is no service {services.SHARE_BINARY} on host {host}.")
-    if not service.takes_work:
+    if not service.takes_work(services.alive_since(tx, service_down_time_s)):
         raise errors.Conflict(f"The service on host {host} is not up: nobody would ensure its shares.")
     return service
 
