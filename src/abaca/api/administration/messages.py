@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import datetime
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated
 
 from abaca import errors, policy
 from abaca.db.administration import messages as db
 from abaca.db.administration.messages import MESSAGES
+from abaca.db.engine.statements import Row
 from abaca.domain.administration import messages
 from abaca.http.bodies import Filters, Text, Time
 from abaca.http.pipeline import Call
@@ -63,7 +65,7 @@ RESOURCE = Resource("messages", "/messages", since="2.37")
 
 
 @RESOURCE.get(policy=INDEX, view=Many("messages", MessageView, links="messages_links"), filters=MessageFilters)
-def index(call: Call, filters: dict[str, Any]) -> Any:
+def index(call: Call, filters: dict[str, object]) -> Sequence[Row]:
     """The project's messages; administrators see those of all."""
     own = {} if call.caller.is_admin else {"project_id": call.caller.project_id}
     with call.db.read() as tx:
@@ -71,7 +73,7 @@ def index(call: Call, filters: dict[str, Any]) -> Any:
 
 
 @RESOURCE.get("/{message_id}", policy=SHOW, view=One("message", MessageView))
-def show(call: Call, message_id: str) -> Any:
+def show(call: Call, message_id: str) -> Row:
     """One message."""
     with call.db.read() as tx:
         row = MESSAGES.one(tx, call.columns, {"id": message_id})
@@ -85,8 +87,8 @@ def show(call: Call, message_id: str) -> Any:
 def delete(call: Call, message_id: str) -> None:
     """Remove a message that has been read; all go by themselves in time."""
     with call.db.write() as tx:
-        row = MESSAGES.one(tx, ("project_id",), {"id": message_id})
-        if row is None:
+        message = db.show(tx, message_id)
+        if message is None:
             raise errors.NotFound(resource="Message", id=message_id)
-        call.visible(row.project_id, "Message", message_id)
+        call.visible(message.project_id, "Message", message_id)
         db.delete(tx, message_id)

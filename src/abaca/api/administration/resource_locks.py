@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 import datetime
-from typing import Annotated, Any, Literal
-
-from sqlalchemy import Row
+from typing import Annotated, Literal
 
 from abaca import errors
 from abaca.api.administration.rule_locks import LOOK_PAST, REMOVE
@@ -14,9 +12,10 @@ from abaca.api.shares.lookups import share_for_change
 from abaca.db.administration import resource_locks as db
 from abaca.db.administration.resource_locks import LOCKS
 from abaca.db.engine.database import Tx
+from abaca.db.engine.statements import Row
 from abaca.db.shares import access_rules
 from abaca.domain.administration import resource_locks as rules
-from abaca.domain.administration.resource_locks import DELETE, SHARE
+from abaca.domain.administration.resource_locks import DELETE, SHARE, ResourceLock
 from abaca.http.bodies import UNSET, Body, Filters, Text, Time, UnsetType, Uuid
 from abaca.http.paging import Listed
 from abaca.http.pipeline import Call
@@ -87,7 +86,7 @@ class LockFilters(Filters):
     view=Many("resource_locks", LockView, links="resource_locks_links", counted="2.81"),
     filters=LockFilters,
 )
-def index(call: Call, filters: dict[str, Any]) -> Listed:
+def index(call: Call, filters: dict[str, object]) -> Listed:
     """Locks that people of the project made, and with all_projects those of all."""
     asked = {**filters, **call.project_filter(ALL_PROJECTS)}
     with call.db.read() as tx:
@@ -97,14 +96,18 @@ def index(call: Call, filters: dict[str, Any]) -> Listed:
 
 
 @RESOURCE.get("/{lock_id}", policy=SHOW, view=One("resource_lock", LockView))
-def show(call: Call, lock_id: str) -> Row[Any]:
+def show(call: Call, lock_id: str) -> Row:
     """One lock."""
     with call.db.read() as tx:
-        return _visible(call, tx, lock_id, call.columns)
+        row = LOCKS.one(tx, call.columns, {"id": lock_id})
+        if row is None:
+            raise errors.NotFound(resource="Resource lock", id=lock_id)
+        call.visible(row.project_id, "Resource lock", lock_id)
+        return row
 
 
 @RESOURCE.post(policy=CREATE, body=CreateLock, view=One("resource_lock", LockView))
-def create(call: Call, body: CreateLock) -> Row[Any] | None:
+def create(call: Call, body: CreateLock) -> Row | None:
     """Lock a share or an access rule; from then on it is as the lock says, for everybody."""
     action = rules.check_action(body.resource_type, body.resource_action or DELETE)
     reason = rules.check_reason(body.lock_reason)
@@ -122,9 +125,9 @@ def create(call: Call, body: CreateLock) -> Row[Any] | None:
 
 
 @RESOURCE.put("/{lock_id}", policy=UPDATE, body=UpdateLock, view=One("resource_lock", LockView))
-def update(call: Call, lock_id: str, body: UpdateLock) -> Row[Any] | None:
+def update(call: Call, lock_id: str, body: UpdateLock) -> Row | None:
     """Change the reason, or what it locks against."""
-    values: dict[str, Any] = {}
+    values: dict[str, str | None] = {}
     if not isinstance(body.lock_reason, UnsetType):
         values["lock_reason"] = rules.check_reason(body.lock_reason)
     with call.db.write() as tx:
@@ -148,19 +151,12 @@ def delete(call: Call, lock_id: str) -> None:
 
 # ---------------------------------------------------------------- looking up and checking
 
-_KNOWN = (*db.WHOSE, "share_id", "resource_type")
 
-
-def _visible(call: Call, tx: Tx, lock_id: str, columns: tuple[str, ...]) -> Row[Any]:
-    row = LOCKS.one(tx, columns, {"id": lock_id})
-    if row is None:
+def _for_change(call: Call, tx: Tx, lock_id: str) -> ResourceLock:
+    lock = db.show(tx, lock_id)
+    if lock is None:
         raise errors.NotFound(resource="Resource lock", id=lock_id)
-    call.visible(row.project_id, "Resource lock", lock_id)
-    return row
-
-
-def _for_change(call: Call, tx: Tx, lock_id: str) -> Row[Any]:
-    lock = _visible(call, tx, lock_id, _KNOWN)
+    call.visible(lock.project_id, "Resource lock", lock_id)
     call.require(call.route.policy, project_id=lock.project_id, user_id=lock.user_id)
     if not rules.has_a_say(call.caller, lock.lock_context):
         raise errors.Forbidden(
@@ -169,7 +165,7 @@ def _for_change(call: Call, tx: Tx, lock_id: str) -> Row[Any]:
     return lock
 
 
-def _rule_for_change(call: Call, tx: Tx, rule_id: str) -> Row[Any]:
+def _rule_for_change(call: Call, tx: Tx, rule_id: str) -> Row:
     missing = errors.NotFound(resource="Share access rule", id=rule_id)
     rule = access_rules.show(tx, rule_id, ("id", "share_id"))
     if rule is None:

@@ -4,14 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
-
-from sqlalchemy import Row
 
 from abaca import errors
 from abaca.db.administration import resource_locks as db
 from abaca.db.engine.database import Tx
 from abaca.domain.administration import resource_locks as rules
+from abaca.domain.administration.resource_locks import ResourceLock
 from abaca.http.pipeline import Call
 from abaca.policy import Rule, owner
 
@@ -29,7 +27,7 @@ def hide_one(call: Call, tx: Tx, rule_id: str) -> frozenset[str]:
     return _hide(call, db.of_rule(tx, rule_id, rules.SHOW))
 
 
-def _hide(call: Call, locks: Iterable[Row[Any]]) -> frozenset[str]:
+def _hide(call: Call, locks: Iterable[ResourceLock]) -> frozenset[str]:
     hidden = frozenset(lock.resource_id for lock in locks if not _may(call, LOOK_PAST, lock))
     call.notes["hidden"] = hidden
     return hidden
@@ -58,7 +56,7 @@ def refuse_denial(call: Call, tx: Tx, rule_id: str, *, unrestrict: bool) -> None
         )
 
 
-def _may(call: Call, rule: Rule, lock: Row[Any]) -> bool:
+def _may(call: Call, rule: Rule, lock: ResourceLock) -> bool:
     return rules.has_a_say(call.caller, lock.lock_context) and call.allows(
         rule, project_id=lock.project_id, user_id=lock.user_id
     )

@@ -5,17 +5,17 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
-from typing import Any
 
+import msgspec
 import sqlalchemy as sa
 
 from abaca.db.engine.database import Tx
 from abaca.db.engine.lists import Listing, before, equal, since
 from abaca.db.tables.administration import messages as t
-from abaca.domain.administration.messages import ERROR, About, Action, Detail
+from abaca.domain.administration.messages import ERROR, About, Action, Detail, Message
 from abaca.domain.ids import new_id
 
-__all__ = ["MESSAGES", "About", "Action", "Detail", "delete", "expire", "record"]
+__all__ = ["MESSAGES", "About", "Action", "Detail", "delete", "expire", "record", "show"]
 
 MESSAGES = Listing(
     t,
@@ -49,35 +49,44 @@ MESSAGES = Listing(
 _ADD = sa.insert(t).inline()
 
 
+def show(tx: Tx, message_id: str) -> Message | None:
+    """One message, or None. Who may read it is the caller's business."""
+    return MESSAGES.entity(tx, Message, {"id": message_id})
+
+
 def record(tx: Tx, about: About, action: Action, detail: Detail, *, reason: str | None = None) -> str | None:
     """Tell a project's users what went wrong; the message's id. `reason` says what was special about this case."""
     if about.project_id is None:
         return None
-    row = _row(tx, about, action, detail, reason)
-    tx.execute(_ADD, row)
-    return str(row["id"])
+    message = _message(tx, about.project_id, about, (action, detail), reason)
+    tx.execute(_ADD, msgspec.structs.asdict(message))
+    return message.id
 
 
 def record_many(tx: Tx, reasons: Sequence[tuple[About, str | None]], action: Action, detail: Detail) -> None:
     """The same about many things, each with its reason."""
-    rows = [_row(tx, about, action, detail, reason) for about, reason in reasons if about.project_id is not None]
-    if rows:
-        tx.execute(_ADD, rows)
+    found = [
+        _message(tx, about.project_id, about, (action, detail), reason)
+        for about, reason in reasons
+        if about.project_id is not None
+    ]
+    if found:
+        tx.execute(_ADD, [msgspec.structs.asdict(one) for one in found])
 
 
-def _row(tx: Tx, about: About, action: Action, detail: Detail, reason: str | None) -> dict[str, Any]:
-    return {
-        "id": new_id(),
-        "project_id": about.project_id,
-        "request_id": about.request_id,
-        "resource_type": about.resource_type,
-        "resource_id": about.resource_id,
-        "action_id": action.value,
-        "detail_id": detail.value,
-        "message_level": ERROR,
-        "reason": reason,
-        "created_at": tx.now,
-    }
+def _message(tx: Tx, project_id: str, about: About, cause: tuple[Action, Detail], reason: str | None) -> Message:
+    return Message(
+        id=new_id(),
+        project_id=project_id,
+        request_id=about.request_id,
+        resource_type=about.resource_type,
+        resource_id=about.resource_id,
+        action_id=cause[0].value,
+        detail_id=cause[1].value,
+        message_level=ERROR,
+        reason=reason,
+        created_at=tx.now,
+    )
 
 
 _DELETE = sa.delete(t).where(t.c.id == sa.bindparam("message"))

@@ -4,15 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import sqlalchemy as sa
 
 from abaca.db.engine.database import Tx
 from abaca.db.engine.lists import Listing, before, contains, equal, since
+from abaca.db.engine.statements import columns_of
 from abaca.db.tables.administration import LOCK_OF_ANY_PROJECT
 from abaca.db.tables.administration import resource_locks as t
-from abaca.domain.administration.resource_locks import ACCESS_RULE, DELETE, SHARE, SHOW
+from abaca.domain.administration.resource_locks import ACCESS_RULE, DELETE, SHARE, SHOW, ResourceLock
 from abaca.domain.ids import new_id
 
 _EQUAL = (
@@ -32,21 +32,19 @@ LOCKS = Listing(
     unless=(frozenset({"id", "project_id"}), LOCK_OF_ANY_PROJECT),
 )
 
-WHOSE = ("id", "project_id", "user_id", "lock_context")
 
-
-def add(tx: Tx, values: Mapping[str, Any]) -> str:
+def add(tx: Tx, values: Mapping[str, object]) -> str:
     """A new lock; its id."""
     lock_id = new_id()
     tx.execute(_ADD, {**_NEW, "id": lock_id, "created_at": tx.now, **values})
     return lock_id
 
 
-_NEW: dict[str, Any] = {"access_rule_id": None, "because_of": None, "lock_reason": None}
+_NEW: dict[str, None] = {"access_rule_id": None, "because_of": None, "lock_reason": None}
 _ADD = sa.insert(t).inline()
 
 
-def update(tx: Tx, lock_id: str, values: Mapping[str, Any]) -> None:
+def update(tx: Tx, lock_id: str, values: Mapping[str, object]) -> None:
     """Change its reason or its action."""
     tx.change(t, lock_id, values)
 
@@ -65,35 +63,38 @@ _DELETE = sa.delete(t).where(t.c.id == sa.bindparam("lock"))
 _DELETE_CONSEQUENCE = sa.delete(t).where(t.c.because_of == sa.bindparam("lock"))
 
 
-def of_share(tx: Tx, share_id: str) -> Sequence[sa.Row[Any]]:
-    """What keeps a share from being deleted: id and reason, oldest first."""
-    return tx.rows(_OF_SHARE, {"share": share_id})
+def show(tx: Tx, lock_id: str) -> ResourceLock | None:
+    """One lock, or None. Who may see it is the caller's business."""
+    return LOCKS.entity(tx, ResourceLock, {"id": lock_id})
 
 
-_OF_SHARE = (
-    sa.select(t.c.id, t.c.lock_reason)
-    .where(t.c.share_id == sa.bindparam("share"), t.c.resource_type == SHARE, t.c.resource_action == DELETE)
-    .order_by(t.c.created_at, t.c.id)
-)
+def of_share(tx: Tx, share_id: str) -> Sequence[ResourceLock]:
+    """What keeps a share from being deleted, oldest first."""
+    return tx.entities(ResourceLock, _OF_SHARE, {"share": share_id})
 
 
-def of_rule(tx: Tx, rule_id: str, action: str) -> Sequence[sa.Row[Any]]:
-    """A rule's locks of one kind, with whose they are and `resource_id`, oldest first."""
-    return tx.rows(_OF_RULE, {"rule": rule_id, "action": action})
+def of_rule(tx: Tx, rule_id: str, action: str) -> Sequence[ResourceLock]:
+    """A rule's locks of one kind, oldest first."""
+    return tx.entities(ResourceLock, _OF_RULE, {"rule": rule_id, "action": action})
 
 
-def hiding(tx: Tx, share_id: str) -> Sequence[sa.Row[Any]]:
-    """The same for the locks that hide rules of a share."""
-    return tx.rows(_HIDING, {"share": share_id})
+def hiding(tx: Tx, share_id: str) -> Sequence[ResourceLock]:
+    """The locks that hide rules of a share, oldest first."""
+    return tx.entities(ResourceLock, _HIDING, {"share": share_id})
 
 
 def hidden(tx: Tx, share_id: str) -> set[str]:
     """The ids of a share's rules that somebody hides."""
-    return {row.resource_id for row in hiding(tx, share_id)}
+    return {lock.resource_id for lock in hiding(tx, share_id)}
 
 
-_WHOSE = sa.select(*[t.c[name] for name in WHOSE], t.c.resource_id).order_by(t.c.created_at, t.c.id)
-_OF_RULE = _WHOSE.where(t.c.access_rule_id == sa.bindparam("rule"), t.c.resource_action == sa.bindparam("action"))
-_HIDING = _WHOSE.where(
+_OLDEST_FIRST = sa.select(*columns_of(ResourceLock, t)).order_by(t.c.created_at, t.c.id)
+_OF_SHARE = _OLDEST_FIRST.where(
+    t.c.share_id == sa.bindparam("share"), t.c.resource_type == SHARE, t.c.resource_action == DELETE
+)
+_OF_RULE = _OLDEST_FIRST.where(
+    t.c.access_rule_id == sa.bindparam("rule"), t.c.resource_action == sa.bindparam("action")
+)
+_HIDING = _OLDEST_FIRST.where(
     t.c.share_id == sa.bindparam("share"), t.c.resource_type == ACCESS_RULE, t.c.resource_action == SHOW
 )

@@ -7,6 +7,7 @@ special about this case.
 
 from __future__ import annotations
 
+import datetime
 import enum
 
 import msgspec
@@ -153,6 +154,21 @@ class About(msgspec.Struct, frozen=True):
     request_id: str | None
     resource_type: str
     resource_id: str | None
+
+
+class Message(msgspec.Struct, frozen=True, gc=False):
+    """A message as its project's users may read it; `reason` is what was special about this case."""
+
+    id: str
+    project_id: str
+    request_id: str | None
+    resource_type: str | None
+    resource_id: str | None
+    action_id: str
+    detail_id: str
+    message_level: str
+    reason: str | None
+    created_at: datetime.datetime
 
 
 def text(action_id: str, detail_id: str, reason: str | None = None) -> str:

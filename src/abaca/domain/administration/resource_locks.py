@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import datetime
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
 
 from abaca import errors
 
@@ -24,6 +27,27 @@ _GOING = {
     SHARE: ("deleting", "error_deleting", "unmanage_starting", "unmanage_error", "unmanaged"),
     ACCESS_RULE: ("queued_to_deny", "denying"),
 }
+
+
+class ResourceLock(msgspec.Struct, frozen=True, gc=False):
+    """A lock on a share or on an access rule, whose share is named too; `resource_id` is what users call it by.
+
+    `because_of` is the lock on a rule that put this one on the rule's share.
+    """
+
+    id: str
+    project_id: str
+    user_id: str
+    lock_context: str
+    share_id: str
+    access_rule_id: str | None
+    resource_type: Literal["share", "access_rule"]
+    resource_id: str
+    resource_action: Literal["delete", "show"]
+    lock_reason: str | None
+    because_of: str | None
+    created_at: datetime.datetime
+    updated_at: datetime.datetime | None
 
 
 def context_of(caller: Caller) -> str:

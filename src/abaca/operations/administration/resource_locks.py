@@ -8,13 +8,14 @@ and go with them and cannot be locked.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from abaca import errors
 from abaca.db.administration import resource_locks
 from abaca.db.shares import access_rules, shares
 from abaca.domain.administration import resource_locks as rules
-from abaca.domain.administration.resource_locks import ACCESS_RULE, DELETE, SHARE, SHOW
+from abaca.domain.administration.resource_locks import ACCESS_RULE, DELETE, SHARE, SHOW, ResourceLock
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
@@ -28,8 +29,8 @@ class Locked(errors.Forbidden):
 def refuse_deletion(tx: Tx, share_id: str) -> None:
     """Raises `Locked`, naming the locks, when the share has any. Its row is locked by the caller."""
     found = [
-        f"{row.id} ({row.lock_reason[:80]})" if row.lock_reason else row.id
-        for row in resource_locks.of_share(tx, share_id)
+        f"{lock.id} ({lock.lock_reason[:80]})" if lock.lock_reason else lock.id
+        for lock in resource_locks.of_share(tx, share_id)
     ]
     if found:
         more = f" and {len(found) - 5} more" if len(found) > 5 else ""
@@ -59,32 +60,30 @@ def lock_rule(tx: Tx, share_id: str, rule_id: str, action: str, reason: str | No
     return lock_id
 
 
-def change(tx: Tx, lock: Any, values: dict[str, Any]) -> None:
-    """Give a lock (a row with id and share_id) another reason or action. Raises `Conflict` as for a new one."""
+def change(tx: Tx, lock: ResourceLock, values: Mapping[str, str | None]) -> None:
+    """Give a lock another reason or action. Raises `Conflict` as for a new one."""
     shares.lock(tx, lock.share_id)
-    old = resource_locks.LOCKS.one(tx, ("access_rule_id", "resource_action", *_WHOSE), {"id": lock.id})
+    old = resource_locks.show(tx, lock.id)
     if old is None:
         raise errors.NotFound(resource="Resource lock", id=lock.id)
-    action = values.get("resource_action", old.resource_action)
+    action = values.get("resource_action") or old.resource_action
     if action != old.resource_action:
-        _check_rule(tx, old.access_rule_id, action)
+        _check_rule(tx, old.resource_id, action)
         if action == DELETE:
-            _lock_share_too(tx, lock.share_id, lock.id, {name: old._mapping[name] for name in _WHOSE})
+            whose = {"user_id": old.user_id, "project_id": old.project_id, "lock_context": old.lock_context}
+            _lock_share_too(tx, lock.share_id, lock.id, whose)
         else:
             resource_locks.delete_consequence(tx, lock.id)
     resource_locks.update(tx, lock.id, values)
 
 
-def unlock(tx: Tx, lock: Any) -> None:
-    """Take a lock (a row with id and share_id) away, and what it put on the share."""
+def unlock(tx: Tx, lock: ResourceLock) -> None:
+    """Take a lock away, and what it put on the share."""
     shares.lock(tx, lock.share_id)
     resource_locks.delete(tx, lock.id)
 
 
-_WHOSE = ("user_id", "project_id", "lock_context")
-
-
-def _whose(caller: Caller) -> dict[str, Any]:
+def _whose(caller: Caller) -> dict[str, str]:
     return {"user_id": caller.user_id, "project_id": caller.project_id, "lock_context": rules.context_of(caller)}
 
 
@@ -112,10 +111,10 @@ def _check_rule(tx: Tx, rule_id: str, action: str) -> None:
         raise errors.Conflict(f"Access rule {rule_id} is hidden already, by another lock.")
 
 
-def _lock_share_too(tx: Tx, share_id: str, lock_id: str, whose: dict[str, Any]) -> None:
+def _lock_share_too(tx: Tx, share_id: str, lock_id: str, whose: dict[str, str]) -> None:
     _add_on_share(tx, share_id, rules.reason_on_share(lock_id), {**whose, "because_of": lock_id})
 
 
-def _add_on_share(tx: Tx, share_id: str, reason: str | None, whose: dict[str, Any]) -> str:
+def _add_on_share(tx: Tx, share_id: str, reason: str | None, whose: dict[str, str]) -> str:
     what = {"share_id": share_id, "resource_type": SHARE, "resource_id": share_id}
     return resource_locks.add(tx, {**whose, **what, "resource_action": DELETE, "lock_reason": reason})
