@@ -84,7 +84,7 @@ class Threads:
 
 def undelivered(db):
     with db.read() as tx:
-        return {one["name"]: one["undelivered"] for one in rows.targets(tx)}
+        return {target.name: waiting.undelivered for target, waiting in rows.targets(tx)}
 
 
 def test_three_workers_deliver_in_order_while_it_is_written(db):
@@ -247,8 +247,8 @@ def test_a_target_that_is_away_is_asked_ever_less_often_and_shows_why(db):
     assert dispatcher.deliver() == pytest.approx(0.01)
     wait_until(lambda: dispatcher.deliver() > 50)
     with db.read() as tx:
-        (stuck,) = rows.targets(tx)
-    assert (stuck["attempts"], stuck["error"], stuck["undelivered"]) == (2, "it is on holiday", 1)
+        ((stuck, waiting),) = rows.targets(tx)
+    assert (stuck.attempts, stuck.error, waiting.undelivered) == (2, "it is on holiday", 1)
     shelf.before = lambda _event: None
     dispatcher.deliver()
     assert shelf.got == []
@@ -257,8 +257,8 @@ def test_a_target_that_is_away_is_asked_ever_less_often_and_shows_why(db):
     dispatcher.deliver()
     assert shelf.numbers("a") == [1]
     with db.read() as tx:
-        (well,) = rows.targets(tx)
-    assert (well["attempts"], well["error"], well["undelivered"], well["delivered"]) == (0, None, 0, 1)
+        ((well, waiting),) = rows.targets(tx)
+    assert (well.attempts, well.error, waiting.undelivered, well.delivered) == (0, None, 0, 1)
 
 
 def test_what_nobody_took_in_time_is_dropped_and_counted(db, database, caplog):
@@ -269,9 +269,9 @@ def test_what_nobody_took_in_time_is_dropped_and_counted(db, database, caplog):
     expiry = Expiry(later, (), keep_messages_s=1, keep_operations_s=1, keep_events_s=3600)
     expiry.events()
     with db.read() as tx:
-        (target,) = rows.targets(tx)
+        ((target, waiting),) = rows.targets(tx)
         assert rows.find(tx) == []
-    assert (target["undelivered"], target["dropped"]) == (0, 1)
+    assert (waiting.undelivered, target.dropped) == (0, 1)
     assert "1 events for shelf are given up" in caplog.text
 
 

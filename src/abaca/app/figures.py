@@ -104,8 +104,8 @@ class Events:
                 now = tx.now
         except exc.SQLAlchemyError:
             return []
-        for one in found:
-            number.add_metric((one["name"],), one["undelivered"])
-            oldest.add_metric((one["name"],), (now - one["oldest"]).total_seconds() if one["oldest"] else 0.0)
-            dropped.add_metric((one["name"],), one.get("dropped", 0))
+        for target, waiting in found:
+            number.add_metric((target.name,), waiting.undelivered)
+            oldest.add_metric((target.name,), (now - waiting.oldest).total_seconds() if waiting.oldest else 0.0)
+            dropped.add_metric((target.name,), target.dropped)
         return [number, oldest, dropped]

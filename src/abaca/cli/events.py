@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import datetime
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from abaca import errors
 from abaca.cli import shown
@@ -16,6 +17,7 @@ from abaca.cli.options import Given, configured
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
+    from abaca.domain.administration.events import EventTarget, Undelivered
 
 # Whoever serves a target has renewed its lease long before an event is so old.
 LATE_S = 60
@@ -46,13 +48,13 @@ def event() -> None:
 @click.option("--resource", "resource_id", help="Only about this resource.")
 @click.option("--limit", default=100, show_default=True, help="At most so many, the newest first.")
 @shown.as_json
-def list_events(given: Given, *, limit: int, is_json: bool, **equal: Any) -> None:
+def list_events(given: Given, *, limit: int, is_json: bool, **equal: str | None) -> None:
     """List events, and how many targets do not have each yet."""
     from abaca.db.administration import events as rows
 
     with open_database(given) as db, db.read() as tx:
         found = rows.find(tx, limit=limit, **equal)
-        shown.table(EVENTS, [{name: row._mapping[name] for name in EVENTS} for row in found], is_json=is_json)
+        shown.table(EVENTS, [msgspec.structs.asdict(one) for one in found], is_json=is_json)
 
 
 @event.command("targets")
@@ -63,7 +65,7 @@ def list_targets(given: Given, *, is_json: bool) -> None:
     from abaca.db.administration import events as rows
 
     with open_database(given) as db, db.read() as tx:
-        shown.table(TARGETS, [_brief(one, tx) for one in rows.targets(tx)], is_json=is_json)
+        shown.table(TARGETS, [_brief(target, waiting, tx) for target, waiting in rows.targets(tx)], is_json=is_json)
 
 
 @event.command("retry")
@@ -79,18 +81,19 @@ def retry(given: Given, target: str) -> None:
     click.echo(f"Events for {target} are tried now.")
 
 
-def _brief(one: dict[str, Any], tx: Tx) -> dict[str, Any]:
+def _brief(target: EventTarget, waiting: Undelivered, tx: Tx) -> dict[str, object]:
     now_s = tx.now.replace(tzinfo=datetime.UTC).timestamp()
-    wait_s = (one.get("not_before") or 0.0) - now_s
-    problem = one.get("error") or one["refusal"]
-    is_late = one["oldest"] is not None and (tx.now - one["oldest"]).total_seconds() > LATE_S
-    if problem is None and is_late and (one.get("lease_until") or 0.0) < now_s:
+    wait_s = target.not_before_s - now_s
+    problem = target.error or waiting.refusal
+    is_late = waiting.oldest is not None and (tx.now - waiting.oldest).total_seconds() > LATE_S
+    if problem is None and is_late and target.lease_until_s < now_s:
         problem = "no worker serves it: is it in the workers' configuration?"
     return {
-        **one,
-        "oldest": shown.age(one["oldest"], tx.now),
+        **msgspec.structs.asdict(target),
+        **msgspec.structs.asdict(waiting),
+        "oldest": shown.age(waiting.oldest, tx.now),
         "next_try": f"in {math.ceil(wait_s)} s" if wait_s > 0 else None,
-        "failing_for": shown.age(one.get("failing_since"), tx.now),
+        "failing_for": shown.age(target.failing_since, tx.now),
         "problem": problem,
-        "worker": (one.get("owner") or "").partition("#")[0] or None,
+        "worker": (target.owner or "").partition("#")[0] or None,
     }

@@ -21,6 +21,7 @@ import msgspec
 
 from abaca.db.administration import events as rows
 from abaca.db.engine.database import Database
+from abaca.domain.administration.events import EventTarget
 from abaca.events.contract import Away, Refused, Target
 
 log = logging.getLogger(__name__)
@@ -116,7 +117,7 @@ class Dispatcher:
             self._held_until_s = 0.0
         return 0.1  # another was faster
 
-    def _may_hold(self, standing: rows.Standing, now_s: float) -> bool:
+    def _may_hold(self, standing: EventTarget, now_s: float) -> bool:
         worker = f"{self.owner.rpartition('#')[0]}#"
         return standing.owner is None or standing.owner.startswith(worker) or standing.lease_until_s < now_s
 

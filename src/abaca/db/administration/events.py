@@ -19,13 +19,14 @@ import sqlalchemy as sa
 
 from abaca.db.engine import lists
 from abaca.db.engine.database import Tx, insert_into
+from abaca.db.engine.statements import columns_of
 from abaca.db.tables.administration import event_deliveries as d
 from abaca.db.tables.administration import event_targets as g
 from abaca.db.tables.administration import events as t
 from abaca.db.tables.attachments import attachments
 from abaca.db.tables.catalog import share_types
 from abaca.db.tables.shares import share_instances, shares
-from abaca.domain.administration.events import QUEUE, About, Event
+from abaca.domain.administration.events import QUEUE, About, Event, EventTarget, Undelivered, Written
 from abaca.domain.ids import new_id
 
 _ADD = sa.insert(t).inline()
@@ -112,15 +113,6 @@ def attachment(tx: Tx, attachment_id: str) -> dict[str, Any] | None:
 # ---------------------------------------------------------------- delivering
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """How a target stands: whose it is and until when, and since when it cannot be reached."""
-
-    owner: str | None
-    lease_until_s: float
-    not_before_s: float
-    attempts: int
-
-
 def register(tx: Tx, target: str) -> None:
     """Make sure that the target has its row."""
     row = {"name": target, "lease_until": 0.0, "not_before": 0.0, "attempts": 0, "delivered": 0, "dropped": 0}
@@ -137,9 +129,8 @@ _HOLD = (
     .where(g.c.name == sa.bindparam("target"), _mine)
     .values(owner=sa.bindparam("holder"), lease_until=sa.bindparam("until"))
 )
-_STANDING = sa.select(g.c.owner, g.c.lease_until, g.c.not_before, g.c.attempts).where(
-    g.c.name == sa.bindparam("target")
-)
+_TARGETS = sa.select(*columns_of(EventTarget, g, lease_until_s=g.c.lease_until, not_before_s=g.c.not_before))
+_TARGET = _TARGETS.where(g.c.name == sa.bindparam("target"))
 
 
 def hold(tx: Tx, target: str, owner: str, now_s: float, until_s: float) -> bool:
@@ -149,12 +140,9 @@ def hold(tx: Tx, target: str, owner: str, now_s: float, until_s: float) -> bool:
     return tx.execute(_HOLD, {**parameters, "due": now_s, "until": until_s}).rowcount == 1
 
 
-def standing(tx: Tx, target: str) -> Standing | None:
+def standing(tx: Tx, target: str) -> EventTarget | None:
     """How the target stands; None when nobody has registered it."""
-    row = tx.row(_STANDING, {"target": target})
-    if row is None:
-        return None
-    return Standing(owner=row.owner, lease_until_s=row.lease_until, not_before_s=row.not_before, attempts=row.attempts)
+    return tx.entity(EventTarget, _TARGET, {"target": target})
 
 
 def release(tx: Tx, target: str, owner: str) -> None:
@@ -171,13 +159,12 @@ _waits_behind = sa.exists().where(
     _earlier.c.not_before > sa.bindparam("due"),
 )
 _DUE = (
-    sa.select(d.c.seq, d.c.attempts, t.c.id, *(column for column in t.c if column.name not in ("id", "seq")))
+    sa.select(d.c.seq, d.c.attempts, *columns_of(Event, t))
     .join(t, t.c.id == d.c.event_id)
     .where(d.c.target == sa.bindparam("of"), d.c.not_before <= sa.bindparam("due"), ~_waits_behind)
     .order_by(d.c.seq)
     .limit(sa.bindparam("most"))
 )
-_FIELDS = tuple(field for field in Event.__struct_fields__)
 
 
 class Delivery(msgspec.Struct, frozen=True):
@@ -191,7 +178,7 @@ class Delivery(msgspec.Struct, frozen=True):
 def due(tx: Tx, target: str, now_s: float, most: int) -> list[Delivery]:
     """What the target shall get now, in order; nothing of a resource that has an event waiting for its next try."""
     rows = tx.rows(_DUE, {"of": target, "due": now_s, "most": most})
-    return [Delivery(row.seq, row.attempts, Event(**{name: row._mapping[name] for name in _FIELDS})) for row in rows]
+    return [Delivery(row.seq, row.attempts, Event(*tuple(row)[2:])) for row in rows]
 
 
 _NEXT = sa.select(sa.func.min(d.c.not_before)).where(
@@ -261,34 +248,37 @@ EVENTS = lists.Listing(
 )
 
 
-def find(tx: Tx, *, limit: int = 100, **equal: str | None) -> Sequence[sa.Row[Any]]:
-    """Events, newest first, whose columns equal what is given, and how many targets do not have each yet."""
-    missing = sa.select(sa.func.count()).where(d.c.event_id == t.c.id).correlate(t).scalar_subquery()
-    statement = sa.select(t, missing.label("undelivered")).order_by(t.c.seq.desc()).limit(limit)
+_MISSING = sa.select(sa.func.count()).where(d.c.event_id == t.c.id).correlate(t).scalar_subquery()
+_WRITTEN = sa.select(*columns_of(Written, t, undelivered=_MISSING)).order_by(t.c.seq.desc())
+
+
+def find(tx: Tx, *, limit: int = 100, **equal: str | None) -> list[Written]:
+    """Events, newest first, whose columns equal what is given."""
+    statement = _WRITTEN.limit(limit)
     for column, value in equal.items():
         if value is not None:
             statement = statement.where(t.c[column] == value)
-    return tx.rows(statement)
+    return tx.entities(Written, statement)
 
 
 _WAITING = sa.select(
-    d.c.target,
-    sa.func.count().label("undelivered"),
-    sa.func.min(d.c.created_at).label("oldest"),
-    sa.func.sum(sa.case((d.c.attempts > 0, 1), else_=0)).label("refused"),
-    sa.func.max(d.c.error).label("refusal"),
+    *columns_of(
+        Undelivered,
+        d,
+        undelivered=sa.func.count(),
+        oldest=sa.func.min(d.c.created_at),
+        refused=sa.func.sum(sa.case((d.c.attempts > 0, 1), else_=0)),
+        refusal=sa.func.max(d.c.error),
+    )
 ).group_by(d.c.target)
-_TARGETS = sa.select(g).order_by(g.c.name)
 
 
-def targets(tx: Tx) -> list[dict[str, Any]]:
+def targets(tx: Tx) -> list[tuple[EventTarget, Undelivered]]:
     """Every target that ever was served or has events waiting: how it stands and what it still has to get."""
-    waiting = {row.target: dict(row._mapping) for row in tx.rows(_WAITING)}
-    found = {row.name: dict(row._mapping) for row in tx.rows(_TARGETS)}
-    none = {"undelivered": 0, "oldest": None, "refused": 0, "refusal": None}
-    return [
-        {"name": name, **found.get(name, {}), **none, **waiting.get(name, {})} for name in sorted({*waiting, *found})
-    ]
+    waiting = {one.target: one for one in tx.entities(Undelivered, _WAITING)}
+    found = {one.name: one for one in tx.entities(EventTarget, _TARGETS)}
+    names = sorted({*waiting, *found})
+    return [(found.get(name, EventTarget(name)), waiting.get(name, Undelivered(name))) for name in names]
 
 
 def retry_now(tx: Tx, target: str) -> bool:

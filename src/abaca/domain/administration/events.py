@@ -15,7 +15,7 @@ START, END, ERROR = "start", "end", "error"
 QUEUE = "events"
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True):
+class Event(msgspec.Struct, frozen=True, gc=False):
     """One event. `id` is the same at every try to deliver it; `event_type` is like `share.create.end`."""
 
     id: str
@@ -32,6 +32,40 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     def is_error(self) -> bool:
         """Whether it tells of a failure."""
         return self.event_type.endswith(f".{ERROR}")
+
+
+class Written(Event, frozen=True, gc=False):
+    """An event, and how many targets do not have it yet."""
+
+    undelivered: int
+
+
+class EventTarget(msgspec.Struct, frozen=True, gc=False):
+    """How a target stands: which worker serves it and until when, and since when it cannot be reached.
+
+    Times in seconds count from the epoch by the database's clock. One that nobody ever served has a name alone.
+    """
+
+    name: str
+    owner: str | None = None
+    lease_until_s: float = 0.0
+    not_before_s: float = 0.0
+    attempts: int = 0
+    error: str | None = None
+    failing_since: datetime.datetime | None = None
+    delivered: int = 0
+    delivered_at: datetime.datetime | None = None
+    dropped: int = 0
+
+
+class Undelivered(msgspec.Struct, frozen=True, gc=False):
+    """What a target still has to get: how many events, the time of the oldest, how many it refused, and why one."""
+
+    target: str
+    undelivered: int = 0
+    oldest: datetime.datetime | None = None
+    refused: int = 0
+    refusal: str | None = None
 
 
 class About(msgspec.Struct, frozen=True, kw_only=True):
