@@ -13,8 +13,9 @@ from typing import Self, TypeVar
 
 import msgspec
 
+from abaca.domain.attachments.servers import Login
 from abaca.nodes import shell
-from abaca.nodes.contract import Entry, Guest, Job, Mount, Mounter
+from abaca.nodes.contract import Guest, Job, Mount, Mounter
 from abaca.nodes.mounts import Nodes
 from abaca.nodes.shell import Limits
 from benchmarks import clients, usage
@@ -33,16 +34,6 @@ _MOUNT = """#!/bin/sh
 [ ! -e /run/mount-takes ] || sleep "$(cat /run/mount-takes)"
 exec /bin/mount "$@"
 """
-
-
-class _Plain(msgspec.Struct, frozen=True, kw_only=True):
-    """A machine's address, as the compute plug-ins give it."""
-
-    host: str
-    port: int
-    user: str
-    host_key: str
-    key: str
 
 
 class _Memory(Mounter):
@@ -99,15 +90,15 @@ class Namespaces:
 
     def entered(self, number: int) -> Took:
         """Log in to so many, as many at once as a worker does, and run `true`: no mounting can do without."""
-        entries = [_job(machine).entry for machine in self._machines[:number]]
+        logins = [_job(machine).login for machine in self._machines[:number]]
         limits, free = Limits(), asyncio.Semaphore(AT_ONCE)
 
-        async def enter(entry: Entry) -> None:
-            async with free, shell.connected(entry, limits) as machine:
+        async def enter(login: Login) -> None:
+            async with free, shell.connected(login, limits) as machine:
                 await machine.run(["true"], limit_s=limits.command_s)
 
         async def together() -> None:
-            await asyncio.gather(*map(enter, entries))
+            await asyncio.gather(*map(enter, logins))
 
         return self._timed(number, lambda: asyncio.run(together()))[1]
 
@@ -144,11 +135,9 @@ class Namespaces:
 
 def _job(machine: ssh_node.SshNode) -> Job:
     ssh, name = machine.ssh, str(uuid.uuid4())
-    entry: Entry = _Plain(
-        host=ssh.host, port=ssh.port, user=ssh.user, host_key=ssh.host_key, key=f"file:{ssh.private_key}"
-    )
+    login = Login(host=ssh.host, port=ssh.port, user=ssh.user, host_key=ssh.host_key, key=f"file:{ssh.private_key}")
     mount = Mount(name=name, protocol="MEMORY", source=f"10.0.0.1:/{name}", mount_point=f"/mnt/{name}")
-    return Job(action="mount", entry=entry, mount=mount)
+    return Job(action="mount", login=login, mount=mount)
 
 
 def on_a_hypervisor(stand: Stand, rounds: dict[int, int]) -> dict[str, dict[int, Took]]:

@@ -312,7 +312,7 @@ QUESTIONS = (
 # What the tests of the plug-in have it ask, beyond what the compute door makes of the questions.
 PLUGIN_CALLS = (
     *(("show", server) for server in (WEB, STORE, BROKEN, BUSY, BUILDING, LOCKED, ELSEWHERE, GONE, NOBODY)),
-    *(("entry", server) for server in (WEB, STORE, LOCKED)),
+    *(("login", server) for server in (WEB, STORE, LOCKED)),
     *(
         ("list", wanted)
         for wanted in (

@@ -6,7 +6,8 @@ import contextlib
 import pytest
 
 from abaca import errors
-from abaca.compute.contract import Entry, NoWayIn, Wanted
+from abaca.compute.contract import NoWayIn, Wanted
+from abaca.domain.attachments.servers import Login
 from tests.compute.harness import OTHER, PROJECT, InventoryHarness, NovaHarness, RealNovaHarness, host_key
 from tests.databases import on_postgres, on_sqlite, place
 
@@ -91,15 +92,15 @@ def test_a_marker_that_is_nobody_is_refused(harness):
 def test_the_way_in_is_known_with_the_host_key(harness):
     key = host_key()
     server_id = harness.add("web", "10.0.0.1", "2001:db8::1", host_key=key)
-    entry = harness.compute.entry(server_id)
-    assert entry == Entry(host="10.0.0.1", port=22, user="root", host_key=key, key="file:/etc/abaca/keys/id")
+    login = harness.compute.login(server_id)
+    assert login == Login(host="10.0.0.1", port=22, user="root", host_key=key, key="file:/etc/abaca/keys/id")
 
 
 def test_without_a_host_key_nobody_gets_in_and_it_is_said_what_lacks(harness):
     with pytest.raises(NoWayIn, match=r"host.key"):
-        harness.compute.entry(harness.add("web"))
+        harness.compute.login(harness.add("web"))
 
 
 def test_there_is_no_way_into_a_server_that_is_not_there(harness):
     with pytest.raises(errors.NotFound):
-        harness.compute.entry(NOBODY)
+        harness.compute.login(NOBODY)

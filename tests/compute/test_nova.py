@@ -149,30 +149,30 @@ def test_an_id_that_is_none_is_never_asked_for(nova):
 
 
 def test_the_host_key_of_the_metadata_is_expected(nova):
-    entry = nova.plugin().entry(WEB)
-    known = (entry.host, entry.port, entry.user, entry.host_key, entry.key)
+    login = nova.plugin().login(WEB)
+    known = (login.host, login.port, login.user, login.host_key, login.key)
     assert known == ("192.168.7.5", 22, "debian", questions.KEY, KEY)
 
 
 def test_the_host_key_on_the_console_is_expected(nova):
-    assert nova.plugin().entry(STORE).host_key == questions.KEY
+    assert nova.plugin().login(STORE).host_key == questions.KEY
     assert nova.asked[-1].body == '{"os-getConsoleOutput": {"length": 2000}}'
 
 
 def test_without_a_host_key_nobody_gets_in_and_it_is_said_what_to_do(nova):
     with pytest.raises(NoWayIn, match="nova_known_hosts"):
-        nova.plugin().entry(LOCKED)
+        nova.plugin().login(LOCKED)
 
 
 def test_the_known_hosts_win(nova, tmp_path):
     key = host_key()
     file = tmp_path / "known_hosts"
     file.write_text(f"10.0.0.5,web {key}\n")
-    assert nova.plugin(nova_known_hosts=file, nova_network="storage").entry(WEB).host_key == key
+    assert nova.plugin(nova_known_hosts=file, nova_network="storage").login(WEB).host_key == key
     with pytest.raises(NoWayIn, match="holds no host key of"):
-        nova.plugin(nova_known_hosts=file).entry(WEB)
+        nova.plugin(nova_known_hosts=file).login(WEB)
     with pytest.raises(Unreachable, match="known hosts"):
-        nova.plugin(nova_known_hosts=tmp_path / "nosuch").entry(WEB)
+        nova.plugin(nova_known_hosts=tmp_path / "nosuch").login(WEB)
 
 
 @pytest.mark.parametrize(
@@ -180,13 +180,13 @@ def test_the_known_hosts_win(nova, tmp_path):
 )
 def test_what_is_not_configured_is_said(nova, options, says):
     with pytest.raises(NoWayIn, match=says):
-        nova.plugin(**options).entry(WEB)
+        nova.plugin(**options).login(WEB)
 
 
 def test_a_login_in_the_metadata_that_is_none_is_refused(nova):
     nova.overrides[SHOW_WEB] = with_metadata(abaca_ssh_user="-oProxyCommand=x", abaca_host_key=questions.KEY)
     with pytest.raises(NoWayIn, match="metadata"):
-        nova.plugin().entry(WEB)
+        nova.plugin().login(WEB)
 
 
 def test_a_key_elsewhere_is_refused_at_the_start(nova):

@@ -69,7 +69,7 @@ def test_a_console_that_is_asked_for_over_the_bus_says_the_host_key(harness, rea
     console = f"boot\n-----BEGIN SSH HOST KEY KEYS-----\n{key} root@web\n-----END SSH HOST KEY KEYS-----\nlogin:"
     at = [{"network": "private", "ip": "10.0.0.1", "mac": "fa:16:3e:00:00:01"}]
     server_id = real_cloud[1].plant("web", PROJECT, host="compute-1", console=console, addresses=at)
-    assert harness.compute.entry(server_id).host_key == key
+    assert harness.compute.login(server_id).host_key == key
     harness.remove(server_id)
 
 

@@ -8,7 +8,7 @@ from abaca.nodes.shell import Limits
 from lab import fabric, runs
 from lab.ssh_node import SshNode
 from tests.drivers.harness import LocalHarness
-from tests.nodes.machines import Absent, Memory, entry_of, wanted
+from tests.nodes.machines import Absent, Memory, login_of, wanted
 
 CLEAN = """
 grep -o ' /mnt/[^ ]*' /proc/mounts | while read -r point; do umount -l "$(printf '%b' "$point")"; done
@@ -66,8 +66,8 @@ def clean(machines):
 
 
 @pytest.fixture
-def entry(machine):
-    return entry_of(machine)
+def login(machine):
+    return login_of(machine)
 
 
 @pytest.fixture

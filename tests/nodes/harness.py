@@ -17,7 +17,7 @@ from abaca.nodes.rehearsal import Rehearsal
 from abaca.nodes.shell import Limits
 from lab import fabric, runs
 from lab.ssh_node import SshNode
-from tests.nodes.machines import Entry, Memory, entry_of, wanted
+from tests.nodes.machines import Login, Memory, login_of, wanted
 
 OTHER_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
 
@@ -39,15 +39,15 @@ class Hung(Memory):
 
 
 class Kind:
-    """`nodes` and the way into one of its machines, `entry`; a test may ask for further ones."""
+    """`nodes` and the way into one of its machines, `login`; a test may ask for further ones."""
 
     name: str
     nodes: object
-    entry: Entry
+    login: Login
 
     def stranger(self):
         """The same machine, known by another host key."""
-        return msgspec.structs.replace(self.entry, host_key=OTHER_KEY)
+        return msgspec.structs.replace(self.login, host_key=OTHER_KEY)
 
 
 class PaperHarness(Kind):
@@ -59,7 +59,7 @@ class PaperHarness(Kind):
         self._place = tempfile.TemporaryDirectory(prefix="abaca-paper-")
         self._disabled = []
         self.nodes = self.more_nodes()
-        self.entry = Entry(host="10.0.0.7", host_key="ssh-ed25519 AAAA", key="file:/nowhere")
+        self.login = Login(host="10.0.0.7", host_key="ssh-ed25519 AAAA", key="file:/nowhere")
         self.clean()
 
     def more_nodes(self):
@@ -67,8 +67,8 @@ class PaperHarness(Kind):
         return Rehearsal(Path(self._place.name) / "nodes.sqlite", [Memory()])
 
     def clean(self):
-        self.nodes.scrap(self.entry.host)
-        self.nodes.show_key(self.entry.host, self.entry.host_key)
+        self.nodes.scrap(self.login.host)
+        self.nodes.show_key(self.login.host, self.login.host_key)
         for source in self._disabled:
             self.nodes.disable(source, "")
 
@@ -84,43 +84,43 @@ class PaperHarness(Kind):
 
     def hold(self, point):
         who = Holder(7, "sleep 1000")
-        self.nodes.hold(self.entry.host, point, who)
+        self.nodes.hold(self.login.host, point, who)
         return who
 
     def let_go(self, point):
-        self.nodes.hold(self.entry.host, point, None)
+        self.nodes.hold(self.login.host, point, None)
 
     def occupy(self, point, source):
-        self.nodes.occupy(self.entry.host, point, source)
+        self.nodes.occupy(self.login.host, point, source)
 
     def unmount_by_hand(self, point):
-        self.nodes.forget(self.entry.host, point)
+        self.nodes.forget(self.login.host, point)
 
     def forget_after_reboot(self, point):
-        self.nodes.unkeep(self.entry.host, point)
+        self.nodes.unkeep(self.login.host, point)
 
     def keep_by_hand(self, point, source):
-        with self.nodes._sheet(self.entry.host) as (sheet, _):
+        with self.nodes._sheet(self.login.host) as (sheet, _):
             sheet.kept[point] = [LINE.format(source=source, point=point)]
 
     def put(self, path, kind):
-        self.nodes.put(self.entry.host, path, kind)
+        self.nodes.put(self.login.host, path, kind)
 
     def paths(self):
-        return list(self.nodes.tree(self.entry.host))
+        return list(self.nodes.tree(self.login.host))
 
     def kept(self):
-        with self.nodes._sheet(self.entry.host) as (sheet, _):
+        with self.nodes._sheet(self.login.host) as (sheet, _):
             return [line for lines in sheet.kept.values() for line in lines]
 
     def reboot(self):
-        self.nodes.reboot(self.entry.host)
+        self.nodes.reboot(self.login.host)
 
     @contextlib.contextmanager
     def away(self):
-        self.nodes.take_away(self.entry.host)
+        self.nodes.take_away(self.login.host)
         yield
-        self.nodes.bring_back(self.entry.host)
+        self.nodes.bring_back(self.login.host)
 
     def close(self):
         self.nodes.close()
@@ -157,7 +157,7 @@ class SshHarness(Kind):
             self._run.close()
             raise
         self.nodes = self.more_nodes()
-        self.entry = entry_of(self.machine)
+        self.login = login_of(self.machine)
 
     def more_nodes(self):
         return mounts.Nodes([Memory(), Refused(), Hung()], limits=Limits(connect_s=10, command_s=10))

@@ -6,25 +6,14 @@ import os
 import signal
 import uuid
 
-import msgspec
-
+from abaca.domain.attachments.servers import Login
 from abaca.nodes.contract import Mount, Mounter
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """A machine's address, as the compute plug-ins give it."""
-
-    host: str
-    port: int = 22
-    user: str = "root"
-    host_key: str
-    key: str
-
-
-def entry_of(machine):
+def login_of(machine):
     """The way into a guest or a node of the lab."""
     ssh = machine.ssh
-    return Entry(host=ssh.host, port=ssh.port, user=ssh.user, host_key=ssh.host_key, key=f"file:{ssh.private_key}")
+    return Login(host=ssh.host, port=ssh.port, user=ssh.user, host_key=ssh.host_key, key=f"file:{ssh.private_key}")
 
 
 class Memory(Mounter):

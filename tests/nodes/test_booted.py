@@ -12,7 +12,7 @@ from abaca.nodes.shell import Limits
 from lab.booted import BootedGuest
 from tests.conftest import wait_until
 from tests.drivers.harness import rules
-from tests.nodes.machines import entry_of, standing_still
+from tests.nodes.machines import login_of, standing_still
 
 pytestmark = pytest.mark.system
 
@@ -35,8 +35,8 @@ def machine(server):
 
 
 @pytest.fixture(scope="module")
-def entry(machine):
-    return entry_of(machine)
+def login(machine):
+    return login_of(machine)
 
 
 @pytest.fixture(scope="module")
@@ -89,16 +89,16 @@ def test_the_machine_is_as_it_should_be_before_anything_is_attached(machine):
     assert machine.script(TRACES).stdout == ""
 
 
-def test_a_mounted_share_is_a_unit_and_leaves_no_trace(nodes, machine, entry, mount, server, share):
-    seen = nodes.mount(entry, mount)
+def test_a_mounted_share_is_a_unit_and_leaves_no_trace(nodes, machine, login, mount, server, share):
+    seen = nodes.mount(login, mount)
     assert (seen.source, seen.fstype, seen.is_persistent) == (mount.source, "nfs4", True)
     assert machine.check(["cat", "/etc/fstab"]) == ""
     state = ["ActiveState", "UnitFileState", "What", "NeedDaemonReload", "Result"]
     assert told(machine, mount, *state) == ["active", "enabled", mount.source, "no", "success"]
     machine.script(f"echo text > '{mount.mount_point}/file' && sync -f '{mount.mount_point}/file'")
     assert server.read(share[0]) == "text\n"
-    assert nodes.mount(entry, mount) == seen
-    nodes.unmount(entry, mount)
+    assert nodes.mount(login, mount) == seen
+    nodes.unmount(login, mount)
     assert machine.script(TRACES).stdout == ""
     assert booted(machine) == "running"
 
@@ -121,80 +121,80 @@ def test_the_unit_of_the_connect_document_brings_a_share_back_after_a_boot(machi
     assert machine.script(TRACES).stdout == ""
 
 
-def test_the_unit_that_a_forgotten_attachment_has_left_is_taken_over(nodes, machine, entry, mount):
+def test_the_unit_that_a_forgotten_attachment_has_left_is_taken_over(nodes, machine, login, mount):
     heir = msgspec.structs.replace(mount, name="heir", former=mount.name)
-    seen = nodes.mount(entry, mount)
+    seen = nodes.mount(login, mount)
     since = told(machine, mount, "ActiveEnterTimestampMonotonic")
-    assert nodes.mount(entry, heir) == seen
+    assert nodes.mount(login, heir) == seen
     assert told(machine, mount, "ActiveState", "UnitFileState", "NeedDaemonReload") == ["active", "enabled", "no"]
     assert told(machine, mount, "ActiveEnterTimestampMonotonic") == since, "it was mounted all the time"
-    nodes.unmount(entry, heir)
+    nodes.unmount(login, heir)
     assert machine.script(TRACES).stdout == ""
 
 
-def test_after_a_boot_everything_is_back_and_then_leaves_no_trace(nodes, machine, entry, mount):
+def test_after_a_boot_everything_is_back_and_then_leaves_no_trace(nodes, machine, login, mount):
     long = msgspec.structs.replace(mount, name="long", mount_point=LONG)
-    first = nodes.mount(entry, mount)
-    assert nodes.mount(entry, long).is_persistent
+    first = nodes.mount(login, mount)
+    assert nodes.mount(login, long).is_persistent
     assert LONG in machine.check(["cat", "/etc/fstab"]), "a unit's name would be too long"
     machine.switch_off()
     machine.start()
     assert booted(machine) == "running"
-    again = nodes.look(entry, mount)
+    again = nodes.look(login, mount)
     assert msgspec.structs.replace(again, boot_id=first.boot_id) == first
     assert again.boot_id != first.boot_id
     assert told(machine, mount, "ActiveState", "What") == ["active", mount.source]
-    assert nodes.look(entry, long).is_persistent
-    nodes.unmount(entry, mount)
-    nodes.unmount(entry, long)
+    assert nodes.look(login, long).is_persistent
+    nodes.unmount(login, mount)
+    nodes.unmount(login, long)
     assert machine.script(TRACES).stdout == ""
 
 
 def test_what_the_server_refused_at_boot_is_put_right_and_no_unit_stays_failed(
-    nodes, machine, entry, mount, server, share
+    nodes, machine, login, mount, server, share
 ):
-    nodes.mount(entry, mount)
+    nodes.mount(login, mount)
     machine.kill()
     server.driver.set_access(share[0], [])
     machine.start()
     assert booted(machine) == "degraded"
     assert told(machine, mount, "ActiveState") == ["failed"]
-    assert nodes.look(entry, mount) is None
+    assert nodes.look(login, mount) is None
     server.driver.set_access(share[0], rules(f"{machine.ipv4} rw"))
-    assert nodes.mount(entry, mount).is_persistent
+    assert nodes.mount(login, mount).is_persistent
     assert told(machine, mount, "ActiveState") == ["active"]
     assert booted(machine) == "running"
-    nodes.unmount(entry, mount)
+    nodes.unmount(login, mount)
     assert machine.script(TRACES).stdout == ""
 
 
 def test_a_boot_goes_on_while_the_server_is_silent_and_the_share_comes_when_it_speaks(
-    nodes, hasty, machine, entry, mount, server
+    nodes, hasty, machine, login, mount, server
 ):
-    nodes.mount(entry, mount)
+    nodes.mount(login, mount)
     machine.kill()
     with standing_still(server):
         machine.start()
         wait_until(lambda: told(machine, mount, "ActiveState") == ["activating"], 20, 0.2)
-        assert hasty.look(entry, mount) is None
+        assert hasty.look(login, mount) is None
         with pytest.raises(contract.TimedOut):
-            hasty.mount(entry, mount)
+            hasty.mount(login, mount)
     assert booted(machine) == "running"
-    assert nodes.mount(entry, mount).is_persistent
+    assert nodes.mount(login, mount).is_persistent
     assert machine.check(["grep", "-c", "nfs4", "/proc/mounts"]) == "1\n"
-    nodes.unmount(entry, mount)
+    nodes.unmount(login, mount)
     assert machine.script(TRACES).stdout == ""
 
 
-def test_after_a_move_the_unit_is_that_of_the_new_address(nodes, machine, entry, mount, share):
+def test_after_a_move_the_unit_is_that_of_the_new_address(nodes, machine, login, mount, share):
     new = msgspec.structs.replace(mount, source=share[1][1])
-    nodes.mount(entry, mount)
-    assert nodes.remount(entry, new, mount).source == new.source
+    nodes.mount(login, mount)
+    assert nodes.remount(login, new, mount).source == new.source
     assert told(machine, mount, "ActiveState", "What", "NeedDaemonReload") == ["active", new.source, "no"]
     machine.check(["systemctl", "restart", persistence.unit_name(mount.mount_point)])
     assert told(machine, mount, "ActiveState", "What") == ["active", new.source]
     machine.check(["systemctl", "disable", "--now", persistence.unit_name(mount.mount_point)])
-    assert nodes.mount(entry, new).is_persistent, "an administrator had stopped and disabled it"
+    assert nodes.mount(login, new).is_persistent, "an administrator had stopped and disabled it"
     assert told(machine, mount, "ActiveState", "UnitFileState") == ["active", "enabled"]
-    nodes.unmount(entry, new)
+    nodes.unmount(login, new)
     assert machine.script(TRACES).stdout == ""

@@ -10,7 +10,7 @@ from abaca.nodes import contract, mounts
 from abaca.nodes.shell import Limits
 from lab import families, processes
 from lab.families import FAMILIES, FamilyNode
-from tests.nodes.machines import Memory, entry_of, wanted
+from tests.nodes.machines import Memory, login_of, wanted
 
 pytestmark = pytest.mark.system
 
@@ -108,19 +108,19 @@ def busy(machine, other):
 
 
 def test_it_is_installed_once(machine, nodes, mount):
-    entry = entry_of(machine)
-    assert nodes.mount(entry, mount).source == mount.source
+    login = login_of(machine)
+    assert nodes.mount(login, mount).source == mount.source
     machine.check(["sh", "-c", machine.family.is_installed])
     assert machine.check([families.CLIENT]) == "the client\n"
     machine.script("touch /run/marker")
-    nodes.unmount(entry, mount)
-    assert nodes.mount(entry, mount).source == mount.source
+    nodes.unmount(login, mount)
+    assert nodes.mount(login, mount).source == mount.source
     assert machine.script(BOOKS).stdout == ""
 
 
 def test_a_repository_that_is_away_is_the_reason(machine, nodes, mount):
     with machine.without_repository(), pytest.raises(contract.Unsupported, match=AWAY[machine.name]) as away:
-        nodes.mount(entry_of(machine), mount)
+        nodes.mount(login_of(machine), mount)
     assert f"run there as root: {HERE[machine.name]}" in str(away.value)
     assert machine.run(["ls", mount.mount_point]).code != 0
 
@@ -128,7 +128,7 @@ def test_a_repository_that_is_away_is_the_reason(machine, nodes, mount):
 @others
 def test_another_installation_is_waited_for(busy, nodes, mount, said):
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        mounting = pool.submit(nodes.mount, entry_of(busy), mount)
+        mounting = pool.submit(nodes.mount, login_of(busy), mount)
         busy.check(["sh", "-c", COMES])
         busy.check(["touch", "/run/go"])
         assert mounting.result(30).source == mount.source
@@ -137,5 +137,5 @@ def test_another_installation_is_waited_for(busy, nodes, mount, said):
 @others
 def test_one_that_does_not_end_is_said_and_may_pass(busy, hasty, mount, said):
     with pytest.raises(contract.TimedOut, match=f"installing one takes too long: .*{said}") as late:
-        hasty.mount(entry_of(busy), mount)
+        hasty.mount(login_of(busy), mount)
     assert late.value.may_pass

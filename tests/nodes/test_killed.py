@@ -20,37 +20,37 @@ TRACES = "find /mnt -mindepth 1; grep /mnt/a /proc/mounts; cat /etc/fstab; ls -d
 
 
 @pytest.mark.parametrize("limit_s", MOMENTS_S)
-def test_killed_while_mounting_and_unmounting(nodes, machine, entry, limit_s):
+def test_killed_while_mounting_and_unmounting(nodes, machine, login, limit_s):
     hasty = mounts.Nodes([Memory()], limits=Limits(command_s=limit_s))
     mount = wanted(mount_point="/mnt/a/b")
     with contextlib.suppress(contract.NodeError):
-        hasty.mount(entry, mount)
-    assert nodes.mount(entry, mount).made_directory
+        hasty.mount(login, mount)
+    assert nodes.mount(login, mount).made_directory
     new = msgspec.structs.replace(mount, source="10.0.0.2:/x")
     with contextlib.suppress(contract.NodeError):
-        hasty.remount(entry, new, mount)
-    assert nodes.remount(entry, new, mount).is_persistent
+        hasty.remount(login, new, mount)
+    assert nodes.remount(login, new, mount).is_persistent
     assert machine.check(["grep", "-c", "/mnt/a/b", "/proc/mounts"]) == "1\n"
     with contextlib.suppress(contract.NodeError):
-        hasty.unmount(entry, new)
-    nodes.unmount(entry, new)
+        hasty.unmount(login, new)
+    nodes.unmount(login, new)
     hasty.close()
     assert machine.script(TRACES).stdout == "/etc/fstab\n"
 
 
 @pytest.mark.parametrize("limit_s", MOMENTS_S[::3])
-def test_killed_while_mounting_for_the_first_time_and_given_up(nodes, machine, entry, limit_s):
+def test_killed_while_mounting_for_the_first_time_and_given_up(nodes, machine, login, limit_s):
     hasty = mounts.Nodes([Memory()], limits=Limits(command_s=limit_s))
     mount = wanted(mount_point="/mnt/a/b")
     with contextlib.suppress(contract.NodeError):
-        hasty.mount(entry, mount)
-    nodes.unmount(entry, mount)
+        hasty.mount(login, mount)
+    nodes.unmount(login, mount)
     hasty.close()
     assert machine.script(TRACES).stdout.replace("/etc/fstab.abaca\n", "") == "/etc/fstab\n"
 
 
-def test_what_was_given_up_before_it_began_leaves_nothing_when_it_is_unmounted(nodes, machine, entry):
-    nodes.unmount(entry, wanted(mount_point="/mnt/a/b"))
+def test_what_was_given_up_before_it_began_leaves_nothing_when_it_is_unmounted(nodes, machine, login):
+    nodes.unmount(login, wanted(mount_point="/mnt/a/b"))
     assert machine.script(f"{TRACES}; ls -d /run/abaca-turn-*").stdout == "/etc/fstab\n"
 
 
@@ -74,24 +74,24 @@ def let_go(machine):
 
 
 @pytest.mark.parametrize("user", ["root", "operator"])
-def test_what_takes_too_long_is_told_as_that(machine, entry, mount, user):
+def test_what_takes_too_long_is_told_as_that(machine, login, mount, user):
     """It is killed on the machine, which says so by a signal."""
     hasty = mounts.Nodes([Memory()], limits=Limits(command_s=2))
     hold_turn(machine, mount)
     with pytest.raises(contract.TimedOut, match="killed after 2 s"):
-        hasty.unmount(msgspec.structs.replace(entry, user=user), mount)
+        hasty.unmount(msgspec.structs.replace(login, user=user), mount)
     hasty.close()
     let_go(machine)
 
 
-def test_an_answer_that_nobody_waited_for_is_not_taken_for_the_next(nodes, machine, entry, mount):
+def test_an_answer_that_nobody_waited_for_is_not_taken_for_the_next(nodes, machine, login, mount):
     other, limits = wanted(), Limits()
-    nodes.mount(entry, mount)
-    nodes.mount(entry, other)
+    nodes.mount(login, mount)
+    nodes.mount(login, other)
     hold_turn(machine, mount)
 
     async def leave_one_and_look():
-        async with shell.connected(entry, limits) as connection:
+        async with shell.connected(login, limits) as connection:
             hand = Remote(connection, limits)
             one, two = (mounts.Visit(hand, share, Memory(), limits, None) for share in (mount, other))
             await one.look()
@@ -105,7 +105,7 @@ def test_an_answer_that_nobody_waited_for_is_not_taken_for_the_next(nodes, machi
     let_go(machine)
 
 
-def test_what_a_killed_worker_left_waiting_does_nothing_when_its_turn_comes(nodes, machine, entry):
+def test_what_a_killed_worker_left_waiting_does_nothing_when_its_turn_comes(nodes, machine, login):
     """A loaded machine may be so late with it that the next worker has unmounted meanwhile."""
     mount = wanted(mount_point="/mnt/a/b")
     hold_turn(machine, mount)
@@ -113,7 +113,7 @@ def test_what_a_killed_worker_left_waiting_does_nothing_when_its_turn_comes(node
 
     def work():
         with contextlib.suppress(contract.NodeError):
-            killed.mount(entry, mount)
+            killed.mount(login, mount)
 
     worker = threading.Thread(target=work)
     worker.start()
@@ -122,7 +122,7 @@ def test_what_a_killed_worker_left_waiting_does_nothing_when_its_turn_comes(node
     killed.close()
     worker.join(20)
     let_go(machine)
-    nodes.unmount(entry, mount)
+    nodes.unmount(login, mount)
     machine.script(f"kill -CONT {' '.join(left)}")
     wait_until(lambda: waiting(machine) == [], 20)
     assert machine.script(TRACES).stdout == "/etc/fstab\n"

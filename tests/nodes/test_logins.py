@@ -14,30 +14,30 @@ from abaca.nodes.contract import Job
 from abaca.nodes.shell import Limits
 from lab.ssh_node import SshNode
 from tests.conftest import wait_until
-from tests.nodes.machines import Absent, Memory, entry_of
+from tests.nodes.machines import Absent, Memory, login_of
 
 pytestmark = [pytest.mark.system, pytest.mark.usefixtures("clean")]
 
 
-def test_a_host_key_of_another_kind_is_another_host_key(nodes, entry, mount):
+def test_a_host_key_of_another_kind_is_another_host_key(nodes, login, mount):
     other = asyncssh.generate_private_key("ecdsa-sha2-nistp256").export_public_key().decode()
     with pytest.raises(contract.HostKeyMismatch, match="shows another host key"):
-        nodes.look(msgspec.structs.replace(entry, host_key=other), mount)
+        nodes.look(msgspec.structs.replace(login, host_key=other), mount)
 
 
 @pytest.mark.parametrize("host_key", ["", "ssh-ed25519", "ssh-ed25519 AAAA", "nonsense\nnonsense"])
-def test_without_a_known_host_key_nobody_logs_in(nodes, entry, mount, host_key):
+def test_without_a_known_host_key_nobody_logs_in(nodes, login, mount, host_key):
     with pytest.raises(contract.HostKeyMismatch):
-        nodes.look(msgspec.structs.replace(entry, host_key=host_key), mount)
+        nodes.look(msgspec.structs.replace(login, host_key=host_key), mount)
 
 
-def test_another_key_is_refused_without_being_told(nodes, machines, entry, mount, caplog):
-    key = entry_of(machines["dropbear"]).key
+def test_another_key_is_refused_without_being_told(nodes, machines, login, mount, caplog):
+    key = login_of(machines["dropbear"]).key
     with (
         caplog.at_level("DEBUG"),
         pytest.raises(contract.NotAllowed, match="is not accepted for the user root") as refused,
     ):
-        nodes.look(msgspec.structs.replace(entry, key=key), mount)
+        nodes.look(msgspec.structs.replace(login, key=key), mount)
     content = machines["dropbear"].ssh.private_key.read_text().splitlines()[1]
     assert content not in str(refused.value) + caplog.text
 
@@ -57,11 +57,11 @@ def restricted(machine):
 
 
 @pytest.mark.parametrize("user", ["root", "operator"])
-def test_a_key_that_opens_nothing_else_is_enough(restricted, nodes, entry, mount, user):
-    entry = msgspec.structs.replace(entry, user=user)
-    assert nodes.mount(entry, mount).source == mount.source
-    nodes.unmount(entry, mount)
-    assert nodes.look(entry, mount) is None
+def test_a_key_that_opens_nothing_else_is_enough(restricted, nodes, login, mount, user):
+    login = msgspec.structs.replace(login, user=user)
+    assert nodes.mount(login, mount).source == mount.source
+    nodes.unmount(login, mount)
+    assert nodes.look(login, mount) is None
 
 
 @pytest.mark.parametrize(
@@ -72,21 +72,21 @@ def test_a_key_that_opens_nothing_else_is_enough(restricted, nodes, entry, mount
         ("file:/etc/hostname", "cannot be used"),
     ],
 )
-def test_a_key_that_cannot_be_read_is_said(nodes, entry, mount, key, reason):
+def test_a_key_that_cannot_be_read_is_said(nodes, login, mount, key, reason):
     with pytest.raises(contract.NotAllowed, match=reason):
-        nodes.look(msgspec.structs.replace(entry, key=key), mount)
+        nodes.look(msgspec.structs.replace(login, key=key), mount)
 
 
-def test_a_user_whom_sudo_refuses_is_said(nodes, entry, mount):
+def test_a_user_whom_sudo_refuses_is_said(nodes, login, mount):
     with pytest.raises(contract.NotAllowed, match="may not use sudo without a password"):
-        nodes.look(msgspec.structs.replace(entry, user="guest"), mount)
+        nodes.look(msgspec.structs.replace(login, user="guest"), mount)
 
 
-def test_a_machine_without_the_program_says_what_to_run(nodes, machine, entry, mount):
+def test_a_machine_without_the_program_says_what_to_run(nodes, machine, login, mount):
     machine.script("rm -f /etc/os-release; printf 'ID=gentoo\\nPRETTY_NAME=\"Gentoo Linux\"\\n' > /etc/os-release")
     absent = msgspec.structs.replace(mount, protocol="ABSENT")
     with pytest.raises(contract.Unsupported, match=r"no mount.absent, and Abaca does not know .* Gentoo Linux"):
-        nodes.mount(entry, absent)
+        nodes.mount(login, absent)
 
 
 INSTALLER = """#!/bin/sh
@@ -99,47 +99,47 @@ chmod 755 /usr/local/sbin/mount.absent
 def test_installing_may_take_longer_than_a_command(network, mount):
     hasty = mounts.Nodes([Absent()], limits=Limits(command_s=2))
     with SshNode(network, "bare", programs={"apt-get": INSTALLER}) as bare:
-        assert hasty.mount(entry_of(bare), msgspec.structs.replace(mount, protocol="ABSENT")).is_persistent
+        assert hasty.mount(login_of(bare), msgspec.structs.replace(mount, protocol="ABSENT")).is_persistent
     hasty.close()
 
 
-def test_no_shell_of_ours_is_left_on_a_machine(nodes, machine, entry, mount):
-    nodes.mount(entry, mount)
+def test_no_shell_of_ours_is_left_on_a_machine(nodes, machine, login, mount):
+    nodes.mount(login, mount)
     wait_until(lambda: machine.script("grep -lz '^name=' /proc/[0-9]*/cmdline 2> /dev/null").stdout == "", 10)
 
 
 def test_a_machine_that_stands_still_holds_nobody_up(network, machines, nodes, mount):
     with SshNode(network, "frozen") as frozen:
-        stopped, entry = entry_of(frozen), entry_of(machines["openssh"])
+        stopped, login = login_of(frozen), login_of(machines["openssh"])
         frozen.freeze()
         begun = time.monotonic()
-        jobs = [Job(action="mount", entry=stopped, mount=mount), Job(action="mount", entry=entry, mount=mount)]
+        jobs = [Job(action="mount", login=stopped, mount=mount), Job(action="mount", login=login, mount=mount)]
         waits, goes = nodes.many(jobs)
         frozen.thaw()
         assert isinstance(waits.error, contract.Unreachable)
         assert goes.seen.source == mount.source
         assert time.monotonic() - begun < 15
-        nodes.unmount(entry, mount)
+        nodes.unmount(login, mount)
 
 
 def test_a_round_of_machines_that_stand_still_leaves_room_to_mount(network, machines, mount):
     made = mounts.Nodes([Memory()], limits=Limits(connect_s=20), max_connections=2)
-    entry = entry_of(machines["openssh"])
+    login = login_of(machines["openssh"])
     with SshNode(network, "still") as frozen, ThreadPoolExecutor(1) as pool:
         frozen.freeze()
-        job = Job(action="look", entry=entry_of(frozen), mount=mount)
+        job = Job(action="look", login=login_of(frozen), mount=mount)
         round_of_two = pool.submit(made.many, [job, job])
         wait_until(round_of_two.running)
-        made.mount(entry, mount)
-        made.unmount(entry, mount)
+        made.mount(login, mount)
+        made.unmount(login, mount)
         assert not round_of_two.done()
         made.close()
         frozen.thaw()
 
 
-def test_a_machine_that_is_not_there_is_unreachable(nodes, entry, mount):
+def test_a_machine_that_is_not_there_is_unreachable(nodes, login, mount):
     with pytest.raises(contract.Unreachable) as away:
-        nodes.look(msgspec.structs.replace(entry, port=2), mount)
+        nodes.look(msgspec.structs.replace(login, port=2), mount)
     assert away.value.may_pass
     assert "Connection refused" in away.value.message
 
@@ -152,7 +152,7 @@ def test_closing_ends_what_is_under_way(network, mount):
 
         def call():
             try:
-                made.look(entry_of(machine), mount)
+                made.look(login_of(machine), mount)
             except contract.NodeError as error:
                 failed.append(error)
 
@@ -162,4 +162,4 @@ def test_closing_ends_what_is_under_way(network, mount):
         caller.join(10)
         assert [type(one) for one in failed] == [contract.Stopping]
         with pytest.raises(contract.Unreachable, match="the worker is stopping"):
-            made.look(entry_of(machine), mount)
+            made.look(login_of(machine), mount)

@@ -7,9 +7,9 @@ import pytest
 from abaca.nodes import contract
 from abaca.nodes.contract import Guest, Job, Mount
 from abaca.nodes.rehearsal import Rehearsal
-from tests.nodes.machines import Entry
+from tests.nodes.machines import Login
 
-ENTRY = Entry(host="10.0.0.7", host_key="ssh-ed25519 AAAA", key="file:/nowhere")
+ENTRY = Login(host="10.0.0.7", host_key="ssh-ed25519 AAAA", key="file:/nowhere")
 WANTED = Mount(name="one", source="10.0.0.10:/shares/x", mount_point="/mnt/x")
 GUEST = Guest(tag="data", qmp_socket="/run/web.qmp")
 HANDED = msgspec.structs.replace(WANTED, guest=GUEST)
@@ -133,7 +133,7 @@ def test_a_share_moves_under_a_guest_only_when_it_does_not_have_it(made):
 
 def test_it_fails_as_ordered_on_one_machine_or_on_all(made):
     nodes = made(failures=["mount:TimedOut:10.0.0.7", "look:Unreachable"])
-    jobs = [Job(action="mount", entry=entry, mount=WANTED) for entry in (ENTRY, Entry(host="b", host_key="", key=""))]
+    jobs = [Job(action="mount", login=login, mount=WANTED) for login in (ENTRY, Login(host="b", host_key="", key=""))]
     assert [type(outcome.error) for outcome in nodes.many(jobs)] == [contract.TimedOut, type(None)]
     with pytest.raises(contract.Unreachable):
         nodes.look(ENTRY, WANTED)

@@ -18,10 +18,10 @@ def systemd(machine):
     machine.script("umount /usr/bin/systemctl; rm -rf --one-file-system /run/systemd /run/calls")
 
 
-def test_what_was_kept_by_the_fstab_stays_there_when_systemd_comes(nodes, machine, entry, mount, request):
-    nodes.mount(entry, mount)
+def test_what_was_kept_by_the_fstab_stays_there_when_systemd_comes(nodes, machine, login, mount, request):
+    nodes.mount(login, mount)
     systemd = request.getfixturevalue("systemd")
-    assert nodes.mount(entry, mount).is_persistent
+    assert nodes.mount(login, mount).is_persistent
     assert systemd.run(["ls", "/run/calls"]).code != 0
-    nodes.unmount(entry, mount)
+    nodes.unmount(login, mount)
     assert systemd.check(["cat", "/etc/fstab"]) == ""

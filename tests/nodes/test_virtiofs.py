@@ -17,7 +17,7 @@ from abaca.nodes.contract import Guest, Job, Mount
 from abaca.nodes.shell import Limits
 from lab import fabric, qemu, runs
 from lab.ssh_node import SshNode
-from tests.nodes.machines import Memory, entry_of
+from tests.nodes.machines import Memory, login_of
 
 pytestmark = pytest.mark.system
 
@@ -25,13 +25,13 @@ WORKER = """
 import sys, msgspec
 from abaca.nodes import mounts, shell
 from abaca.nodes.contract import Mount
-from tests.nodes.machines import Entry, Memory
+from tests.nodes.machines import Login, Memory
 nodes = mounts.Nodes([Memory()])
 said = msgspec.json.decode(sys.argv[2])
-entry, mount = msgspec.convert(said["entry"], Entry), msgspec.convert(said["mount"], Mount)
+login, mount = msgspec.convert(said["login"], Login), msgspec.convert(said["mount"], Mount)
 import asyncssh
 print("now", flush=True)
-getattr(nodes, sys.argv[1])(entry, mount)
+getattr(nodes, sys.argv[1])(login, mount)
 """
 LEFT = """
 ls -A /run/abaca-guests /run/virtiofsd /var/run/virtiofsd 2>/dev/null | grep -v : | sort -u
@@ -63,8 +63,8 @@ def guest(hypervisor):
 
 
 @pytest.fixture
-def entry(hypervisor):
-    return entry_of(hypervisor)
+def login(hypervisor):
+    return login_of(hypervisor)
 
 
 def wanted(guest, **more):
@@ -81,18 +81,18 @@ def in_guest(guest, mount):
 
 
 @contextlib.contextmanager
-def working(action, entry, mount):
+def working(action, login, mount):
     """A process of its own that does it, as far as it lives."""
-    values = msgspec.json.encode({"entry": entry, "mount": mount}).decode()
+    values = msgspec.json.encode({"login": login, "mount": mount}).decode()
     with subprocess.Popen([sys.executable, "-c", WORKER, action, values], stdout=subprocess.PIPE) as worker:
         assert worker.stdout.readline() == b"now\n"
         yield worker
         worker.kill()
 
 
-def kill_while(action, entry, mount, after_s):
+def kill_while(action, login, mount, after_s):
     """Kill a process so long after it began the action, if it is not done before."""
-    with working(action, entry, mount) as worker, contextlib.suppress(subprocess.TimeoutExpired):
+    with working(action, login, mount) as worker, contextlib.suppress(subprocess.TimeoutExpired):
         worker.wait(after_s)
 
 
@@ -171,13 +171,13 @@ def left(hypervisor):
     return hypervisor.script(LEFT).stdout.split()
 
 
-def test_a_share_is_plugged_written_in_the_guest_and_unplugged_without_a_trace(nodes, entry, hypervisor, guest):
+def test_a_share_is_plugged_written_in_the_guest_and_unplugged_without_a_trace(nodes, login, hypervisor, guest):
     mount = wanted(guest)
-    assert nodes.look(entry, mount) is None
-    seen = nodes.mount(entry, mount)
+    assert nodes.look(login, mount) is None
+    seen = nodes.mount(login, mount)
     assert (seen.source, seen.is_read_only) == (mount.source, False)
-    assert nodes.look(entry, mount) == seen
-    assert nodes.mount(entry, mount) == seen
+    assert nodes.look(login, mount) == seen
+    assert nodes.mount(login, mount) == seen
     place = in_guest(guest, mount)
     assert guest.script(f"echo from the guest > {place}/a && sync").code == 0
     on_host = f"/run/abaca-guests/{mount.name}.share"
@@ -185,53 +185,53 @@ def test_a_share_is_plugged_written_in_the_guest_and_unplugged_without_a_trace(n
     hypervisor.script(f"echo from the host > {on_host}/b")
     assert guest.script(f"cat {place}/b").stdout == "from the host\n"
     assert guest.script(f"umount {place}").code == 0
-    nodes.unmount(entry, mount)
-    assert nodes.look(entry, mount) is None
+    nodes.unmount(login, mount)
+    assert nodes.look(login, mount) is None
     assert left(hypervisor) == []
     assert guest.script(f"mount -t virtiofs {mount.guest.tag} /mnt").code != 0
-    nodes.unmount(entry, mount)
+    nodes.unmount(login, mount)
 
 
-def test_a_share_to_read_cannot_be_written_in_the_guest(nodes, entry, hypervisor, guest):
+def test_a_share_to_read_cannot_be_written_in_the_guest(nodes, login, hypervisor, guest):
     mount = wanted(guest, is_read_only=True)
-    assert nodes.mount(entry, mount).is_read_only
+    assert nodes.mount(login, mount).is_read_only
     place = in_guest(guest, mount)
     assert "Read-only" in guest.script(f"touch {place}/a").stderr
     guest.script(f"umount {place}")
-    nodes.unmount(entry, mount)
+    nodes.unmount(login, mount)
     assert left(hypervisor) == []
 
 
-def test_a_guest_without_a_free_port_refuses_the_next_share_and_leaves_nothing_of_it(nodes, entry, hypervisor, guest):
+def test_a_guest_without_a_free_port_refuses_the_next_share_and_leaves_nothing_of_it(nodes, login, hypervisor, guest):
     held = [wanted(guest) for _ in range(2)]
-    outcomes = nodes.many([Job(action="mount", entry=entry, mount=one) for one in held])
+    outcomes = nodes.many([Job(action="mount", login=login, mount=one) for one in held])
     assert [one.error for one in outcomes] == [None, None]
     more = wanted(guest)
     before = left(hypervisor)
     with pytest.raises(contract.MountRefused, match="no free pcie-root-port"):
-        nodes.mount(entry, more)
+        nodes.mount(login, more)
     assert left(hypervisor) == before
-    nodes.unmount(entry, held[0])
-    nodes.mount(entry, more)
-    outcomes = nodes.many([Job(action="unmount", entry=entry, mount=one) for one in (held[1], more)])
+    nodes.unmount(login, held[0])
+    nodes.mount(login, more)
+    outcomes = nodes.many([Job(action="unmount", login=login, mount=one) for one in (held[1], more)])
     assert [one.error for one in outcomes] == [None, None]
     assert left(hypervisor) == []
 
 
-def test_a_tag_that_the_guest_has_already_is_refused(nodes, entry, hypervisor, guest):
+def test_a_tag_that_the_guest_has_already_is_refused(nodes, login, hypervisor, guest):
     one = wanted(guest)
-    nodes.mount(entry, one)
+    nodes.mount(login, one)
     with pytest.raises(contract.MountRefused, match="already"):
-        nodes.mount(entry, msgspec.structs.replace(one, name="another"))
-    nodes.unmount(entry, one)
+        nodes.mount(login, msgspec.structs.replace(one, name="another"))
+    nodes.unmount(login, one)
     assert left(hypervisor) == []
 
 
-def test_a_guest_whose_memory_is_not_shared_is_refused_with_what_to_do(nodes, entry, hypervisor):
+def test_a_guest_whose_memory_is_not_shared_is_refused_with_what_to_do(nodes, login, hypervisor):
     made = qemu.QemuGuest(hypervisor, "private", has_shared_memory=False).start()
     try:
         with pytest.raises(contract.Unsupported, match="share=on"):
-            nodes.mount(entry, wanted(made))
+            nodes.mount(login, wanted(made))
         assert left(hypervisor) == []
     finally:
         made.kill()
@@ -240,26 +240,26 @@ def test_a_guest_whose_memory_is_not_shared_is_refused_with_what_to_do(nodes, en
 KILL_VIRTIOFSD = "kill -9 $(grep -ls 'socket-path[=]' /proc/[0-9]*/cmdline | cut -d/ -f3)"
 
 
-def test_a_guest_that_hangs_or_is_off_is_said_to_be_and_gives_back_what_it_had(nodes, entry, hypervisor):
+def test_a_guest_that_hangs_or_is_off_is_said_to_be_and_gives_back_what_it_had(nodes, login, hypervisor):
     made = qemu.QemuGuest(hypervisor, "brief").start()
     mount = wanted(made)
-    nodes.mount(entry, mount)
+    nodes.mount(login, mount)
     place = in_guest(made, mount)
     hypervisor.script(KILL_VIRTIOFSD)
     made.script(f"touch {place}/a > /dev/null 2>&1 &")
     hasty = mounts.Nodes([Memory()], limits=Limits(connect_s=30, command_s=8))
     with pytest.raises(contract.TimedOut, match="switch it off and on"):
-        hasty.mount(entry, mount)
+        hasty.mount(login, mount)
     hasty.close()
     made.kill()
-    assert nodes.look(entry, mount) is None
+    assert nodes.look(login, mount) is None
     with pytest.raises(contract.Unreachable, match="the guest is off"):
-        nodes.mount(entry, mount)
+        nodes.mount(login, mount)
     assert left(hypervisor) == []
     made.start()
-    assert nodes.mount(entry, mount) == nodes.look(entry, mount)
+    assert nodes.mount(login, mount) == nodes.look(login, mount)
     made.kill()
-    nodes.unmount(entry, mount)
+    nodes.unmount(login, mount)
     assert left(hypervisor) == []
 
 
@@ -271,39 +271,39 @@ def test_a_guest_that_hangs_or_is_off_is_said_to_be_and_gives_back_what_it_had(n
     ],
     ids=["virtiofsd killed", "unmounted by hand"],
 )
-def test_what_breaks_on_the_hypervisor_is_seen_and_made_good(nodes, entry, hypervisor, guest, harm):
+def test_what_breaks_on_the_hypervisor_is_seen_and_made_good(nodes, login, hypervisor, guest, harm):
     mount = wanted(guest)
-    nodes.mount(entry, mount)
+    nodes.mount(login, mount)
     hypervisor.script(harm)
-    assert nodes.look(entry, mount) is None
-    nodes.mount(entry, mount)
+    assert nodes.look(login, mount) is None
+    nodes.mount(login, mount)
     place = in_guest(guest, mount)
     assert guest.script(f"echo again > {place}/a; umount {place}").code == 0
-    nodes.unmount(entry, mount)
+    nodes.unmount(login, mount)
     assert left(hypervisor) == []
 
 
 @pytest.mark.parametrize("after_s", [0.2, 0.3, 0.4, 0.5])
-def test_a_worker_that_is_killed_leaves_nothing_after_the_next_try(nodes, entry, hypervisor, guest, after_s):
+def test_a_worker_that_is_killed_leaves_nothing_after_the_next_try(nodes, login, hypervisor, guest, after_s):
     mount = wanted(guest)
-    kill_while("mount", entry, mount, after_s)
-    nodes.mount(entry, mount)
+    kill_while("mount", login, mount, after_s)
+    nodes.mount(login, mount)
     place = in_guest(guest, mount)
     assert guest.script(f"echo alive > {place}/a; umount {place}").code == 0
-    kill_while("unmount", entry, mount, after_s)
-    nodes.unmount(entry, mount)
+    kill_while("unmount", login, mount, after_s)
+    nodes.unmount(login, mount)
     assert left(hypervisor) == []
-    kill_while("mount", entry, mount, after_s)
-    nodes.unmount(entry, mount)
+    kill_while("mount", login, mount, after_s)
+    nodes.unmount(login, mount)
     assert left(hypervisor) == []
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize("order", ["chardev-add", "device_add", "device_del", "chardev-remove"])
-def test_a_worker_that_is_killed_at_an_order_leaves_nothing(nodes, entry, hypervisor, guest, order, moment):
+def test_a_worker_that_is_killed_at_an_order_leaves_nothing(nodes, login, hypervisor, guest, order, moment):
     mount = wanted(guest)
     action = "mount" if order in ("chardev-add", "device_add") else "unmount"
-    nodes.mount(entry, mount) if action == "unmount" else None
+    nodes.mount(login, mount) if action == "unmount" else None
     is_there, is_dead = threading.Event(), threading.Event()
 
     def hold():
@@ -311,124 +311,124 @@ def test_a_worker_that_is_killed_at_an_order_leaves_nothing(nodes, entry, hyperv
         assert is_dead.wait(20)
 
     with Between(hypervisor, guest, order, moment, hold) as between:
-        with working(action, entry, between.seen(mount)) as worker:
+        with working(action, login, between.seen(mount)) as worker:
             assert is_there.wait(20)
             worker.kill()
         is_dead.set()
-    nodes.mount(entry, mount)
+    nodes.mount(login, mount)
     assert plugged(hypervisor, guest) == [f"abaca-{mount.name}"] * 2
     place = in_guest(guest, mount)
     assert guest.script(f"echo alive > {place}/a; umount {place}").code == 0
-    nodes.unmount(entry, mount)
+    nodes.unmount(login, mount)
     assert (left(hypervisor), plugged(hypervisor, guest)) == ([], [])
 
 
 @pytest.mark.parametrize("order", ["chardev-add", "device_add"])
-def test_an_order_that_qemu_declines_is_said_and_leaves_nothing(nodes, entry, hypervisor, guest, order):
+def test_an_order_that_qemu_declines_is_said_and_leaves_nothing(nodes, login, hypervisor, guest, order):
     mount = wanted(guest)
     no = b'{"error": {"class": "GenericError", "desc": "not today"}}\n'
     refused = pytest.raises(contract.MountRefused, match="does not take it: not today")
     with Between(hypervisor, guest, order, "before", lambda: no) as between, refused:
-        nodes.mount(entry, between.seen(mount))
+        nodes.mount(login, between.seen(mount))
     assert (left(hypervisor), plugged(hypervisor, guest)) == ([], [])
 
 
 @pytest.mark.parametrize("order", ["chardev-add", "device_add"])
-def test_a_qemu_that_breaks_off_is_said_and_leaves_nothing_but_what_it_kept(nodes, entry, hypervisor, guest, order):
+def test_a_qemu_that_breaks_off_is_said_and_leaves_nothing_but_what_it_kept(nodes, login, hypervisor, guest, order):
     mount = wanted(guest)
     broken = pytest.raises(contract.Unreachable, match="breaks off")
     with Between(hypervisor, guest, order, "after", lambda: None) as between, broken:
-        nodes.mount(entry, between.seen(mount))
+        nodes.mount(login, between.seen(mount))
     assert left(hypervisor) == []
-    nodes.unmount(entry, mount)
+    nodes.unmount(login, mount)
     assert plugged(hypervisor, guest) == []
 
 
-def test_a_guest_that_does_not_let_go_is_named_and_what_force_left_goes_with_the_next(entry, hypervisor, guest):
+def test_a_guest_that_does_not_let_go_is_named_and_what_force_left_goes_with_the_next(login, hypervisor, guest):
     hasty = mounts.Nodes([Memory()], limits=Limits(connect_s=30, command_s=8))
     mount, following = wanted(guest), wanted(guest)
-    hasty.mount(entry, mount)
+    hasty.mount(login, mount)
     tell(hypervisor, guest, "stop")
     try:
         with pytest.raises(contract.TimedOut, match="does not let go"):
-            hasty.unmount(entry, mount)
-        assert hasty.look(entry, mount) is not None
-        hasty.unmount(entry, mount, force=True)
+            hasty.unmount(login, mount)
+        assert hasty.look(login, mount) is not None
+        hasty.unmount(login, mount, force=True)
         assert left(hypervisor) == []
         assert f"abaca-{mount.name}" in plugged(hypervisor, guest)
     finally:
         tell(hypervisor, guest, "cont")
-    hasty.mount(entry, following)
+    hasty.mount(login, following)
     assert plugged(hypervisor, guest) == [f"abaca-{following.name}"] * 2
-    hasty.unmount(entry, following)
+    hasty.unmount(login, following)
     hasty.close()
     assert (left(hypervisor), plugged(hypervisor, guest)) == ([], [])
 
 
-def test_a_qemu_that_hangs_is_said_and_served_when_it_goes_on(nodes, entry, hypervisor, guest):
+def test_a_qemu_that_hangs_is_said_and_served_when_it_goes_on(nodes, login, hypervisor, guest):
     hasty = mounts.Nodes([Memory()], limits=Limits(connect_s=30, command_s=8))
     mount = wanted(guest)
     hypervisor.script(f"kill -STOP $(cat /run/{guest.name}.pid)")
     try:
         with pytest.raises(contract.TimedOut, match="QEMU hangs, or another program"):
-            hasty.mount(entry, mount)
+            hasty.mount(login, mount)
     finally:
         hypervisor.script(f"kill -CONT $(cat /run/{guest.name}.pid)")
     hasty.close()
     assert left(hypervisor) == []
-    nodes.mount(entry, mount)
-    nodes.unmount(entry, mount)
+    nodes.mount(login, mount)
+    nodes.unmount(login, mount)
     assert left(hypervisor) == []
 
 
-def test_a_share_is_not_pulled_from_a_guest_because_its_address_changes(nodes, entry, hypervisor, guest):
+def test_a_share_is_not_pulled_from_a_guest_because_its_address_changes(nodes, login, hypervisor, guest):
     old = wanted(guest)
-    nodes.mount(entry, old)
+    nodes.mount(login, old)
     place = in_guest(guest, old)
     new = msgspec.structs.replace(old, source="10.0.0.2:/elsewhere")
     with pytest.raises(contract.InUse, match=f"the guest, which has it as {old.guest.tag}"):
-        nodes.remount(entry, new, old)
+        nodes.remount(login, new, old)
     assert guest.script(f"echo still here > {place}/a; umount {place}").code == 0
-    nodes.unmount(entry, old)
-    nodes.mount(entry, new)
-    nodes.unmount(entry, new)
+    nodes.unmount(login, old)
+    nodes.mount(login, new)
+    nodes.unmount(login, new)
     assert left(hypervisor) == []
 
 
-def test_a_monitor_that_somebody_holds_is_waited_for_and_then_named(entry, hypervisor, guest):
+def test_a_monitor_that_somebody_holds_is_waited_for_and_then_named(login, hypervisor, guest):
     hasty = mounts.Nodes([Memory()], limits=Limits(connect_s=30, command_s=8))
     with socket.socket(socket.AF_UNIX) as other:
         other.connect(str(hypervisor.root / guest.qmp_socket[1:]))
         with pytest.raises(contract.TimedOut, match="another program"):
-            hasty.mount(entry, wanted(guest))
+            hasty.mount(login, wanted(guest))
     hasty.close()
     assert left(hypervisor) == []
 
 
 def test_a_hypervisor_that_forwards_no_sockets_is_told_so(nodes, hypervisor, guest):
     with SshNode(hypervisor.network, "closed", "dropbear") as closed:
-        assert nodes.look(entry_of(closed), wanted(guest)) is None
+        assert nodes.look(login_of(closed), wanted(guest)) is None
         with pytest.raises(contract.NotAllowed, match="forwards no Unix sockets"):
-            nodes.mount(entry_of(closed), wanted(guest))
+            nodes.mount(login_of(closed), wanted(guest))
         assert left(closed) == []
 
 
-def test_without_virtiofsd_it_says_so(nodes, entry, hypervisor, guest):
+def test_without_virtiofsd_it_says_so(nodes, login, hypervisor, guest):
     hide = "for one in /usr/lib/qemu/virtiofsd /usr/libexec/virtiofsd; do [ ! -e $one ] || {} $one; done"
     hypervisor.script(hide.replace("{}", "mount --bind /dev/null"))
     try:
         with pytest.raises(contract.Unsupported, match="no virtiofsd"):
-            nodes.mount(entry, wanted(guest))
+            nodes.mount(login, wanted(guest))
     finally:
         hypervisor.script(hide.replace("{}", "umount"))
     assert left(hypervisor) == []
 
 
-def test_by_force_it_goes_though_the_guest_holds_the_monitor(nodes, entry, hypervisor, guest):
+def test_by_force_it_goes_though_the_guest_holds_the_monitor(nodes, login, hypervisor, guest):
     mount = wanted(guest)
-    nodes.mount(entry, mount)
+    nodes.mount(login, mount)
     place = in_guest(guest, mount)
-    nodes.unmount(entry, mount, force=True)
+    nodes.unmount(login, mount, force=True)
     assert left(hypervisor) == []
     assert guest.script(f"ls {place}").code != 0
     guest.script(f"umount {place}")

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from abaca import errors
+from abaca.domain.attachments.servers import Login
 
 
 class Unreachable(errors.Unavailable):
@@ -86,16 +87,6 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     told: Mapping[str, Any] = {}
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """How a worker gets into a server by SSH; it never leaves the process. `key` is a reference, not the key."""
-
-    host: str
-    port: int = 22
-    user: str = "root"
-    host_key: str
-    key: str
-
-
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """Which servers a list shall hold; None: any. `only` says of a server that is as the rest says if it is wanted.
 
@@ -134,5 +125,5 @@ class Compute(ABC):
         """One server, whoever's it is; None when there is none. Raises `Unreachable`."""
 
     @abstractmethod
-    def entry(self, server_id: str) -> Entry:
+    def login(self, server_id: str) -> Login:
         """How to get into a server. Raises NotFound, `NoWayIn` saying what lacks, `Unreachable`."""

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from abaca import errors
-from abaca.compute.contract import Address, Compute, Entry, Flavor, NoWayIn, Server, Wanted
+from abaca.compute.contract import Address, Compute, Flavor, NoWayIn, Server, Wanted
 from abaca.db.attachments import servers as rows
 from abaca.db.engine.lists import Page
+from abaca.domain.attachments.servers import Login
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Database
@@ -64,7 +65,7 @@ class Inventory(Compute):
             row = rows.SERVERS.one(tx, COLUMNS, {"id": server_id})
             return None if row is None else _server(row, rows.addresses(tx, [row.id])[row.id])
 
-    def entry(self, server_id: str) -> Entry:
+    def login(self, server_id: str) -> Login:
         """As registered; without `ssh_host` its first address."""
         columns = ("ssh_host", "ssh_port", "ssh_user", "host_key", "key")
         with self._db.read() as tx:
@@ -75,7 +76,7 @@ class Inventory(Compute):
         missing = [name for name in ("host_key", "key") if not getattr(row, name)]
         if missing:
             raise NoWayIn(id=server_id, reason=f"set its {' and '.join(missing)} with `abaca server add`")
-        return Entry(
+        return Login(
             host=row.ssh_host or at[0][0], port=row.ssh_port, user=row.ssh_user, host_key=row.host_key, key=row.key
         )
 

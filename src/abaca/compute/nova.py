@@ -16,8 +16,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from abaca import errors
-from abaca.compute.contract import Address, Compute, Entry, Flavor, NoWayIn, Server, Unreachable, Wanted
+from abaca.compute.contract import Address, Compute, Flavor, NoWayIn, Server, Unreachable, Wanted
 from abaca.domain.attachments import servers as rules
+from abaca.domain.attachments.servers import Login
 from abaca.settings import tree
 
 SORTS = {
@@ -113,7 +114,7 @@ class Nova(Compute):
             except exceptions.NotFoundException:
                 return None
 
-    def entry(self, server_id: str) -> Entry:
+    def login(self, server_id: str) -> Login:
         """The first address, or the first in `nova_network`; what the settings say of the login."""
         server = self.show(server_id)
         if server is None:
@@ -124,7 +125,7 @@ class Nova(Compute):
         host = self._host(server)
         user = server.metadata.get(SSH_USER)
         try:
-            return Entry(
+            return Login(
                 host=host,
                 user=rules.check_ssh_user(user) if user else self._options.nova_ssh_user,
                 host_key=self._host_key(server, host),

@@ -10,11 +10,12 @@ others want a person first.
 from __future__ import annotations
 
 import abc
-from typing import Any, ClassVar, Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 import msgspec
 
 from abaca import errors
+from abaca.domain.attachments.servers import Login
 
 
 class NodeError(errors.AbacaError):
@@ -85,25 +86,6 @@ class InUse(NodeError):
         self.holders = holders
         who = "; ".join(f"process {one.pid} ({one.command})" if one.pid else one.command for one in holders)
         super().__init__(host=host, who=who or "something that cannot be named")
-
-
-class Entry(Protocol):
-    """How to get into a machine: `host_key` is its public key ("ssh-ed25519 AAAA..."), `key` only names ours.
-
-    `key` is a reference such as `file:/etc/abaca/keys/id_ed25519`; the content is read when it is needed, and kept
-    nowhere. A `user` other than root needs `sudo` without a password.
-    """
-
-    @property
-    def host(self) -> str: ...
-    @property
-    def port(self) -> int: ...
-    @property
-    def user(self) -> str: ...
-    @property
-    def host_key(self) -> str: ...
-    @property
-    def key(self) -> str: ...
 
 
 class Guest(msgspec.Struct, frozen=True, kw_only=True):
@@ -198,7 +180,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """One action on one machine, for `many`. `old` belongs to remount, `force` to unmount."""
 
     action: Action
-    entry: Any
+    login: Login
     mount: Mount
     old: Mount | None = None
     force: bool = False
@@ -218,26 +200,26 @@ class Machines(Protocol):
     All raise `Unreachable`, `TimedOut`, `HostKeyMismatch`, `NotAllowed`.
     """
 
-    def mount(self, entry: Entry, mount: Mount) -> Seen:
+    def mount(self, login: Login, mount: Mount) -> Seen:
         """Mounted, persistent and verified; the client's packages are installed if need be.
 
         Raises `MountRefused` (occupied, not empty, refused by the server) with nothing changed, and `Unsupported`.
         Where another's mark stands in the way, its name is the `owner` among the error's details.
         """
 
-    def look(self, entry: Entry, mount: Mount) -> Seen | None:
+    def look(self, login: Login, mount: Mount) -> Seen | None:
         """What is mounted at the mount point if it is this mount, else None. Changes nothing."""
 
-    def unmount(self, entry: Entry, mount: Mount, *, force: bool = False) -> None:
+    def unmount(self, login: Login, mount: Mount, *, force: bool = False) -> None:
         """Gone, with what made it persistent, and with the directory if it was made for it and is empty.
 
         Raises `InUse` with the holders, persistence kept, unless `force`: then it is detached from under them.
         """
 
-    def clear(self, entry: Entry, mount: Mount) -> None:
+    def clear(self, login: Login, mount: Mount) -> None:
         """Gone as by force, if a mark on the machine says that it is ours; what bears no mark of `mount.name` stays."""
 
-    def remount(self, entry: Entry, mount: Mount, old: Mount) -> Seen:
+    def remount(self, login: Login, mount: Mount, old: Mount) -> Seen:
         """Mounted from `mount.source` where `old.source` was. Raises `InUse` as long as files of the old are open.
 
         From the first call on a reboot brings the new one.

@@ -14,8 +14,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from abaca.domain.attachments.servers import Login
 from abaca.nodes import contract, distributions, guests, persistence, shell, virtiofs
-from abaca.nodes.contract import Entry, InUse, Job, Mount, Mounter, MountRefused, Outcome, Seen, TimedOut, Unsupported
+from abaca.nodes.contract import InUse, Job, Mount, Mounter, MountRefused, Outcome, Seen, TimedOut, Unsupported
 from abaca.nodes.machine import Hand, Mounted, Remote, State
 from abaca.nodes.nfs import Nfs
 from abaca.nodes.shell import Limits
@@ -45,20 +46,20 @@ class Nodes:
         self._free_in_rounds = asyncio.Semaphore(max(1, max_connections // 2))
         self._is_closed = False
 
-    def mount(self, entry: Entry, mount: Mount) -> Seen:
-        return self._wait(self._on(entry, mount, None, _mount))
+    def mount(self, login: Login, mount: Mount) -> Seen:
+        return self._wait(self._on(login, mount, None, _mount))
 
-    def look(self, entry: Entry, mount: Mount) -> Seen | None:
-        return self._wait(self._on(entry, mount, None, _look))
+    def look(self, login: Login, mount: Mount) -> Seen | None:
+        return self._wait(self._on(login, mount, None, _look))
 
-    def unmount(self, entry: Entry, mount: Mount, *, force: bool = False) -> None:
-        return self._wait(self._on(entry, mount, None, _force if force else _unmount))
+    def unmount(self, login: Login, mount: Mount, *, force: bool = False) -> None:
+        return self._wait(self._on(login, mount, None, _force if force else _unmount))
 
-    def clear(self, entry: Entry, mount: Mount) -> None:
-        return self._wait(self._on(entry, mount, None, _clear))
+    def clear(self, login: Login, mount: Mount) -> None:
+        return self._wait(self._on(login, mount, None, _clear))
 
-    def remount(self, entry: Entry, mount: Mount, old: Mount) -> Seen:
-        return self._wait(self._on(entry, mount, old, _mount))
+    def remount(self, login: Login, mount: Mount, old: Mount) -> Seen:
+        return self._wait(self._on(login, mount, old, _mount))
 
     def many(self, jobs: Sequence[Job]) -> list[Outcome]:
         async def together() -> list[Outcome]:
@@ -80,13 +81,13 @@ class Nodes:
     async def _outcome(self, job: Job) -> Outcome:
         try:
             async with self._free_in_rounds:
-                return Outcome(job=job, seen=await self._on(job.entry, job.mount, job.old, _work_of(job)))
+                return Outcome(job=job, seen=await self._on(job.login, job.mount, job.old, _work_of(job)))
         except contract.NodeError as error:
             return Outcome(job=job, error=error)
 
-    async def _on(self, entry: Entry, mount: Mount, old: Mount | None, work: Callable[[Way], Awaitable[T]]) -> T:
-        mounter = checked(self._mounters, entry, mount)
-        async with self._free, shell.connected(entry, self._limits) as connection:
+    async def _on(self, login: Login, mount: Mount, old: Mount | None, work: Callable[[Way], Awaitable[T]]) -> T:
+        mounter = checked(self._mounters, login, mount)
+        async with self._free, shell.connected(login, self._limits) as connection:
             hand = Remote(connection, self._limits)
             to = guests.Remote(connection, mount.name, mount.guest, self._limits) if mount.guest else None
             return await work(way(mount, old, mounter, self._limits, hand, to))
@@ -115,20 +116,20 @@ def by_protocol(mounters: Sequence[Mounter]) -> dict[str, Mounter]:
     return {name: one for one in mounters or (Nfs(),) for name in one.protocols}
 
 
-def checked(mounters: Mapping[str, Mounter], entry: Entry, mount: Mount) -> Mounter:
+def checked(mounters: Mapping[str, Mounter], login: Login, mount: Mount) -> Mounter:
     """The protocol's mounter, once nothing in the mount can surprise a shell or a file.
 
     Raises `Unsupported`, `MountRefused`.
     """
     mounter = mounters.get(mount.protocol)
     if mounter is None:
-        raise Unsupported(host=entry.host, reason=f"no mounter serves the protocol {mount.protocol}")
+        raise Unsupported(host=login.host, reason=f"no mounter serves the protocol {mount.protocol}")
     problem = persistence.path_problem(mount.mount_point)
     reason = f"{mount.mount_point!r} is no mount point: {problem}" if problem else None
     reason = reason or persistence.name_problem(mount.name) or mounter.check(mount.source)
     reason = reason or (virtiofs.problem(mount.guest) if mount.guest else None)
     if reason:
-        raise MountRefused(host=entry.host, reason=reason)
+        raise MountRefused(host=login.host, reason=reason)
     return mounter
 
 

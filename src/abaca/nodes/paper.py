@@ -13,10 +13,11 @@ from typing import Any
 
 import msgspec
 
+from abaca.domain.attachments.servers import Login
 from abaca.drivers import contract as drivers
 from abaca.drivers.dummy.state_file import Records, StateFile
 from abaca.nodes import contract, distributions, persistence
-from abaca.nodes.contract import Entry, Holder
+from abaca.nodes.contract import Holder
 from abaca.nodes.machine import Mounted, State
 from abaca.nodes.shell import Answer
 
@@ -101,19 +102,19 @@ class Sheet(msgspec.Struct):
 
 
 class Machine:
-    """A `machine.Hand` on the machine that `entry` leads to.
+    """A `machine.Hand` on the machine that `login` leads to.
 
     Raises what a login raises: `Unreachable`, `HostKeyMismatch`.
     """
 
-    def __init__(self, state_file: StateFile, entry: Entry) -> None:
-        self.host = entry.host
+    def __init__(self, state_file: StateFile, login: Login) -> None:
+        self.host = login.host
         self._state_file = state_file
-        self._key = key(entry.host, entry.port)
+        self._key = key(login.host, login.port)
         with changing(state_file, self._key) as (sheet, _):
             if sheet.is_away:
                 raise contract.Unreachable(host=self.host, reason="it was taken away on purpose")
-            if sheet.host_key and sheet.host_key.split()[:2] != entry.host_key.split()[:2]:
+            if sheet.host_key and sheet.host_key.split()[:2] != login.host_key.split()[:2]:
                 reason = "it shows another host key; if the machine was made anew, register its new key"
                 raise contract.HostKeyMismatch(host=self.host, reason=reason)
 

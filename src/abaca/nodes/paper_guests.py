@@ -10,21 +10,22 @@ import contextlib
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any
 
+from abaca.domain.attachments.servers import Login
 from abaca.drivers.dummy.state_file import StateFile
 from abaca.nodes import paper, qmp
-from abaca.nodes.contract import Entry, Guest, MountRefused
+from abaca.nodes.contract import Guest, MountRefused
 from abaca.nodes.guests import DIRECTORY, GuestOff, State
 from abaca.nodes.paper import PaperGuest, Sheet
 from abaca.nodes.virtiofs import PREFIX
 
 
 class Host:
-    """A `guests.Hand` on the machine that `entry` leads to."""
+    """A `guests.Hand` on the machine that `login` leads to."""
 
-    def __init__(self, state_file: StateFile, entry: Entry, name: str, guest: Guest) -> None:
-        self.host = entry.host
+    def __init__(self, state_file: StateFile, login: Login, name: str, guest: Guest) -> None:
+        self.host = login.host
         self._state_file = state_file
-        self._key = paper.key(entry.host, entry.port)
+        self._key = paper.key(login.host, login.port)
         self._name = name
         self._guest = guest
 

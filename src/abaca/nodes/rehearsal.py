@@ -15,9 +15,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from abaca.domain.attachments.servers import Login
 from abaca.drivers.dummy.state_file import StateFile
 from abaca.nodes import contract, paper, paper_guests, persistence
-from abaca.nodes.contract import Entry, Holder, Job, Mount, Mounter, Outcome, Seen
+from abaca.nodes.contract import Holder, Job, Mount, Mounter, Outcome, Seen
 from abaca.nodes.machine import Mounted
 from abaca.nodes.mounts import by_protocol, checked, way
 from abaca.nodes.shell import Limits
@@ -61,25 +62,25 @@ class Rehearsal:
         self._limits = Limits()
         self._is_closed = False
 
-    def mount(self, entry: Entry, mount: Mount) -> Seen:
+    def mount(self, login: Login, mount: Mount) -> Seen:
         """Written onto the machine's sheet."""
-        return self._do("mount", entry, mount, lambda way: way.mount())
+        return self._do("mount", login, mount, lambda way: way.mount())
 
-    def look(self, entry: Entry, mount: Mount) -> Seen | None:
+    def look(self, login: Login, mount: Mount) -> Seen | None:
         """What the sheet says."""
-        return self._do("look", entry, mount, lambda way: way.look())
+        return self._do("look", login, mount, lambda way: way.look())
 
-    def unmount(self, entry: Entry, mount: Mount, *, force: bool = False) -> None:
+    def unmount(self, login: Login, mount: Mount, *, force: bool = False) -> None:
         """Off the sheet; `hold` makes it be in use."""
-        return self._do("unmount", entry, mount, lambda way: way.force() if force else way.unmount())
+        return self._do("unmount", login, mount, lambda way: way.force() if force else way.unmount())
 
-    def clear(self, entry: Entry, mount: Mount) -> None:
+    def clear(self, login: Login, mount: Mount) -> None:
         """As by force, where its mark stands."""
-        return self._do("clear", entry, mount, lambda way: way.clear())
+        return self._do("clear", login, mount, lambda way: way.clear())
 
-    def remount(self, entry: Entry, mount: Mount, old: Mount) -> Seen:
+    def remount(self, login: Login, mount: Mount, old: Mount) -> Seen:
         """The other source in its place, unless it is in use."""
-        return self._do("remount", entry, mount, lambda way: way.mount(), old)
+        return self._do("remount", login, mount, lambda way: way.mount(), old)
 
     def many(self, jobs: Sequence[Job]) -> list[Outcome]:
         """All side by side."""
@@ -96,14 +97,14 @@ class Rehearsal:
     def _outcome(self, job: Job) -> Outcome:
         try:
             if job.action == "unmount":
-                self.unmount(job.entry, job.mount, force=job.force)
+                self.unmount(job.login, job.mount, force=job.force)
                 return Outcome(job=job)
             if job.action == "clear":
-                self.clear(job.entry, job.mount)
+                self.clear(job.login, job.mount)
                 return Outcome(job=job)
             if job.action == "remount":
-                return Outcome(job=job, seen=self.remount(job.entry, job.mount, job.old or job.mount))
-            seen = self.mount(job.entry, job.mount) if job.action == "mount" else self.look(job.entry, job.mount)
+                return Outcome(job=job, seen=self.remount(job.login, job.mount, job.old or job.mount))
+            seen = self.mount(job.login, job.mount) if job.action == "mount" else self.look(job.login, job.mount)
             return Outcome(job=job, seen=seen)
         except contract.NodeError as error:
             return Outcome(job=job, error=error)
@@ -111,22 +112,22 @@ class Rehearsal:
     def _do(
         self,
         method: str,
-        entry: Entry,
+        login: Login,
         mount: Mount,
         work: Callable[[Way], Coroutine[Any, Any, T]],
         old: Mount | None = None,
     ) -> T:
-        mounter = checked(self._mounters, entry, mount)
+        mounter = checked(self._mounters, login, mount)
         delay_s = self._delays.get(method, self._delays.get("all", 0.0))
         if delay_s > 0:
             time.sleep(delay_s)
         if self._is_closed:
-            raise contract.Stopping(host=entry.host)
+            raise contract.Stopping(host=login.host)
         for ordered, error, host in self._failures:
-            if ordered == method and host in ("", entry.host):
-                raise error(host=entry.host, reason=f"{method} was ordered to fail")
-        machine = paper.Machine(self._state_file, entry)
-        guest = paper_guests.Host(self._state_file, entry, mount.name, mount.guest) if mount.guest else None
+            if ordered == method and host in ("", login.host):
+                raise error(host=login.host, reason=f"{method} was ordered to fail")
+        machine = paper.Machine(self._state_file, login)
+        guest = paper_guests.Host(self._state_file, login, mount.name, mount.guest) if mount.guest else None
         return _finished(work(way(mount, old, mounter, self._limits, machine, guest)))
 
     # ---------------------------------------------------------------- orders

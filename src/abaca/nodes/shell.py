@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from abaca.domain.attachments.servers import Login
 from abaca.nodes import contract
 
 OUTPUT_BYTES = 256 * 1024
@@ -63,10 +64,10 @@ def quoted(words: Sequence[str]) -> str:
 class Shell:
     """A logged-in connection. Commands run as root, through `sudo -n` where the user is another."""
 
-    def __init__(self, entry: contract.Entry, connection: Any) -> None:
-        self.host = entry.host
-        self._sudo = [] if entry.user == "root" else ["sudo", "-n", "--"]
-        self._user = entry.user
+    def __init__(self, login: Login, connection: Any) -> None:
+        self.host = login.host
+        self._sudo = [] if login.user == "root" else ["sudo", "-n", "--"]
+        self._user = login.user
         self.connection = connection
 
     def check(self, answer: Answer) -> None:
@@ -181,14 +182,14 @@ class Command:
 
 
 @contextlib.asynccontextmanager
-async def connected(entry: contract.Entry, limits: Limits) -> AsyncIterator[Shell]:
+async def connected(login: Login, limits: Limits) -> AsyncIterator[Shell]:
     """A shell on the machine, closed at the end.
 
     Raises `Unreachable`, `HostKeyMismatch`, `NotAllowed`, `TimedOut`.
     """
-    connection = await _connect(entry, limits)
+    connection = await _connect(login, limits)
     try:
-        yield Shell(entry, connection)
+        yield Shell(login, connection)
     finally:
         connection.close()
         with contextlib.suppress(Exception):
@@ -197,19 +198,19 @@ async def connected(entry: contract.Entry, limits: Limits) -> AsyncIterator[Shel
         connection.abort()
 
 
-async def _connect(entry: contract.Entry, limits: Limits) -> Any:
+async def _connect(login: Login, limits: Limits) -> Any:
     import asyncssh
 
-    known = _host_keys(entry)
+    known = _host_keys(login)
     # The kinds that we know first; the others too, so that a machine with another kind shows that it is another one.
     kinds = [kind.decode() for one in known for kind in one.sig_algorithms]
-    key = await asyncio.to_thread(_private_key, entry)
+    key = await asyncio.to_thread(_private_key, login)
     try:
         async with asyncio.timeout(limits.connect_s):
             return await asyncssh.connect(
-                entry.host,
-                entry.port,
-                username=entry.user,
+                login.host,
+                login.port,
+                username=login.user,
                 client_keys=[key],
                 known_hosts=(known, [], []),
                 server_host_key_algs=list(dict.fromkeys([*kinds, *_HOST_KEY_KINDS])),
@@ -226,42 +227,42 @@ async def _connect(entry: contract.Entry, limits: Limits) -> Any:
             )
     except TimeoutError:
         reason = f"no login within {limits.connect_s:g} s"
-        raise contract.Unreachable(host=entry.host, reason=reason) from None
+        raise contract.Unreachable(host=login.host, reason=reason) from None
     except asyncssh.HostKeyNotVerifiable as error:
         reason = "it shows another host key; if the machine was made anew, register its new key"
-        raise contract.HostKeyMismatch(host=entry.host, reason=reason) from error
+        raise contract.HostKeyMismatch(host=login.host, reason=reason) from error
     except asyncssh.PermissionDenied as error:
-        reason = f"the key {entry.key} is not accepted for the user {entry.user}"
-        raise contract.NotAllowed(host=entry.host, reason=reason) from error
+        reason = f"the key {login.key} is not accepted for the user {login.user}"
+        raise contract.NotAllowed(host=login.host, reason=reason) from error
     except (asyncssh.Error, OSError) as error:
-        raise contract.Unreachable(host=entry.host, reason=_text(error)) from error
+        raise contract.Unreachable(host=login.host, reason=_text(error)) from error
 
 
-def _host_keys(entry: contract.Entry) -> list[Any]:
+def _host_keys(login: Login) -> list[Any]:
     import asyncssh
 
     try:
-        return [asyncssh.import_public_key(line) for line in entry.host_key.splitlines() if line.strip()]
+        return [asyncssh.import_public_key(line) for line in login.host_key.splitlines() if line.strip()]
     except (asyncssh.KeyImportError, ValueError) as error:
         reason = "the host key that was registered cannot be read; `ssh-keyscan` shows what it looks like"
-        raise contract.HostKeyMismatch(host=entry.host, reason=reason) from error
+        raise contract.HostKeyMismatch(host=login.host, reason=reason) from error
 
 
-def _private_key(entry: contract.Entry) -> Any:
+def _private_key(login: Login) -> Any:
     """Our key for the machine. Only its reference is ever told; the content stays in what is returned."""
     import asyncssh
 
-    scheme, colon, place = entry.key.partition(":")
+    scheme, colon, place = login.key.partition(":")
     if not colon or scheme != "file" or not place.startswith("/"):
-        reason = f"the key {entry.key!r} is no reference such as file:/etc/abaca/keys/id_ed25519"
-        raise contract.NotAllowed(host=entry.host, reason=reason)
+        reason = f"the key {login.key!r} is no reference such as file:/etc/abaca/keys/id_ed25519"
+        raise contract.NotAllowed(host=login.host, reason=reason)
     try:
         return asyncssh.import_private_key(Path(place).read_bytes())
     except OSError as error:
-        reason = f"the worker cannot read the key {entry.key}: {error.strerror}"
+        reason = f"the worker cannot read the key {login.key}: {error.strerror}"
     except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError, ValueError):
-        reason = f"the key {entry.key} cannot be used: a private key in OpenSSH's form, without a passphrase, is needed"
-    raise contract.NotAllowed(host=entry.host, reason=reason)
+        reason = f"the key {login.key} cannot be used: a private key in OpenSSH's form, without a passphrase, is needed"
+    raise contract.NotAllowed(host=login.host, reason=reason)
 
 
 def _code(status: int | None) -> int:

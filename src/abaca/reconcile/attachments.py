@@ -163,7 +163,7 @@ class Attachments:
             mounting = self.tools.mounting(server, row.mode)
             at = [address.ip for address in mounting.addresses]
             self._one(row, lambda tx, fresh: attachment_rules.follow(tx, fresh, at, None))
-            entry, guest = self.tools.way({"server_id": row.server_id, "mode": row.mode, "tag": row.tag})
+            login, guest = self.tools.way({"server_id": row.server_id, "mode": row.mode, "tag": row.tag})
         except errors.Unavailable:
             raise
         except errors.AbacaError as error:
@@ -172,7 +172,7 @@ class Attachments:
             return None
         with self.db.read() as tx:
             told = attachment_attach.told_of(tx, row)
-        return Job(action="look", entry=entry, mount=attachment_attach.mount_of(told, row.source, guest))
+        return Job(action="look", login=login, mount=attachment_attach.mount_of(told, row.source, guest))
 
     # ---------------------------------------------------------------- what becomes of them
 

@@ -55,8 +55,8 @@ class OrphanedMounts:
             elif self.tools.is_off(row.machine_id):
                 self._put_off(row, min(OFF_S, self.tools.longest_pause_s), has_failed=False)
             else:
-                entry, guest = attachment_orphaned.way(self.tools, row)
-                return Job(action="clear", entry=entry, mount=attachment_orphaned.mount_of(row, guest))
+                login, guest = attachment_orphaned.way(self.tools, row)
+                return Job(action="clear", login=login, mount=attachment_orphaned.mount_of(row, guest))
         except errors.AbacaError as error:
             self._fail(row, error)
         return None

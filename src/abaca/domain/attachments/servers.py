@@ -14,6 +14,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from abaca import errors
 from abaca.domain import metadata
 
@@ -41,6 +43,21 @@ _HOST_KEY_TYPES = frozenset(
         "sk-ecdsa-sha2-nistp256@openssh.com",
     )
 )
+
+
+class Login(msgspec.Struct, frozen=True, kw_only=True):
+    """How a worker logs in to a server by SSH; it never leaves the process.
+
+    `host_key` is the server's public key ("ssh-ed25519 AAAA..."). `key` is a reference to the worker's private key,
+    such as `file:/etc/abaca/keys/id_ed25519`: its content is read when it is needed, and kept nowhere. A `user` other
+    than root needs `sudo` without a password.
+    """
+
+    host: str
+    port: int = 22
+    user: str = "root"
+    host_key: str
+    key: str
 
 
 def check_name(name: str) -> str:

@@ -122,31 +122,31 @@ def mount_on_server(op: Op[AttachmentParts]) -> None:
         return
     with until_stopped():
         attachment_orphaned.clear(op, row)
-        entry, guest = op.parts.way(row)
+        login, guest = op.parts.way(row)
         wanted, old = mount_of(row, row["wanted_source"], guest), row["source"]
         if old in (None, row["wanted_source"]):
-            seen = _mounted(op, entry, wanted)
+            seen = _mounted(op, login, wanted)
         else:
-            seen = _moved(op, entry, wanted, mount_of(row, old, guest))
+            seen = _moved(op, login, wanted, mount_of(row, old, guest))
     op.record(seen=seen)
 
 
-def _mounted(op: Op[AttachmentParts], entry: Any, wanted: Mount) -> Any:
+def _mounted(op: Op[AttachmentParts], login: Any, wanted: Mount) -> Any:
     """Seen there. What is left of this very share since the server was removed, and registered again, is taken over."""
     try:
-        return op.parts.nodes.mount(entry, wanted)
+        return op.parts.nodes.mount(login, wanted)
     except MountRefused as refused:
         owner = refused.details.get("owner", "")
         with op.db.read() as tx:
             is_known = not owner or attachments.show(tx, owner) is not None
         if is_known:
             raise
-    return op.parts.nodes.mount(entry, msgspec.structs.replace(wanted, former=owner))
+    return op.parts.nodes.mount(login, msgspec.structs.replace(wanted, former=owner))
 
 
-def _moved(op: Op[AttachmentParts], entry: Any, wanted: Mount, old: Mount) -> Any:
+def _moved(op: Op[AttachmentParts], login: Any, wanted: Mount, old: Mount) -> Any:
     try:
-        return op.parts.nodes.remount(entry, wanted, old)
+        return op.parts.nodes.remount(login, wanted, old)
     except InUse as error:
         raise StillOpen(reason=error.message) from error
 
@@ -157,9 +157,9 @@ def unmount_on_server(op: Op[AttachmentParts]) -> None:
     if row["was_active"] or row["wanted_source"] is None:
         return
     with contextlib.suppress(NodeError, NoWayIn, NoHypervisor, errors.NotFound):
-        entry, guest = op.parts.way(row)
+        login, guest = op.parts.way(row)
         with until_stopped():
-            op.parts.nodes.unmount(entry, mount_of(row, row["wanted_source"], guest))
+            op.parts.nodes.unmount(login, mount_of(row, row["wanted_source"], guest))
 
 
 def succeed(op: Op[AttachmentParts], tx: Tx) -> None:

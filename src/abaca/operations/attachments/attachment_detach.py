@@ -120,9 +120,9 @@ def _unmount(op: Op[AttachmentParts], told: dict[str, Any], *, force: bool) -> e
     try:
         if op.parts.is_mounting_off(told["server_id"], told["mode"]):
             return ServerOff(server=told["server_id"])
-        entry, guest = op.parts.way(told)
+        login, guest = op.parts.way(told)
         with until_stopped():
-            op.parts.nodes.unmount(entry, mount_of(told, told["source"], guest), force=force)
+            op.parts.nodes.unmount(login, mount_of(told, told["source"], guest), force=force)
     except ServerGone:
         log.info("attachment=%s: server %s is gone, and with it what was mounted", told["id"], told["server_id"])
     except NoWayIn as error:

@@ -49,7 +49,7 @@ def mount_of(row: Any, guest: Guest | None) -> Mount:
 def way(tools: Any, row: Any) -> tuple[Any, Guest | None]:
     """Into which machine, and for which guest of it. Raises `ServerGone`, and what the compute plugin raises."""
     guest = None if row.qmp_socket is None else Guest(tag=row.tag, qmp_socket=row.qmp_socket)
-    return tools.entry(row.machine_id), guest
+    return tools.login(row.machine_id), guest
 
 
 def clear(op: Op[AttachmentParts], told: Mapping[str, Any]) -> None:
@@ -64,8 +64,8 @@ def clear(op: Op[AttachmentParts], told: Mapping[str, Any]) -> None:
     for row in left:
         if row.machine_id != at["machine_id"] or not _is_in_the_way(row, told):
             continue
-        entry, guest = way(op.parts, row)
-        op.parts.nodes.clear(entry, mount_of(row, guest))
+        login, guest = way(op.parts, row)
+        op.parts.nodes.clear(login, mount_of(row, guest))
         with op.db.write() as tx:
             orphaned_mounts.remove(tx, row.id)
 

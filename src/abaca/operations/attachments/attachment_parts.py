@@ -19,7 +19,8 @@ from abaca.journal.interruptions import Interrupted
 from abaca.nodes.contract import Guest, Stopping
 
 if TYPE_CHECKING:
-    from abaca.nodes.contract import Entry, Machines
+    from abaca.domain.attachments.servers import Login
+    from abaca.nodes.contract import Machines
 
 QUEUE = "nodes"
 
@@ -65,7 +66,7 @@ class Servers(Protocol):
 
     def show(self, server_id: str, /) -> Any: ...
 
-    def entry(self, server_id: str, /) -> Any: ...
+    def login(self, server_id: str, /) -> Any: ...
 
 
 def hypervisor_of(servers: Servers, server: Any) -> Any:
@@ -121,12 +122,12 @@ class AttachmentParts:
         """Let go of all machines; what is mounted stays."""
         self.nodes.close()
 
-    def entry(self, server_id: str) -> Entry:
+    def login(self, server_id: str) -> Login:
         """How to get into a server. Raises `ServerGone`, and what the compute plugin raises."""
         if self.is_gone(server_id):
             raise ServerGone(server=server_id)
-        entry: Entry = self.servers.entry(server_id)
-        return entry
+        login: Login = self.servers.login(server_id)
+        return login
 
     def is_off(self, server_id: str) -> bool:
         """Whether there is no use in knocking. Raises what the compute plugin raises."""
@@ -138,18 +139,18 @@ class AttachmentParts:
         server = self.servers.show(server_id)
         return server is not None and self.mounting(server, mode).status == "SHUTOFF"
 
-    def way(self, told: Mapping[str, Any]) -> tuple[Entry, Guest | None]:
+    def way(self, told: Mapping[str, Any]) -> tuple[Login, Guest | None]:
         """Into which machine, and for which guest of it, an attachment with server_id, mode and tag is made.
 
         Raises `ServerGone`, `NoHypervisor`, and what the compute plugin raises.
         """
         if told["mode"] != "virtiofs":
-            return self.entry(told["server_id"]), None
+            return self.login(told["server_id"]), None
         server = self.servers.show(told["server_id"])
         if server is None:
             raise ServerGone(server=told["server_id"])
         host = self.mounting(server, told["mode"])
-        return self.entry(host.id), Guest(tag=told["tag"], qmp_socket=server.qmp_socket)
+        return self.login(host.id), Guest(tag=told["tag"], qmp_socket=server.qmp_socket)
 
     def mounting(self, server: Any, mode: str) -> Any:
         """The server that mounts, and whose addresses are let in. Raises `NoHypervisor`."""
