@@ -9,7 +9,7 @@ import time
 import pytest
 
 from abaca import errors
-from abaca.compute.contract import Address, NoWayIn, Unreachable, Wanted
+from abaca.compute.contract import Address, ComputeUnreachable, NoWayIn, Wanted
 from abaca.compute.nova import Nova
 from abaca.settings import tree
 from tests.api.world import OTHER_PROJECT, PROJECT
@@ -171,7 +171,7 @@ def test_the_known_hosts_win(nova, tmp_path):
     assert nova.plugin(nova_known_hosts=file, nova_network="storage").login(WEB).host_key == key
     with pytest.raises(NoWayIn, match="holds no host key of"):
         nova.plugin(nova_known_hosts=file).login(WEB)
-    with pytest.raises(Unreachable, match="known hosts"):
+    with pytest.raises(ComputeUnreachable, match="known hosts"):
         nova.plugin(nova_known_hosts=tmp_path / "nosuch").login(WEB)
 
 
@@ -205,7 +205,7 @@ def test_a_key_elsewhere_is_refused_at_the_start(nova):
 def test_a_nova_that_refuses_is_not_reached_and_says_why(nova, status, who, target):
     said = nova.overrides[SHOW_WEB] = refusal(who, target)
     assert said.status == status
-    with pytest.raises(Unreachable, match=rf"compute service.*\b{status}\b"):
+    with pytest.raises(ComputeUnreachable, match=rf"compute service.*\b{status}\b"):
         nova.plugin().show(WEB)
 
 
@@ -213,16 +213,16 @@ def test_a_nova_that_has_a_bug_is_not_reached_and_says_so(nova):
     # its form for what it did not expect; it cannot be had to say so at will
     fault = {"computeFault": {"code": 500, "message": "Unexpected API Error."}}
     nova.overrides[SHOW_WEB] = dataclasses.replace(said_of(SHOW_WEB), status=500, body=fault)
-    with pytest.raises(Unreachable, match="Unexpected API Error"):
+    with pytest.raises(ComputeUnreachable, match="Unexpected API Error"):
         nova.plugin().show(WEB)
 
 
 def test_a_page_of_somebody_in_between_is_not_taken_for_novas_answer(nova):
     page = recorded.Answer(200, {"content-type": "text/html"}, "<html>Down for maintenance</html>")
     nova.overrides["/v2.1/servers/detail"] = nova.overrides[SHOW_WEB] = page
-    with pytest.raises(Unreachable):
+    with pytest.raises(ComputeUnreachable):
         nova.plugin().list(Wanted())
-    with pytest.raises(Unreachable):
+    with pytest.raises(ComputeUnreachable):
         nova.plugin().show(WEB)
 
 
@@ -231,7 +231,7 @@ def test_a_nova_that_is_away_is_not_reached(tmp_path):
         taken.bind(("127.0.0.1", 0))
         file = cloud(tmp_path / "clouds.yaml", f"http://127.0.0.1:{taken.getsockname()[1]}/v2.1")
         plugin = Nova(tree.Compute(plugin="nova", nova_clouds_file=file))
-        with pytest.raises(Unreachable):
+        with pytest.raises(ComputeUnreachable):
             plugin.show(WEB)
         plugin.close()
 
@@ -241,7 +241,7 @@ def test_a_nova_that_is_silent_is_not_reached_and_holds_nobody_up(tmp_path):
         file = cloud(tmp_path / "clouds.yaml", f"http://127.0.0.1:{silent.getsockname()[1]}/v2.1")
         plugin = Nova(tree.Compute(plugin="nova", nova_clouds_file=file, nova_timeout_s=0.2))
         begun = time.monotonic()
-        with pytest.raises(Unreachable):
+        with pytest.raises(ComputeUnreachable):
             plugin.show(WEB)
         assert time.monotonic() - begun < 10
 
@@ -250,17 +250,17 @@ def test_a_nova_that_comes_back_is_reached_again(nova):
     plugin = nova.plugin()
     nova.overrides["*"] = refusal("unvalidated", SHOW_WEB)
     for _ in range(2):
-        with pytest.raises(Unreachable):
+        with pytest.raises(ComputeUnreachable):
             plugin.show(WEB)
     del nova.overrides["*"]
     assert plugin.show(WEB).name == "web-1"
 
 
 def test_a_clouds_yaml_that_is_not_there_is_not_reached(tmp_path):
-    with pytest.raises(Unreachable, match="nova"):
+    with pytest.raises(ComputeUnreachable, match="nova"):
         Nova(tree.Compute(plugin="nova", nova_clouds_file=tmp_path / "nosuch.yaml")).show(WEB)
 
 
 def test_what_nobody_recorded_is_noticed(nova):
-    with pytest.raises(Unreachable, match="nobody recorded this"):
+    with pytest.raises(ComputeUnreachable, match="nobody recorded this"):
         nova.plugin().list(Wanted(name="never asked before"))

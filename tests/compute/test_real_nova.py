@@ -8,7 +8,7 @@ import json
 import pytest
 
 from abaca import app
-from abaca.compute.contract import Unreachable, Wanted
+from abaca.compute.contract import ComputeUnreachable, Wanted
 from abaca.compute.nova import Nova
 from abaca.operations.attachments.attachment_parts import AttachmentParts
 from abaca.reconcile.attachments import Attachments
@@ -46,7 +46,7 @@ def ask(real_cloud, user, path):
 def refusal(harness, server_id):
     try:
         harness.compute.show(server_id)
-    except Unreachable as refused:
+    except ComputeUnreachable as refused:
         return str(refused)
     return None
 
@@ -99,7 +99,7 @@ def test_a_share_is_attached_to_a_server_and_goes_when_nova_deletes_it(harness, 
 def test_a_server_of_a_cell_that_nova_does_not_reach_is_neither_gone_nor_without_addresses(harness, real_cloud):
     _, nova = real_cloud
     server_id = harness.add("web", "10.0.0.1")
-    with nova.without_cell(), pytest.raises(Unreachable, match="cell"):
+    with nova.without_cell(), pytest.raises(ComputeUnreachable, match="cell"):
         harness.compute.show(server_id)
     assert [one.ip for one in harness.compute.show(server_id).addresses] == ["10.0.0.1"]
 
@@ -108,7 +108,7 @@ def test_a_wrong_password_is_said(harness):
     said = json.loads(harness.clouds.read_text())
     said["clouds"]["nova"]["auth"]["password"] = "wrong"
     harness.clouds.write_text(json.dumps(said))
-    with pytest.raises(Unreachable, match="authentication"):
+    with pytest.raises(ComputeUnreachable, match="authentication"):
         Nova(tree.Compute(plugin="nova", nova_clouds_file=harness.clouds)).show("0" * 32)
 
 
@@ -117,7 +117,7 @@ def test_a_user_who_is_no_administrator_is_told_so(tmp_path, real_cloud):
     file = tmp_path / "clouds.yaml"
     file.write_text(json.dumps({"clouds": {"nova": {"auth": login.credentials("demo"), "region_name": "RegionOne"}}}))
     plugin = Nova(tree.Compute(plugin="nova", nova_clouds_file=file))
-    with pytest.raises(Unreachable, match="get_all_tenants"):
+    with pytest.raises(ComputeUnreachable, match="get_all_tenants"):
         plugin.list(Wanted())
     plugin.close()
 
@@ -132,7 +132,7 @@ def test_a_nova_that_loses_its_keystone_and_then_stops_is_not_reached_until_both
     login.start()
     assert harness.compute.show(server_id).name == "web"
     nova.stop()
-    with pytest.raises(Unreachable, match=r"(?i)connect"):
+    with pytest.raises(ComputeUnreachable, match=r"(?i)connect"):
         harness.compute.show(server_id)
     nova.start(login)
     assert harness.compute.show(server_id).name == "web"

@@ -399,7 +399,7 @@ class TestReaching:
     def test_a_machine_that_is_away_is_unreachable_until_it_is_back(self, harness, nodes, login, mount, mounted):
         with harness.away():
             for call in (nodes.look, nodes.mount, nodes.unmount):
-                with pytest.raises(contract.Unreachable) as away:
+                with pytest.raises(contract.MachineUnreachable) as away:
                     call(login, mount)
                 assert away.value.may_pass
         assert nodes.look(login, mount) == mounted
@@ -432,5 +432,5 @@ class TestReaching:
     def test_who_is_closed_reaches_nothing(self, harness, login, mount):
         nodes = harness.more_nodes()
         nodes.close()
-        with pytest.raises(contract.Unreachable, match="the worker is stopping"):
+        with pytest.raises(contract.MachineUnreachable, match="the worker is stopping"):
             nodes.look(login, mount)

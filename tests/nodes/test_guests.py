@@ -180,7 +180,7 @@ def test_a_network_that_goes_in_the_middle_of_mounting_is_noticed_at_both_ends(q
         wait_until(lambda: running(machine, "mount -t nfs4"), 20, 0.1)
         machine.unplug()
         begun = time.monotonic()
-        with pytest.raises(contract.Unreachable, match="not responding"):
+        with pytest.raises(contract.MachineUnreachable, match="not responding"):
             mounting.result(30)
         assert time.monotonic() - begun < 10, "no longer than a log-in may take, and not a whole command"
     machine.plug_in()
@@ -207,7 +207,7 @@ def quick(server):
 def test_a_machine_off_the_network_is_unreachable_until_it_is_back(quick, machine, mount):
     quick.mount(machine.login, mount)
     machine.check(["ip", "link", "set", "vec0", "down"])
-    with pytest.raises(contract.Unreachable):
+    with pytest.raises(contract.MachineUnreachable):
         quick.look(machine.login, mount)
     machine.check(["ip", "link", "set", "vec0", "up"])
     wait_until(lambda: reached(quick, machine, mount), 30)
@@ -243,7 +243,7 @@ def test_many_machines_are_mounted_side_by_side(nodes, server):
     assert guests[1].check(["cat", "/mnt/many/file"]) == "text\n"
     guests[2].kill()
     away = nodes.many([contract.Job(action="unmount", login=login_of(one), mount=mount) for one in guests])
-    assert [type(one.error) for one in away] == [type(None), type(None), contract.Unreachable]
+    assert [type(one.error) for one in away] == [type(None), type(None), contract.MachineUnreachable]
     for one in guests:
         one.stop()
     server.driver.delete(instance)

@@ -116,7 +116,7 @@ def test_a_machine_that_stands_still_holds_nobody_up(network, machines, nodes, m
         jobs = [Job(action="mount", login=stopped, mount=mount), Job(action="mount", login=login, mount=mount)]
         waits, goes = nodes.many(jobs)
         frozen.thaw()
-        assert isinstance(waits.error, contract.Unreachable)
+        assert isinstance(waits.error, contract.MachineUnreachable)
         assert goes.seen.source == mount.source
         assert time.monotonic() - begun < 15
         nodes.unmount(login, mount)
@@ -138,7 +138,7 @@ def test_a_round_of_machines_that_stand_still_leaves_room_to_mount(network, mach
 
 
 def test_a_machine_that_is_not_there_is_unreachable(nodes, login, mount):
-    with pytest.raises(contract.Unreachable) as away:
+    with pytest.raises(contract.MachineUnreachable) as away:
         nodes.look(msgspec.structs.replace(login, port=2), mount)
     assert away.value.may_pass
     assert "Connection refused" in away.value.message
@@ -161,5 +161,5 @@ def test_closing_ends_what_is_under_way(network, mount):
         made.close()
         caller.join(10)
         assert [type(one) for one in failed] == [contract.Stopping]
-        with pytest.raises(contract.Unreachable, match="the worker is stopping"):
+        with pytest.raises(contract.MachineUnreachable, match="the worker is stopping"):
             made.look(login_of(machine), mount)

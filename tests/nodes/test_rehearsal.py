@@ -76,7 +76,7 @@ def test_a_guest_that_is_off_has_no_devices_and_takes_none(made):
     nodes.mount(ENTRY, HANDED)
     nodes.switch_off(ENTRY.host, GUEST.qmp_socket)
     assert nodes.look(ENTRY, HANDED) is None
-    with pytest.raises(contract.Unreachable, match="the guest is off"):
+    with pytest.raises(contract.MachineUnreachable, match="the guest is off"):
         nodes.mount(ENTRY, HANDED)
     assert (nodes.handed(), nodes.tables()) == ({}, {})
     nodes.switch_on(ENTRY.host, GUEST.qmp_socket)
@@ -135,7 +135,7 @@ def test_it_fails_as_ordered_on_one_machine_or_on_all(made):
     nodes = made(failures=["mount:TimedOut:10.0.0.7", "look:Unreachable"])
     jobs = [Job(action="mount", login=login, mount=WANTED) for login in (ENTRY, Login(host="b", host_key="", key=""))]
     assert [type(outcome.error) for outcome in nodes.many(jobs)] == [contract.TimedOut, type(None)]
-    with pytest.raises(contract.Unreachable):
+    with pytest.raises(contract.MachineUnreachable):
         nodes.look(ENTRY, WANTED)
 
 
@@ -147,5 +147,5 @@ def test_an_order_that_makes_no_sense_is_said(made, order):
 
 def test_where_its_file_cannot_be_the_machines_are_unreachable(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(contract.Unreachable, match=r"10\.0\.0\.7 cannot be reached"):
+    with pytest.raises(contract.MachineUnreachable, match=r"10\.0\.0\.7 cannot be reached"):
         Rehearsal(tmp_path / "file" / "nodes.sqlite").look(ENTRY, WANTED)

@@ -253,7 +253,7 @@ def test_a_guest_that_hangs_or_is_off_is_said_to_be_and_gives_back_what_it_had(n
     hasty.close()
     made.kill()
     assert nodes.look(login, mount) is None
-    with pytest.raises(contract.Unreachable, match="the guest is off"):
+    with pytest.raises(contract.MachineUnreachable, match="the guest is off"):
         nodes.mount(login, mount)
     assert left(hypervisor) == []
     made.start()
@@ -336,7 +336,7 @@ def test_an_order_that_qemu_declines_is_said_and_leaves_nothing(nodes, login, hy
 @pytest.mark.parametrize("order", ["chardev-add", "device_add"])
 def test_a_qemu_that_breaks_off_is_said_and_leaves_nothing_but_what_it_kept(nodes, login, hypervisor, guest, order):
     mount = wanted(guest)
-    broken = pytest.raises(contract.Unreachable, match="breaks off")
+    broken = pytest.raises(contract.MachineUnreachable, match="breaks off")
     with Between(hypervisor, guest, order, "after", lambda: None) as between, broken:
         nodes.mount(login, between.seen(mount))
     assert left(hypervisor) == []

@@ -3,7 +3,7 @@
 
 import pytest
 
-from abaca.compute.contract import Unreachable
+from abaca.compute.contract import ComputeUnreachable
 from abaca.compute.inventory import Inventory
 from abaca.db.attachments import attachments as rows
 from abaca.operations.attachments.attachment_parts import QUEUE, AttachmentParts
@@ -19,7 +19,7 @@ class HalfAway(Inventory):
 
     def show(self, server_id):
         if server_id in self.away:
-            raise Unreachable(reason="its cell is away")
+            raise ComputeUnreachable(reason="its cell is away")
         return super().show(server_id)
 
 

@@ -18,7 +18,7 @@ from abaca import errors
 from abaca.domain.attachments.servers import Login
 
 
-class Unreachable(errors.Unavailable):
+class ComputeUnreachable(errors.Unavailable):
     """The compute service does not answer: {reason}"""
 
     code = "ComputeUnreachable"
@@ -118,12 +118,15 @@ class Compute(ABC):
 
     @abstractmethod
     def list(self, wanted: Wanted) -> Sequence[Server]:
-        """The servers that are wanted, in order, `limit` at most. Raises Invalid (no such marker), `Unreachable`."""
+        """The servers that are wanted, in order, `limit` at most.
+
+        Raises Invalid for a marker that is no server, `ComputeUnreachable`.
+        """
 
     @abstractmethod
     def show(self, server_id: str) -> Server | None:
-        """One server, whoever's it is; None when there is none. Raises `Unreachable`."""
+        """One server, whoever's it is; None when there is none. Raises `ComputeUnreachable`."""
 
     @abstractmethod
     def login(self, server_id: str) -> Login:
-        """How to get into a server. Raises NotFound, `NoWayIn` saying what lacks, `Unreachable`."""
+        """How to get into a server. Raises NotFound, `NoWayIn` saying what lacks, `ComputeUnreachable`."""

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from abaca import errors
-from abaca.compute.contract import Address, Compute, Flavor, NoWayIn, Server, Unreachable, Wanted
+from abaca.compute.contract import Address, Compute, ComputeUnreachable, Flavor, NoWayIn, Server, Wanted
 from abaca.domain.attachments import servers as rules
 from abaca.domain.attachments.servers import Login
 from abaca.settings import tree
@@ -194,7 +194,7 @@ class Nova(Compute):
 
     @contextlib.contextmanager
     def _asking(self) -> Iterator[Any]:
-        """The library's view of Nova. What goes wrong between here and there is `Unreachable`."""
+        """The library's view of Nova. What goes wrong between here and there is `ComputeUnreachable`."""
         import requests
         from keystoneauth1 import exceptions as of_session
         from openstack import exceptions
@@ -207,7 +207,7 @@ class Nova(Compute):
         except (exceptions.SDKException, of_session.ClientException, requests.RequestException) as error:
             # what it has found out so far may be wrong when Nova comes back
             self._connection = None
-            raise Unreachable(reason=_reason(error)) from None
+            raise ComputeUnreachable(reason=_reason(error)) from None
 
     def _connect(self) -> Any:
         import openstack
@@ -268,7 +268,7 @@ def _ask(compute: Any, path: str, key: str, params: Mapping[str, Any] | None = N
     exceptions.raise_from_response(answer)
     said = answer.json()
     if not isinstance(said, dict) or key not in said:
-        raise Unreachable(reason=f"what it says at {path} is no answer of Nova's")
+        raise ComputeUnreachable(reason=f"what it says at {path} is no answer of Nova's")
     return said
 
 
@@ -276,7 +276,7 @@ def _server(told: Any) -> Server:
     from openstack.compute.v2 import server
 
     if "addresses" not in told:  # it says what it knows by itself, which is next to nothing
-        raise Unreachable(reason=f"Nova does not reach the cell that has server {told.get('id')}")
+        raise ComputeUnreachable(reason=f"Nova does not reach the cell that has server {told.get('id')}")
     said = server.Server.existing(**told)
     created = _time(said.created_at)
     return Server(
@@ -340,13 +340,13 @@ def _time(text: str | None) -> datetime.datetime | None:
 
 
 def _in_known_hosts(file: str, host: str) -> Iterable[str]:
-    """The host keys of an address in a known_hosts file, hashed names included. Raises `Unreachable`."""
+    """The host keys of an address in a known_hosts file, hashed names included. Raises `ComputeUnreachable`."""
     import asyncssh
 
     try:
         keys = asyncssh.read_known_hosts(file).match(host, host, None)[0]
     except (OSError, ValueError) as error:
-        raise Unreachable(reason=f"the file of known hosts cannot be read: {error}") from None
+        raise ComputeUnreachable(reason=f"the file of known hosts cannot be read: {error}") from None
     return [key.export_public_key().decode() for key in keys]
 
 

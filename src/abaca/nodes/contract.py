@@ -25,14 +25,14 @@ class NodeError(errors.AbacaError):
     may_pass: ClassVar[bool] = False
 
 
-class Unreachable(NodeError):
+class MachineUnreachable(NodeError):
     """The machine {host} cannot be reached: {reason}"""
 
     code = "MachineUnreachable"
     may_pass = True
 
 
-class Stopping(Unreachable):
+class Stopping(MachineUnreachable):
     """It is not known what has become of the machine {host}: the worker is stopping."""
 
     code = "WorkerStopping"
@@ -197,7 +197,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 class Machines(Protocol):
     """What operations call; `nodes.mounts.Nodes` does it by SSH. Calls block, and come from many threads.
 
-    All raise `Unreachable`, `TimedOut`, `HostKeyMismatch`, `NotAllowed`.
+    All raise `MachineUnreachable`, `TimedOut`, `HostKeyMismatch`, `NotAllowed`.
     """
 
     def mount(self, login: Login, mount: Mount) -> Seen:

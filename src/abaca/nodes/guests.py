@@ -57,10 +57,13 @@ class Hand(Protocol):
     def host(self) -> str: ...
 
     async def act(self, action: str) -> State:
-        """How one action left it. Raises `TimedOut`, `Unreachable`, `NodeError`."""
+        """How one action left it. Raises `TimedOut`, `MachineUnreachable`, `NodeError`."""
 
     def orders(self) -> AbstractAsyncContextManager[Orders]:
-        """Alone with the guest's QEMU. Raises `GuestOff`, `TimedOut`, `Unreachable`, `NotAllowed`, `MountRefused`."""
+        """Alone with the guest's QEMU.
+
+        Raises `GuestOff`, `TimedOut`, `MachineUnreachable`, `NotAllowed`, `MountRefused`.
+        """
 
 
 class Remote:

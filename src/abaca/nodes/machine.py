@@ -70,7 +70,7 @@ class Hand(Protocol):
     def host(self) -> str: ...
 
     async def act(self, action: str, values: Mapping[str, str]) -> State:
-        """How one action left the machine. Raises `TimedOut`, `Unreachable`, `NodeError`."""
+        """How one action left the machine. Raises `TimedOut`, `MachineUnreachable`, `NodeError`."""
 
     async def install(self, command: Sequence[str]) -> Answer:
         """What a package manager's command left; raises as `act` does."""
@@ -110,7 +110,7 @@ class Script:
     async def act(self, values: Mapping[str, str]) -> list[str]:
         """The lines between the two marks that it says when it is given the values.
 
-        Raises `TimedOut`, `Unreachable`, `NotAllowed`, and `NodeError` when what answers is no shell of ours.
+        Raises `TimedOut`, `MachineUnreachable`, `NotAllowed`, and `NodeError` when what answers is no shell of ours.
         """
         words = [f"{key}={line}" for key, value in values.items() for line in value.split("\n")]
         # Until its answer is here: one that nobody waits for any more must not be taken for the next.

@@ -104,7 +104,7 @@ class Sheet(msgspec.Struct):
 class Machine:
     """A `machine.Hand` on the machine that `login` leads to.
 
-    Raises what a login raises: `Unreachable`, `HostKeyMismatch`.
+    Raises what a login raises: `MachineUnreachable`, `HostKeyMismatch`.
     """
 
     def __init__(self, state_file: StateFile, login: Login) -> None:
@@ -113,7 +113,7 @@ class Machine:
         self._key = key(login.host, login.port)
         with changing(state_file, self._key) as (sheet, _):
             if sheet.is_away:
-                raise contract.Unreachable(host=self.host, reason="it was taken away on purpose")
+                raise contract.MachineUnreachable(host=self.host, reason="it was taken away on purpose")
             if sheet.host_key and sheet.host_key.split()[:2] != login.host_key.split()[:2]:
                 reason = "it shows another host key; if the machine was made anew, register its new key"
                 raise contract.HostKeyMismatch(host=self.host, reason=reason)
@@ -141,7 +141,10 @@ def key(host: str, port: int) -> str:
 
 @contextlib.contextmanager
 def changing(state_file: StateFile, key: str) -> Iterator[tuple[Sheet, Records]]:
-    """A machine's sheet and the records that it is in; written back unless an exception comes. Raises `Unreachable`."""
+    """A machine's sheet and the records that it is in; written back unless an exception comes.
+
+    Raises `MachineUnreachable`.
+    """
     with opened(state_file, key.split(" ", maxsplit=1)[0]) as records:
         found = records.get(SHEET, key)
         sheet = msgspec.convert(found, Sheet) if found else Sheet()
@@ -153,13 +156,13 @@ def changing(state_file: StateFile, key: str) -> Iterator[tuple[Sheet, Records]]
 
 @contextlib.contextmanager
 def opened(state_file: StateFile, host: str = "") -> Iterator[Records]:
-    """The records of all machines. Raises `Unreachable` for the machine that they were opened for."""
+    """The records of all machines. Raises `MachineUnreachable` for the machine that they were opened for."""
     try:
         state_file.open()
         with state_file.change() as records:
             yield records
     except drivers.Unreachable as error:
-        raise contract.Unreachable(host=host, reason=str(error)) from error
+        raise contract.MachineUnreachable(host=host, reason=str(error)) from error
 
 
 def boot(sheet: Sheet) -> None:

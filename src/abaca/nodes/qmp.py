@@ -27,7 +27,10 @@ class Declined(Exception):
 
 
 class Monitor:
-    """A session on the monitor. Every call raises `Unreachable` when it breaks off, `TimedOut` after `limit_s`."""
+    """A session on the monitor.
+
+    Every call raises `MachineUnreachable` when the session breaks off, `TimedOut` after `limit_s`.
+    """
 
     def __init__(self, host: str, reader: Any, writer: Any, limit_s: float) -> None:
         self._host = host
@@ -67,7 +70,7 @@ class Monitor:
             reason = f"QEMU does not answer {order} within {self._limit_s:g} s"
             raise contract.TimedOut(host=self._host, reason=reason) from None
         except OSError as error:
-            raise contract.Unreachable(host=self._host, reason=f"the QMP socket breaks off: {error}") from error
+            raise contract.MachineUnreachable(host=self._host, reason=f"the QMP socket breaks off: {error}") from error
 
     async def devices(self) -> dict[str, str]:
         """The devices with a name, and the type of each."""
@@ -128,10 +131,12 @@ class Monitor:
         try:
             line = await self._reader.readline()
             if not line.endswith(b"\n") or len(line) > LINE_BYTES:
-                raise contract.Unreachable(host=self._host, reason="the QMP socket breaks off: the guest has ended")
+                raise contract.MachineUnreachable(
+                    host=self._host, reason="the QMP socket breaks off: the guest has ended"
+                )
             said = json.loads(line)
         except (OSError, EOFError, asyncssh.Error) as error:
-            raise contract.Unreachable(host=self._host, reason=f"the QMP socket breaks off: {error}") from error
+            raise contract.MachineUnreachable(host=self._host, reason=f"the QMP socket breaks off: {error}") from error
         except ValueError:
             raise contract.MountRefused(host=self._host, reason="what listens on the QMP socket is no QEMU") from None
         if not isinstance(said, dict):

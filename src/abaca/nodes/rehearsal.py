@@ -28,15 +28,12 @@ T = TypeVar("T")
 METHODS = ("mount", "look", "unmount", "remount", "clear")
 SSH_PORT = 22
 _ERRORS: dict[str, type[contract.NodeError]] = {
-    error.__name__: error
-    for error in (
-        contract.Unreachable,
-        contract.TimedOut,
-        contract.HostKeyMismatch,
-        contract.NotAllowed,
-        contract.MountRefused,
-        contract.Unsupported,
-    )
+    "Unreachable": contract.MachineUnreachable,
+    "TimedOut": contract.TimedOut,
+    "HostKeyMismatch": contract.HostKeyMismatch,
+    "NotAllowed": contract.NotAllowed,
+    "MountRefused": contract.MountRefused,
+    "Unsupported": contract.Unsupported,
 }
 
 

@@ -79,7 +79,7 @@ class Shell:
     async def run(self, words: Sequence[str], *, limit_s: float, kill_after_s: float = 0) -> Answer:
         """The answer of a command that is told nothing, after `limit_s` at most; `kill_after_s` lets it tidy up.
 
-        Raises `TimedOut`, `Unreachable` when the connection breaks, `NotAllowed` when sudo refuses.
+        Raises `TimedOut`, `MachineUnreachable` when the connection breaks, `NotAllowed` when sudo refuses.
         """
         return await (await self.start(words, limit_s=limit_s, kill_after_s=kill_after_s)).end()
 
@@ -94,7 +94,7 @@ class Shell:
     async def opened(self, path: str) -> tuple[Any, Any]:
         """Reader and writer of bytes on a Unix socket of the machine, as the user who logged in; the caller closes it.
 
-        Raises `NobodyListens`, `NotAllowed` when its SSH server forwards no sockets, `Unreachable`.
+        Raises `NobodyListens`, `NotAllowed` when its SSH server forwards no sockets, `MachineUnreachable`.
         """
         import asyncssh
 
@@ -108,7 +108,7 @@ class Shell:
                 raise contract.NotAllowed(host=self.host, reason=reason) from error
             raise NobodyListens(path) from error
         except (asyncssh.Error, OSError) as error:
-            raise contract.Unreachable(host=self.host, reason=_text(error)) from error
+            raise contract.MachineUnreachable(host=self.host, reason=_text(error)) from error
         return reader, writer
 
 
@@ -178,14 +178,14 @@ class Command:
             reason = f"a command did not end within {self._limit_s:g} s"
             raise contract.TimedOut(host=self._shell.host, reason=reason) from None
         except (asyncssh.Error, OSError) as error:
-            raise contract.Unreachable(host=self._shell.host, reason=_text(error)) from error
+            raise contract.MachineUnreachable(host=self._shell.host, reason=_text(error)) from error
 
 
 @contextlib.asynccontextmanager
 async def connected(login: Login, limits: Limits) -> AsyncIterator[Shell]:
     """A shell on the machine, closed at the end.
 
-    Raises `Unreachable`, `HostKeyMismatch`, `NotAllowed`, `TimedOut`.
+    Raises `MachineUnreachable`, `HostKeyMismatch`, `NotAllowed`, `TimedOut`.
     """
     connection = await _connect(login, limits)
     try:
@@ -227,7 +227,7 @@ async def _connect(login: Login, limits: Limits) -> Any:
             )
     except TimeoutError:
         reason = f"no login within {limits.connect_s:g} s"
-        raise contract.Unreachable(host=login.host, reason=reason) from None
+        raise contract.MachineUnreachable(host=login.host, reason=reason) from None
     except asyncssh.HostKeyNotVerifiable as error:
         reason = "it shows another host key; if the machine was made anew, register its new key"
         raise contract.HostKeyMismatch(host=login.host, reason=reason) from error
@@ -235,7 +235,7 @@ async def _connect(login: Login, limits: Limits) -> Any:
         reason = f"the key {login.key} is not accepted for the user {login.user}"
         raise contract.NotAllowed(host=login.host, reason=reason) from error
     except (asyncssh.Error, OSError) as error:
-        raise contract.Unreachable(host=login.host, reason=_text(error)) from error
+        raise contract.MachineUnreachable(host=login.host, reason=_text(error)) from error
 
 
 def _host_keys(login: Login) -> list[Any]:

@@ -18,7 +18,17 @@ from typing import Protocol
 import msgspec
 
 from abaca.nodes import contract, qmp
-from abaca.nodes.contract import Guest, Holder, InUse, Mount, MountRefused, Seen, TimedOut, Unreachable, Unsupported
+from abaca.nodes.contract import (
+    Guest,
+    Holder,
+    InUse,
+    MachineUnreachable,
+    Mount,
+    MountRefused,
+    Seen,
+    TimedOut,
+    Unsupported,
+)
 from abaca.nodes.guests import DIRECTORY, GuestOff, Hand, Orders
 from abaca.nodes.shell import Limits
 
@@ -117,7 +127,7 @@ class Hypervisor:
         except GuestOff:
             await self._end(force=False)
             reason = f"the guest is off: nobody listens on {self._guest.qmp_socket}"
-            raise Unreachable(host=self._hand.host, reason=reason) from None
+            raise MachineUnreachable(host=self._hand.host, reason=reason) from None
 
     async def unmount(self) -> None:
         """Out of the guest first. Raises `TimedOut` when the guest does not let go."""
