@@ -6,9 +6,10 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from abaca import app, errors
 from abaca.cli import shown
@@ -42,7 +43,7 @@ def attachment() -> None:
 @click.option("--mode", type=click.Choice(domain.MODES), help="Only those attached this way.")
 @click.option("--state", type=click.Choice(sorted(domain.ATTACHMENT.states)), help="Only in this state.")
 @shown.as_json
-def list_attachments(given: Given, *, is_json: bool, **equal: Any) -> None:
+def list_attachments(given: Given, *, is_json: bool, **equal: str | None) -> None:
     """List attachments, the newest first."""
     from abaca.db.attachments import attachments as rows
     from abaca.db.engine.lists import Page
@@ -52,8 +53,8 @@ def list_attachments(given: Given, *, is_json: bool, **equal: Any) -> None:
         if "server_id" in asked and (server := _server(app.compute(settings, db), asked["server_id"])) is not None:
             asked["server_id"] = server.id
         with db.read() as tx:
-            found = rows.ATTACHMENTS.rows(tx, SHOWN, asked, Page(MOST))
-    shown.table(SHOWN if is_json else COLUMNS, [dict(row._mapping) for row in found], is_json=is_json)
+            found = rows.ATTACHMENTS.entities(tx, domain.Attachment, asked, Page(MOST))
+    shown.table(SHOWN if is_json else COLUMNS, [msgspec.structs.asdict(one) for one in found], is_json=is_json)
 
 
 @attachment.command("show")
@@ -76,7 +77,7 @@ def show(given: Given, attachment_id: str, *, is_json: bool) -> None:
 @click.option("--mode", type=click.Choice(domain.MODES), help="Without it network; virtiofs is by its hypervisor.")
 @click.option("--tag", help="What a guest mounts it by, if its hypervisor hands it in. Without it the share's id.")
 @click.option("--level", "access_level", type=click.Choice(["rw", "ro"]), help="Without it rw.")
-def add(given: Given, share_id: str, servers: tuple[str, ...], **said: Any) -> None:
+def add(given: Given, share_id: str, servers: tuple[str, ...], **said: str | None) -> None:
     """Attach a share to servers, by name or id; a worker does it, `abaca attachment list` shows how it went."""
     from abaca.db.shares import shares
     from abaca.operations.attachments import attachment_accept as accepting
@@ -141,7 +142,7 @@ def orphaned(given: Given, *, is_json: bool) -> None:
 
     with _open(given) as (db, _), db.read() as tx:
         found = orphaned_mounts.every(tx)
-    shown.table(ORPHANED, [{name: getattr(row, name) for name in ORPHANED} for row in found], is_json=is_json)
+    shown.table(ORPHANED, [msgspec.structs.asdict(orphan) for orphan in found], is_json=is_json)
 
 
 @contextlib.contextmanager
@@ -172,7 +173,7 @@ def _server(compute: Compute, name_or_id: str) -> Server | None:
     return named[0] if named else None
 
 
-def _found(tx: Tx, attachment_id: str) -> Any:
+def _found(tx: Tx, attachment_id: str) -> domain.Attachment:
     from abaca.db.attachments import attachments as rows
 
     row = rows.show(tx, attachment_id)
@@ -181,7 +182,7 @@ def _found(tx: Tx, attachment_id: str) -> Any:
     return row
 
 
-def _locked(tx: Tx, attachment_id: str) -> Any:
+def _locked(tx: Tx, attachment_id: str) -> domain.Attachment:
     from abaca.db.shares import shares
 
     shares.lock(tx, _found(tx, attachment_id).share_id)

@@ -11,11 +11,12 @@ from __future__ import annotations
 import datetime
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from abaca import errors
 from abaca.db.attachments import attachments
 from abaca.db.shares import shares
+from abaca.domain.attachments.attachments import Attachment
 from abaca.nodes.contract import Job, Outcome
 from abaca.operations import events
 from abaca.operations.attachments import attachment_attach, attachment_detach, attachment_rules
@@ -55,11 +56,11 @@ class Attachments:
         )
         return mended + sum(self._try_again(row) for row in self._due())
 
-    def _found(self, find: Callable[[Tx, int], Sequence[Any]]) -> Sequence[Any]:
+    def _found(self, find: Callable[[Tx, int], Sequence[Attachment]]) -> Sequence[Attachment]:
         with self.db.read() as tx:
             return find(tx, self.batch)
 
-    def _due(self) -> Iterator[Any]:
+    def _due(self) -> Iterator[Attachment]:
         """All of them: those whose server cannot be asked for stay due, and hold up no others."""
         last = None
         while True:
@@ -70,7 +71,7 @@ class Attachments:
                 return
             last = found[-1]
 
-    def _one(self, row: Any, mend: Callable[[Tx, Any], None]) -> bool:
+    def _one(self, row: Attachment, mend: Callable[[Tx, Attachment], None]) -> bool:
         """Whether it was mended; not so where somebody else was faster."""
         try:
             with self.db.write() as tx:
@@ -83,7 +84,7 @@ class Attachments:
             return False
         return True
 
-    def _try_again(self, row: Any) -> bool:
+    def _try_again(self, row: Attachment) -> bool:
         try:
             is_gone = self.tools.is_gone(row.server_id)
         except errors.AbacaError as away:
@@ -109,7 +110,7 @@ class Attachments:
                 return number
             last = found[-1]
 
-    def _look_at(self, found: Sequence[Any]) -> None:
+    def _look_at(self, found: Sequence[Attachment]) -> None:
         jobs, away = {}, {}
         for row in found:
             try:
@@ -137,7 +138,7 @@ class Attachments:
                 return woken
             after = found[-1].id
 
-    def _wake(self, row: Any) -> bool:
+    def _wake(self, row: Attachment) -> bool:
         try:
             server = self.tools.servers.show(row.server_id)
             if server is None:
@@ -150,7 +151,7 @@ class Attachments:
         is_on = server.status == "ACTIVE" if row.state == "inactive" else server.status != "SHUTOFF"
         return is_on and self._one(row, _again)
 
-    def _job(self, row: Any) -> Job | None:
+    def _job(self, row: Attachment) -> Job | None:
         """How to look at its machine; None where there is nothing to look at. Raises `Unavailable`."""
         try:
             server = self.tools.servers.show(row.server_id)
@@ -163,7 +164,7 @@ class Attachments:
             mounting = self.tools.mounting(server, row.mode)
             at = [address.ip for address in mounting.addresses]
             self._one(row, lambda tx, fresh: attachment_rules.follow(tx, fresh, at, None))
-            login, guest = self.tools.way({"server_id": row.server_id, "mode": row.mode, "tag": row.tag})
+            login, guest = self.tools.way(row.server_id, row.mode, row.tag)
         except errors.Unavailable:
             raise
         except errors.AbacaError as error:
@@ -172,11 +173,15 @@ class Attachments:
             return None
         with self.db.read() as tx:
             told = attachment_attach.told_of(tx, row)
-        return Job(action="look", login=login, mount=attachment_attach.mount_of(told, row.source, guest))
+        return Job(
+            action="look",
+            login=login,
+            mount=attachment_attach.mount_of(told, row.source or told["wanted_source"], guest),
+        )
 
     # ---------------------------------------------------------------- what becomes of them
 
-    def _fail(self, tx: Tx, row: Any) -> None:
+    def _fail(self, tx: Tx, row: Attachment) -> None:
         if not attachments.try_move(tx, row.id, "failed"):
             raise errors.NotFound(resource="Attachment", id=row.id)
         log.warning("attachment=%s was %s without an operation", row.id, row.state)
@@ -184,15 +189,15 @@ class Attachments:
             tx, row, errors.AbacaError(f"The attachment was {row.state}, and nothing was going to end that.")
         )
 
-    def _lose(self, tx: Tx, row: Any, error: errors.AbacaError) -> None:
+    def _lose(self, tx: Tx, row: Attachment, error: errors.AbacaError) -> None:
         attachments.move(tx, row.id, "lost")
         self._in_error(tx, row, error)
 
-    def _in_error(self, tx: Tx, row: Any, error: errors.AbacaError) -> None:
+    def _in_error(self, tx: Tx, row: Attachment, error: errors.AbacaError) -> None:
         attachment_attach.write_error(tx, row.id, error, self.tools.longest_pause_s)
         events.notify_attachment(tx, NOT_SO, row.id, error)
 
-    def _judge(self, tx: Tx, row: Any, outcome: Outcome) -> None:
+    def _judge(self, tx: Tx, row: Attachment, outcome: Outcome) -> None:
         """What a look at the machine means."""
         if outcome.error is not None:
             self._lose(tx, row, outcome.error)
@@ -206,21 +211,21 @@ class Attachments:
             attachments.update(tx, row.id, {"last_verified_at": tx.now})
 
 
-def _again(tx: Tx, row: Any) -> None:
+def _again(tx: Tx, row: Attachment) -> None:
     (attachment_detach if row.wanted == "detached" else attachment_attach).start(tx, row, None)
 
 
-def _remount(tx: Tx, row: Any) -> None:
+def _remount(tx: Tx, row: Attachment) -> None:
     log.info("attachment=%s: the share can no longer be mounted from %s; it moves", row.id, row.source)
     attachment_attach.start(tx, row, None, event="remount")
 
 
-def _let_go(tx: Tx, row: Any) -> None:
+def _let_go(tx: Tx, row: Attachment) -> None:
     log.info("attachment=%s: server %s is gone; so are its rules", row.id, row.server_id)
     events.notify_attachment(tx, NOT_SO, row.id, ServerGone(server=row.server_id))
     attachment_detach.start(tx, row, None)
 
 
-def _stop(tx: Tx, row: Any) -> None:
+def _stop(tx: Tx, row: Attachment) -> None:
     attachments.move(tx, row.id, "stopped")
     events.notify_attachment(tx, "share.attachment.stopped", row.id)

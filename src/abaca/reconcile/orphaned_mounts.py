@@ -7,11 +7,11 @@ It may run in any number of workers at any time: taking away what is away is fin
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from abaca import errors
 from abaca.db.attachments import orphaned_mounts
-from abaca.domain.attachments.attachments import retry_delay_s
+from abaca.domain.attachments.attachments import OrphanedMount, retry_delay_s
 from abaca.nodes.contract import Job
 from abaca.operations.attachments import attachment_orphaned
 
@@ -38,38 +38,38 @@ class OrphanedMounts:
         """Try a page of those whose time has come; how many there were."""
         with self.db.read() as tx:
             found = orphaned_mounts.due(tx, PAGE)
-        pairs = [(row, job) for row in found if (job := self._job(row)) is not None]
+        pairs = [(orphan, job) for orphan in found if (job := self._job(orphan)) is not None]
         outcomes = self.tools.nodes.many([job for _, job in pairs])
-        for (row, _), outcome in zip(pairs, outcomes, strict=True):
+        for (orphan, _), outcome in zip(pairs, outcomes, strict=True):
             if outcome.error is None:
-                self._forget(row, "gone")
+                self._forget(orphan, "gone")
             else:
-                self._fail(row, outcome.error)
+                self._fail(orphan, outcome.error)
         return len(found)
 
-    def _job(self, row: Any) -> Job | None:
+    def _job(self, orphan: OrphanedMount) -> Job | None:
         """How it is taken away; None where that is not to be tried now."""
         try:
-            if self.tools.is_gone(row.machine_id):
-                self._forget(row, "gone with its machine")
-            elif self.tools.is_off(row.machine_id):
-                self._put_off(row, min(OFF_S, self.tools.longest_pause_s), has_failed=False)
+            if self.tools.is_gone(orphan.machine_id):
+                self._forget(orphan, "gone with its machine")
+            elif self.tools.is_off(orphan.machine_id):
+                self._put_off(orphan, min(OFF_S, self.tools.longest_pause_s), has_failed=False)
             else:
-                login, guest = attachment_orphaned.way(self.tools, row)
-                return Job(action="clear", login=login, mount=attachment_orphaned.mount_of(row, guest))
+                login, guest = attachment_orphaned.way(self.tools, orphan)
+                return Job(action="clear", login=login, mount=attachment_orphaned.mount_of(orphan, guest))
         except errors.AbacaError as error:
-            self._fail(row, error)
+            self._fail(orphan, error)
         return None
 
-    def _forget(self, row: Any, how: str) -> None:
-        log.info("attachment=%s: what was left of it on server %s is %s", row.id, row.machine_id, how)
+    def _forget(self, orphan: OrphanedMount, how: str) -> None:
+        log.info("attachment=%s: what was left of it on server %s is %s", orphan.id, orphan.machine_id, how)
         with self.db.write() as tx:
-            orphaned_mounts.remove(tx, row.id)
+            orphaned_mounts.remove(tx, orphan.id)
 
-    def _fail(self, row: Any, error: errors.AbacaError) -> None:
-        log.warning("attachment=%s: what is left on server %s stays: %s", row.id, row.machine_id, error.message)
-        self._put_off(row, retry_delay_s(row.attempts + 1, self.tools.longest_pause_s), has_failed=True)
+    def _fail(self, orphan: OrphanedMount, error: errors.AbacaError) -> None:
+        log.warning("attachment=%s: what is left on server %s stays: %s", orphan.id, orphan.machine_id, error.message)
+        self._put_off(orphan, retry_delay_s(orphan.attempts + 1, self.tools.longest_pause_s), has_failed=True)
 
-    def _put_off(self, row: Any, delay_s: float, *, has_failed: bool) -> None:
+    def _put_off(self, orphan: OrphanedMount, delay_s: float, *, has_failed: bool) -> None:
         with self.db.write() as tx:
-            orphaned_mounts.put_off(tx, row, delay_s, has_failed=has_failed)
+            orphaned_mounts.put_off(tx, orphan, delay_s, has_failed=has_failed)

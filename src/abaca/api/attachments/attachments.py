@@ -7,14 +7,14 @@ import datetime
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from sqlalchemy import Row
-
 from abaca import errors
 from abaca.api.attachments import attaching
 from abaca.db.attachments import attachments
 from abaca.db.engine.database import Tx
+from abaca.db.engine.statements import Row
 from abaca.db.shares import shares
 from abaca.domain.attachments import attachments as domain
+from abaca.domain.attachments.attachments import Attachment
 from abaca.http import bodies
 from abaca.http.bodies import UNSET, Body, Filters, Text, UnsetType
 from abaca.http.paging import Listed
@@ -117,7 +117,7 @@ def index(call: Call, filters: dict[str, Any]) -> Listed:
 
 
 @RESOURCE.get("/{id}", policy=SHOW, view=One("attachment", AttachmentView))
-def show(call: Call, id: str) -> Row[Any]:
+def show(call: Call, id: str) -> Row:
     """One attachment."""
     with call.db.read() as tx:
         return _found(call, tx, id, call.columns)
@@ -153,7 +153,7 @@ def delete(call: Call, id: str) -> None:
 
 
 @RESOURCE.post("/{id}/verify", policy=VERIFY, view=One("attachment", AttachmentView), status=202)
-def verify(call: Call, id: str) -> Row[Any]:
+def verify(call: Call, id: str) -> Row:
     """Look at the machine now, and make it true where it is not; `last_verified_at` tells when that was done."""
     with call.db.write() as tx:
         row = _locked(call, tx, id)
@@ -170,14 +170,14 @@ def _request(body: Attach) -> attachment_accept.AttachmentRequest:
     )
 
 
-def _rows(call: Call, ids: Sequence[str]) -> list[Row[Any]]:
+def _rows(call: Call, ids: Sequence[str]) -> list[Row]:
     columns = call.shape(AttachmentView).columns
     with call.db.read() as tx:
         rows = [attachments.ATTACHMENTS.one(tx, columns, {"id": one}) for one in ids]
     return [row for row in rows if row is not None]
 
 
-def _found(call: Call, tx: Tx, attachment_id: str, columns: tuple[str, ...]) -> Row[Any]:
+def _found(call: Call, tx: Tx, attachment_id: str, columns: tuple[str, ...]) -> Row:
     row = attachments.ATTACHMENTS.one(tx, columns, {"id": attachment_id})
     if row is None:
         raise errors.NotFound(resource="Attachment", id=attachment_id)
@@ -185,8 +185,8 @@ def _found(call: Call, tx: Tx, attachment_id: str, columns: tuple[str, ...]) -> 
     return row
 
 
-def _locked(call: Call, tx: Tx, attachment_id: str) -> Any:
-    """The whole row, with its share locked: nobody else attaches or detaches that meanwhile."""
+def _locked(call: Call, tx: Tx, attachment_id: str) -> Attachment:
+    """The attachment, with its share locked: nobody else attaches or detaches that meanwhile."""
     share_id = _found(call, tx, attachment_id, ("share_id", "project_id")).share_id
     shares.lock(tx, share_id)
     row = attachments.show(tx, attachment_id)

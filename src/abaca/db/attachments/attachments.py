@@ -12,15 +12,17 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 import sqlalchemy as sa
 
 from abaca import errors
 from abaca.db.engine import lists
 from abaca.db.engine.database import Tx, insert_into
+from abaca.db.engine.statements import columns_of
 from abaca.db.journal import keys
 from abaca.db.tables.attachments import attachments as t
 from abaca.db.tables.shares import export_locations, share_instances, shares
-from abaca.domain.attachments.attachments import ATTACHMENT, SERVER_OFF
+from abaca.domain.attachments.attachments import ATTACHMENT, SERVER_OFF, Attachment
 from abaca.domain.ids import new_id
 
 ATTACHMENTS = lists.Listing(
@@ -33,7 +35,7 @@ ATTACHMENTS = lists.Listing(
     },
     sorts=("created_at", "updated_at", "state", "server_id", "share_id"),
 )
-_NEW: dict[str, Any] = {
+_NEW: dict[str, object] = {
     "source": None,
     "made_directory": False,
     "last_verified_at": None,
@@ -47,7 +49,7 @@ _NEW: dict[str, Any] = {
 }
 
 
-def add(tx: Tx, values: Mapping[str, Any]) -> str:
+def add(tx: Tx, values: Mapping[str, object]) -> str:
     """A new attachment, `attaching`; its id.
 
     `values` has share_id, server_id, project_id, user_id, mode, mount_point, tag, access_level and addresses. Raises
@@ -64,7 +66,7 @@ def _add(dialect: str) -> Any:
     return insert_into(t, dialect).on_conflict_do_nothing().returning(t.c.id)
 
 
-def _taken(tx: Tx, row: Mapping[str, Any]) -> errors.Conflict:
+def _taken(tx: Tx, row: Mapping[str, object]) -> errors.Conflict:
     server_id = row["server_id"]
     for column, said in (
         ("share_id", f"Share {row['share_id']} is attached to server {server_id} already: attachment {{id}}."),
@@ -78,48 +80,54 @@ def _taken(tx: Tx, row: Mapping[str, Any]) -> errors.Conflict:
     return errors.Conflict(f"The attachments of server {server_id} have just changed; look again, and repeat it.")
 
 
-def show(tx: Tx, attachment_id: str) -> sa.Row[Any] | None:
-    """All columns of one, or None."""
-    return tx.row(_SHOW, {"attachment": attachment_id})
+def show(tx: Tx, attachment_id: str) -> Attachment | None:
+    """One attachment, or None."""
+    return tx.entity(Attachment, _SHOW, {"attachment": attachment_id})
 
 
-_SHOW = sa.select(t).where(t.c.id == sa.bindparam("attachment"))
+_ATTACHMENTS = sa.select(*columns_of(Attachment, t))
+_SHOW = _ATTACHMENTS.where(t.c.id == sa.bindparam("attachment"))
 
 
-def of_share(tx: Tx, share_id: str) -> Sequence[sa.Row[Any]]:
+def of_share(tx: Tx, share_id: str) -> list[Attachment]:
     """Those of a share, the oldest first."""
-    return tx.rows(_OF_SHARE, {"of_share": share_id})
+    return tx.entities(Attachment, _OF_SHARE, {"of_share": share_id})
 
 
-_OF_SHARE = sa.select(t).where(t.c.share_id == sa.bindparam("of_share")).order_by(t.c.created_at, t.c.id)
+_OF_SHARE = _ATTACHMENTS.where(t.c.share_id == sa.bindparam("of_share")).order_by(t.c.created_at, t.c.id)
 
 
-def needs(tx: Tx, share_id: str) -> Sequence[sa.Row[Any]]:
-    """Of each of a share's attachments the addresses, and what they may do."""
-    return tx.rows(_NEEDS, {"of_share": share_id})
+class Need(msgspec.Struct, frozen=True, gc=False):
+    """Which addresses an attachment needs let in, and what they may do."""
+
+    addresses: list[str]
+    access_level: str
 
 
-_NEEDS = sa.select(t.c.addresses, t.c.access_level).where(t.c.share_id == sa.bindparam("of_share"))
+def needs(tx: Tx, share_id: str) -> list[Need]:
+    """What each of a share's attachments needs."""
+    return tx.entities(Need, _NEEDS, {"of_share": share_id})
 
 
-def of_servers(tx: Tx, server_ids: Sequence[str]) -> Sequence[sa.Row[Any]]:
+_NEEDS = sa.select(*columns_of(Need, t)).where(t.c.share_id == sa.bindparam("of_share"))
+
+
+def of_servers(tx: Tx, server_ids: Sequence[str]) -> list[Attachment]:
     """Those of some servers, the oldest first."""
-    return tx.rows(_OF_SERVERS, {"of_servers": list(server_ids)}) if server_ids else []
+    return tx.entities(Attachment, _OF_SERVERS, {"of_servers": list(server_ids)}) if server_ids else []
 
 
-_OF_SERVERS = (
-    sa.select(t)
-    .where(t.c.server_id.in_(sa.bindparam("of_servers", expanding=True)))
-    .order_by(t.c.server_id, t.c.created_at, t.c.id)
+_OF_SERVERS = _ATTACHMENTS.where(t.c.server_id.in_(sa.bindparam("of_servers", expanding=True))).order_by(
+    t.c.server_id, t.c.created_at, t.c.id
 )
 
 
-def on_server(tx: Tx, server_id: str, share_id: str) -> sa.Row[Any] | None:
+def on_server(tx: Tx, server_id: str, share_id: str) -> Attachment | None:
     """The attachment of a share to a server, or None."""
-    return tx.row(_ON_SERVER, {"server": server_id, "share": share_id})
+    return tx.entity(Attachment, _ON_SERVER, {"server": server_id, "share": share_id})
 
 
-_ON_SERVER = sa.select(t).where(t.c.server_id == sa.bindparam("server"), t.c.share_id == sa.bindparam("share"))
+_ON_SERVER = _ATTACHMENTS.where(t.c.server_id == sa.bindparam("server"), t.c.share_id == sa.bindparam("share"))
 
 
 @functools.cache
@@ -140,7 +148,7 @@ def try_move(
     attachment_id: str,
     event: str,
     among: Sequence[str] | None = None,
-    also: Mapping[str, Any] | None = None,
+    also: Mapping[str, object] | None = None,
 ) -> bool:
     """Let `event` happen; False, with nothing changed, where the state does not allow it or nothing is left.
 
@@ -164,7 +172,7 @@ def move(tx: Tx, attachment_id: str, event: str) -> None:
     raise errors.Conflict(resource="Attachment", id=attachment_id, event=event, status=row.state)
 
 
-def update(tx: Tx, attachment_id: str, values: Mapping[str, Any]) -> None:
+def update(tx: Tx, attachment_id: str, values: Mapping[str, object]) -> None:
     """Change anything but the state."""
     tx.change(t, attachment_id, values)
 
@@ -211,30 +219,30 @@ _COUNT_BY_STATE = sa.select(t.c.state, sa.func.count().label("number")).group_by
 # ---------------------------------------------------------------- what the reconciler looks for
 
 
-def due(tx: Tx, most: int, after: sa.Row[Any] | None = None) -> Sequence[sa.Row[Any]]:
+def due(tx: Tx, most: int, after: Attachment | None = None) -> list[Attachment]:
     """Those in error whose next try has come, the longest due first; those after a row, if it is given."""
-    statement = sa.select(t).where(t.c.state == "error", t.c.retry_at <= tx.now)
+    statement = _ATTACHMENTS.where(t.c.state == "error", t.c.retry_at <= tx.now)
     if after is not None:
         statement = statement.where(sa.tuple_(t.c.retry_at, t.c.id) > sa.tuple_(after.retry_at, after.id))
-    return tx.rows(statement.order_by(t.c.retry_at, t.c.id).limit(most))
+    return tx.entities(Attachment, statement.order_by(t.c.retry_at, t.c.id).limit(most))
 
 
-def unverified(tx: Tx, since: datetime.datetime, most: int, after: sa.Row[Any] | None = None) -> Sequence[sa.Row[Any]]:
+def unverified(tx: Tx, since: datetime.datetime, most: int, after: Attachment | None = None) -> list[Attachment]:
     """Active ones that nobody has looked at since then, the longest first; those after a row, if it is given."""
     place = sa.tuple_(t.c.last_verified_at, t.c.id)
-    statement = sa.select(t).where(t.c.state == "active", t.c.last_verified_at < since)
+    statement = _ATTACHMENTS.where(t.c.state == "active", t.c.last_verified_at < since)
     if after is not None:
         statement = statement.where(place > sa.tuple_(after.last_verified_at, after.id))
-    return tx.rows(statement.order_by(t.c.last_verified_at, t.c.id).limit(most))
+    return tx.entities(Attachment, statement.order_by(t.c.last_verified_at, t.c.id).limit(most))
 
 
-def inactive(tx: Tx, after: str, most: int) -> Sequence[sa.Row[Any]]:
+def inactive(tx: Tx, after: str, most: int) -> list[Attachment]:
     """Those of servers that were off, in the order of their ids: let in, or in error for nothing but that."""
     waits = sa.or_(t.c.state == "inactive", sa.and_(t.c.state == "error", t.c.error_code == SERVER_OFF))
-    return tx.rows(sa.select(t).where(waits, t.c.id > after).order_by(t.c.id).limit(most))
+    return tx.entities(Attachment, _ATTACHMENTS.where(waits, t.c.id > after).order_by(t.c.id).limit(most))
 
 
-def moved(tx: Tx, most: int) -> Sequence[sa.Row[Any]]:
+def moved(tx: Tx, most: int) -> list[Attachment]:
     """Active ones whose export location their share no longer has, while it has others."""
     of_share = (
         sa.select(export_locations.c.path)
@@ -243,8 +251,7 @@ def moved(tx: Tx, most: int) -> Sequence[sa.Row[Any]]:
         .correlate(t)
     )
     statement = (
-        sa.select(t)
-        .where(
+        _ATTACHMENTS.where(
             t.c.state == "active",
             ~sa.exists(of_share.where(export_locations.c.path == t.c.source)),
             sa.exists(of_share),
@@ -252,10 +259,11 @@ def moved(tx: Tx, most: int) -> Sequence[sa.Row[Any]]:
         .order_by(t.c.id)
         .limit(most)
     )
-    return tx.rows(statement)
+    return tx.entities(Attachment, statement)
 
 
-def unexplained(tx: Tx, most: int) -> Sequence[sa.Row[Any]]:
+def unexplained(tx: Tx, most: int) -> list[Attachment]:
     """Busy ones without a live operation."""
     unheld = ~keys.is_held("attachment", t.c.id)
-    return tx.rows(sa.select(t).where(t.c.state.in_(sorted(ATTACHMENT.busy)), unheld).order_by(t.c.id).limit(most))
+    statement = _ATTACHMENTS.where(t.c.state.in_(sorted(ATTACHMENT.busy)), unheld).order_by(t.c.id).limit(most)
+    return tx.entities(Attachment, statement)

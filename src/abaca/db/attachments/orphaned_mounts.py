@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import datetime
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
 
 from abaca.db.engine.database import Tx, insert_into
+from abaca.db.engine.statements import columns_of
 from abaca.db.tables.attachments import orphaned_mounts as t
+from abaca.domain.attachments.attachments import OrphanedMount
 
 
-def add(tx: Tx, values: Mapping[str, Any]) -> None:
+def add(tx: Tx, values: Mapping[str, object]) -> None:
     """Remember one: all columns but those of its tries; it is no error if it is known."""
     tx.execute(_add(tx.dialect), {**values, "attempts": 0, "retry_at": tx.now, "created_at": tx.now})
 
@@ -27,28 +29,29 @@ def _add(dialect: str) -> Any:
     return insert_into(t, dialect).on_conflict_do_nothing()
 
 
-def of_server(tx: Tx, server_id: str) -> Sequence[sa.Row[Any]]:
+def of_server(tx: Tx, server_id: str) -> list[OrphanedMount]:
     """Those on one server, the oldest first."""
-    return tx.rows(_OF_SERVER, {"of_server": server_id})
+    return tx.entities(OrphanedMount, _OF_SERVER, {"of_server": server_id})
 
 
-_OF_SERVER = sa.select(t).where(t.c.server_id == sa.bindparam("of_server")).order_by(t.c.created_at, t.c.id)
+_ALL = sa.select(*columns_of(OrphanedMount, t))
+_OF_SERVER = _ALL.where(t.c.server_id == sa.bindparam("of_server")).order_by(t.c.created_at, t.c.id)
 
 
-def every(tx: Tx) -> Sequence[sa.Row[Any]]:
+def every(tx: Tx) -> list[OrphanedMount]:
     """All there are, the oldest first."""
-    return tx.rows(sa.select(t).order_by(t.c.created_at, t.c.id))
+    return tx.entities(OrphanedMount, _ALL.order_by(t.c.created_at, t.c.id))
 
 
-def due(tx: Tx, most: int) -> Sequence[sa.Row[Any]]:
+def due(tx: Tx, most: int) -> list[OrphanedMount]:
     """Those whose next try has come."""
-    return tx.rows(sa.select(t).where(t.c.retry_at <= tx.now).order_by(t.c.retry_at, t.c.id).limit(most))
+    return tx.entities(OrphanedMount, _ALL.where(t.c.retry_at <= tx.now).order_by(t.c.retry_at, t.c.id).limit(most))
 
 
-def put_off(tx: Tx, row: Any, delay_s: float, *, has_failed: bool) -> None:
+def put_off(tx: Tx, orphan: OrphanedMount, delay_s: float, *, has_failed: bool) -> None:
     """The next try of one comes after so many seconds."""
-    values = {"attempts": row.attempts + has_failed, "retry_at": tx.now + datetime.timedelta(seconds=delay_s)}
-    tx.execute(sa.update(t).where(t.c.id == row.id).values(values))
+    values = {"attempts": orphan.attempts + has_failed, "retry_at": tx.now + datetime.timedelta(seconds=delay_s)}
+    tx.execute(sa.update(t).where(t.c.id == orphan.id).values(values))
 
 
 def remove(tx: Tx, attachment_id: str) -> None:

@@ -6,8 +6,11 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from typing import Literal
+
+import msgspec
 
 from abaca import errors
 from abaca.domain.state_machine import StateMachine
@@ -35,6 +38,59 @@ ATTACHMENT = StateMachine(
     ("detaching",                            "failed",   "error"),
     busy=("attaching", "remounting", "detaching"),
 )  # fmt: skip
+
+
+class Attachment(msgspec.Struct, frozen=True, gc=False):
+    """A share on a server. Times are naive UTC.
+
+    `wanted` is `attached` or `detached`: where it goes from an error. `addresses` are those that the access rules let
+    in, and `source` is the export location in use. `attempts` counts the tries that failed in a row; the next comes at
+    `retry_at`. With `is_forced` it is detached though files are open, and though its machine cannot be entered.
+    """
+
+    id: str
+    share_id: str
+    server_id: str
+    project_id: str
+    user_id: str | None
+    mode: Mode
+    mount_point: str
+    tag: str
+    access_level: Literal["rw", "ro"]
+    state: str
+    wanted: Literal["attached", "detached"]
+    is_forced: bool
+    addresses: list[str]
+    source: str | None
+    made_directory: bool
+    last_verified_at: datetime.datetime | None
+    error_code: str | None
+    error_text: str | None
+    attempts: int
+    retry_at: datetime.datetime | None
+    created_at: datetime.datetime
+    updated_at: datetime.datetime | None
+
+
+class OrphanedMount(msgspec.Struct, frozen=True, gc=False):
+    """What a forced detach gave up on a machine that could not be entered; `id` was the attachment's.
+
+    `machine_id` is the server that has it: the hypervisor of then, with the guest's `qmp_socket`, or the server itself.
+    """
+
+    id: str
+    server_id: str
+    machine_id: str
+    qmp_socket: str | None
+    mode: Mode
+    tag: str
+    mount_point: str
+    protocol: str
+    source: str
+    attempts: int
+    retry_at: datetime.datetime
+    created_at: datetime.datetime
+
 
 # What machines can mount over the network; a test compares it with the mounters there are.
 PROTOCOLS = ("NFS",)

@@ -25,10 +25,11 @@ from abaca.db.administration import messages
 from abaca.db.attachments import attachments
 from abaca.db.shares import export_locations, shares
 from abaca.domain.administration.messages import Action, Detail
-from abaca.domain.attachments.attachments import mend, retry_delay_s
+from abaca.domain.attachments.attachments import Attachment, mend, retry_delay_s
+from abaca.domain.attachments.servers import Login
 from abaca.drivers import contract
 from abaca.journal import kinds, queueing
-from abaca.nodes.contract import Guest, InUse, Mount, MountRefused, NodeError
+from abaca.nodes.contract import Guest, InUse, Mount, MountRefused, NodeError, Seen
 from abaca.operations import events
 from abaca.operations.attachments import attachment_orphaned, attachment_rules
 from abaca.operations.attachments.attachment_parts import (
@@ -57,22 +58,22 @@ class Args(msgspec.Struct, frozen=True):
     cause: Literal["attach", "mend", "move"] = "attach"
 
 
-def start(tx: Tx, row: Any, by: Requester | None, *, event: str = "attach") -> str:
-    """Move an attachment's row that exists by `event` (`attach`, `remount`) and queue the work; the operation's id."""
+def start(tx: Tx, row: Attachment, by: Requester | None, *, event: str = "attach") -> str:
+    """Move an attachment by `event` (`attach`, `remount`) and queue the work; the operation's id."""
     attachments.move(tx, row.id, event)
     in_force = attachment_rules.in_force(tx, row.share_id, row.addresses)
     return _enqueue(tx, row, Args(row.id, "move" if event == "remount" else "mend"), by, in_force)
 
 
-def enqueue(tx: Tx, rows: Sequence[Any], by: Requester | None) -> None:
-    """Queue the work for new ones of one share, `attaching` already: rows with id, share_id and addresses."""
+def enqueue(tx: Tx, rows: Sequence[Attachment], by: Requester | None) -> None:
+    """Queue the work for new ones of one share, `attaching` already."""
     asked = sorted({address for row in rows for address in row.addresses})
     in_force = attachment_rules.in_force(tx, rows[0].share_id, asked) if rows else set()
     for row in rows:
         _enqueue(tx, row, Args(row.id), by, in_force)
 
 
-def _enqueue(tx: Tx, row: Any, args: Args, by: Requester | None, in_force: set[str]) -> str:
+def _enqueue(tx: Tx, row: Attachment, args: Args, by: Requester | None, in_force: set[str]) -> str:
     target = queueing.Target(queue=QUEUE, keys=[attachments.key(row.id)], resource_id=row.id)
     is_in = in_force.issuperset(row.addresses)
     wait = None if is_in else attachment_rules.wait(row.share_id, "the access rules of the share to be in force")
@@ -122,7 +123,7 @@ def mount_on_server(op: Op[AttachmentParts]) -> None:
         return
     with until_stopped():
         attachment_orphaned.clear(op, row)
-        login, guest = op.parts.way(row)
+        login, guest = op.parts.way(row["server_id"], row["mode"], row["tag"])
         wanted, old = mount_of(row, row["wanted_source"], guest), row["source"]
         if old in (None, row["wanted_source"]):
             seen = _mounted(op, login, wanted)
@@ -131,7 +132,7 @@ def mount_on_server(op: Op[AttachmentParts]) -> None:
     op.record(seen=seen)
 
 
-def _mounted(op: Op[AttachmentParts], login: Any, wanted: Mount) -> Any:
+def _mounted(op: Op[AttachmentParts], login: Login, wanted: Mount) -> Seen:
     """Seen there. What is left of this very share since the server was removed, and registered again, is taken over."""
     try:
         return op.parts.nodes.mount(login, wanted)
@@ -144,7 +145,7 @@ def _mounted(op: Op[AttachmentParts], login: Any, wanted: Mount) -> Any:
     return op.parts.nodes.mount(login, msgspec.structs.replace(wanted, former=owner))
 
 
-def _moved(op: Op[AttachmentParts], login: Any, wanted: Mount, old: Mount) -> Any:
+def _moved(op: Op[AttachmentParts], login: Login, wanted: Mount, old: Mount) -> Seen:
     try:
         return op.parts.nodes.remount(login, wanted, old)
     except InUse as error:
@@ -157,7 +158,7 @@ def unmount_on_server(op: Op[AttachmentParts]) -> None:
     if row["was_active"] or row["wanted_source"] is None:
         return
     with contextlib.suppress(NodeError, NoWayIn, NoHypervisor, errors.NotFound):
-        login, guest = op.parts.way(row)
+        login, guest = op.parts.way(row["server_id"], row["mode"], row["tag"])
         with until_stopped():
             op.parts.nodes.unmount(login, mount_of(row, row["wanted_source"], guest))
 
@@ -169,7 +170,7 @@ def succeed(op: Op[AttachmentParts], tx: Tx) -> None:
         if not attachments.try_move(tx, op.args.attachment_id, "prepared", also=HEALTHY):
             fail(op, tx, ServerOff(server=row["server_id"]))
         return
-    values: dict[str, Any] = {
+    values: dict[str, object] = {
         "source": row["wanted_source"],
         "made_directory": bool(seen["made_directory"]) or row["made_directory"],
         "last_verified_at": tx.now,
@@ -208,21 +209,23 @@ def write_error(tx: Tx, attachment_id: str, error: errors.AbacaError, longest_s:
         _note_error(tx, row, error, values, None)
 
 
-def _of_error(tx: Tx, row: Any, error: errors.AbacaError, longest_s: float) -> dict[str, Any]:
-    values: dict[str, Any] = {"error_code": error.code, "error_text": error.message, "retry_at": None}
+def _of_error(tx: Tx, row: Attachment, error: errors.AbacaError, longest_s: float) -> dict[str, object]:
+    values: dict[str, object] = {"error_code": error.code, "error_text": error.message, "retry_at": None}
     if error.code != ServerOff.code:
         values["attempts"] = row.attempts + 1
         values["retry_at"] = tx.now + datetime.timedelta(seconds=retry_delay_s(row.attempts + 1, longest_s))
     return values
 
 
-def _note_error(tx: Tx, row: Any, error: errors.AbacaError, values: Mapping[str, Any], by: Requester | None) -> None:
+def _note_error(
+    tx: Tx, row: Attachment, error: errors.AbacaError, values: Mapping[str, object], by: Requester | None
+) -> None:
     if values.get("attempts") == 1 or row.error_code != error.code:
         _tell_users(tx, row, error, by)
     log.warning("attachment=%s on server %s: %s", row.id, row.server_id, error.message)
 
 
-def _tell_users(tx: Tx, row: Any, error: errors.AbacaError, by: Requester | None) -> None:
+def _tell_users(tx: Tx, row: Attachment, error: errors.AbacaError, by: Requester | None) -> None:
     about = messages.About(row.project_id, by.request_id if by else None, "SHARE", row.share_id)
     cause = (Action.ATTACH, Detail.NOT_ON_SERVER)
     if row.wanted == "detached":
@@ -234,14 +237,14 @@ def _tell_users(tx: Tx, row: Any, error: errors.AbacaError, by: Requester | None
 # ---------------------------------------------------------------- what it is made of
 
 
-def _row(op: Op[AttachmentParts], tx: Tx) -> Any:
+def _row(op: Op[AttachmentParts], tx: Tx) -> Attachment:
     row = attachments.show(tx, op.args.attachment_id)
     if row is None:
         raise errors.NotFound(resource="Attachment", id=op.args.attachment_id)
     return row
 
 
-def told_of(tx: Tx, row: Any) -> dict[str, Any]:
+def told_of(tx: Tx, row: Attachment) -> dict[str, Any]:
     """An attachment's row as its steps keep it; `wanted_source` is None where the share has nothing to mount."""
     share = shares.show(tx, row.share_id, ("share_proto",))
     return {
@@ -261,7 +264,7 @@ def told_of(tx: Tx, row: Any) -> dict[str, Any]:
     }
 
 
-def mount_of(row: Any, source: str, guest: Guest | None = None) -> Mount:
+def mount_of(row: Mapping[str, Any], source: str, guest: Guest | None = None) -> Mount:
     """An attachment, as machines are told of it; `guest` is what `Tools.way` says."""
     return Mount(
         name=row["id"],
@@ -285,8 +288,8 @@ def choose_source(tx: Tx, share_id: str, addresses: list[str], current: str | No
     return current if current in reachable else next(iter(reachable), None)
 
 
-def has_moved(tx: Tx, row: Any) -> bool:
-    """Whether an attachment's row is to be mounted from elsewhere by now: its server may have other addresses."""
+def has_moved(tx: Tx, row: Attachment) -> bool:
+    """Whether an attachment is to be mounted from elsewhere by now: its server may have other addresses."""
     return choose_source(tx, row.share_id, row.addresses, row.source) not in (None, row.source)
 
 

@@ -22,6 +22,7 @@ from abaca.compute.contract import NoWayIn
 from abaca.db.attachments import attachments
 from abaca.db.journal import steering, waits
 from abaca.db.shares import shares
+from abaca.domain.attachments.attachments import Attachment
 from abaca.journal import kinds, queueing
 from abaca.nodes.contract import InUse, NodeError
 from abaca.operations import events
@@ -51,8 +52,8 @@ class Args(msgspec.Struct, frozen=True):
     attachment_id: str
 
 
-def start(tx: Tx, row: Any, by: Requester | None, *, force: bool = False) -> str | None:
-    """Accept the end of an attachment (its row, with its share locked); the operation's id.
+def start(tx: Tx, row: Attachment, by: Requester | None, *, force: bool = False) -> str | None:
+    """Accept the end of an attachment, whose share is locked; the operation's id.
 
     None where one is on its way already: that is told of `force`, and begins no second time.
     """
@@ -71,7 +72,7 @@ def start(tx: Tx, row: Any, by: Requester | None, *, force: bool = False) -> str
 
 def forget_server(tx: Tx, server_id: str, by: Requester | None) -> None:
     """A server is no longer known: its attachments end, and with them its access."""
-    for row in sorted(attachments.of_servers(tx, [server_id]), key=lambda row: str(row.share_id)):
+    for row in sorted(attachments.of_servers(tx, [server_id]), key=lambda row: row.share_id):
         shares.lock(tx, row.share_id)
         fresh = attachments.show(tx, row.id)
         if fresh is not None:
@@ -100,7 +101,7 @@ def unmount_on_server(op: Op[AttachmentParts]) -> None:
     op.record(left=told | attachment_orphaned.where(op.parts, told))
 
 
-def _told(op: Op[AttachmentParts]) -> tuple[Any, dict[str, Any]]:
+def _told(op: Op[AttachmentParts]) -> tuple[Attachment | None, dict[str, Any]]:
     with op.db.read() as tx:
         row = attachments.show(tx, op.args.attachment_id)
         if row is None:
@@ -120,7 +121,7 @@ def _unmount(op: Op[AttachmentParts], told: dict[str, Any], *, force: bool) -> e
     try:
         if op.parts.is_mounting_off(told["server_id"], told["mode"]):
             return ServerOff(server=told["server_id"])
-        login, guest = op.parts.way(told)
+        login, guest = op.parts.way(told["server_id"], told["mode"], told["tag"])
         with until_stopped():
             op.parts.nodes.unmount(login, mount_of(told, told["source"], guest), force=force)
     except ServerGone:

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from abaca.db.attachments import orphaned_mounts
+from abaca.domain.attachments.attachments import OrphanedMount
+from abaca.domain.attachments.servers import Login
 from abaca.nodes.contract import Guest, Mount
 from abaca.operations.attachments.attachment_parts import AttachmentParts
 
@@ -21,12 +23,12 @@ if TYPE_CHECKING:
 _KEPT = ("id", "server_id", "machine_id", "qmp_socket", "mode", "tag", "mount_point", "protocol", "source")
 
 
-def where(tools: Any, told: Mapping[str, Any]) -> dict[str, Any]:
+def where(parts: AttachmentParts, told: Mapping[str, Any]) -> dict[str, str | None]:
     """On which machine an attachment is, and for which guest there; this may change once it is given up.
 
     Raises what the compute plugin raises.
     """
-    server = tools.servers.show(told["server_id"]) if told["mode"] == "virtiofs" else None
+    server = parts.servers.show(told["server_id"]) if told["mode"] == "virtiofs" else None
     if server is None or server.hypervisor_id is None:
         return {"machine_id": told["server_id"], "qmp_socket": None}
     return {"machine_id": server.hypervisor_id, "qmp_socket": server.qmp_socket}
@@ -41,15 +43,17 @@ def remember(tx: Tx, told: Mapping[str, Any]) -> None:
     orphaned_mounts.add(tx, {name: (at | dict(told))[name] for name in _KEPT})
 
 
-def mount_of(row: Any, guest: Guest | None) -> Mount:
+def mount_of(orphan: OrphanedMount, guest: Guest | None) -> Mount:
     """A remembered one, as machines are told of it."""
-    return Mount(name=row.id, protocol=row.protocol, source=row.source, mount_point=row.mount_point, guest=guest)
+    return Mount(
+        name=orphan.id, protocol=orphan.protocol, source=orphan.source, mount_point=orphan.mount_point, guest=guest
+    )
 
 
-def way(tools: Any, row: Any) -> tuple[Any, Guest | None]:
+def way(parts: AttachmentParts, orphan: OrphanedMount) -> tuple[Login, Guest | None]:
     """Into which machine, and for which guest of it. Raises `ServerGone`, and what the compute plugin raises."""
-    guest = None if row.qmp_socket is None else Guest(tag=row.tag, qmp_socket=row.qmp_socket)
-    return tools.login(row.machine_id), guest
+    guest = None if orphan.qmp_socket is None else Guest(tag=orphan.tag, qmp_socket=orphan.qmp_socket)
+    return parts.login(orphan.machine_id), guest
 
 
 def clear(op: Op[AttachmentParts], told: Mapping[str, Any]) -> None:
@@ -61,16 +65,16 @@ def clear(op: Op[AttachmentParts], told: Mapping[str, Any]) -> None:
     with op.db.read() as tx:
         left = orphaned_mounts.of_server(tx, told["server_id"])
     at = where(op.parts, told) if left else {}
-    for row in left:
-        if row.machine_id != at["machine_id"] or not _is_in_the_way(row, told):
+    for orphan in left:
+        if orphan.machine_id != at["machine_id"] or not _is_in_the_way(orphan, told):
             continue
-        login, guest = way(op.parts, row)
-        op.parts.nodes.clear(login, mount_of(row, guest))
+        login, guest = way(op.parts, orphan)
+        op.parts.nodes.clear(login, mount_of(orphan, guest))
         with op.db.write() as tx:
-            orphaned_mounts.remove(tx, row.id)
+            orphaned_mounts.remove(tx, orphan.id)
 
 
-def _is_in_the_way(row: Any, told: Mapping[str, Any]) -> bool:
+def _is_in_the_way(orphan: OrphanedMount, told: Mapping[str, Any]) -> bool:
     """In the same guest, whose ports are few; or on the same machine at, above or below the mount point."""
-    one, other = f"{row.mount_point}/", f"{told['mount_point']}/"
-    return row.mode == "virtiofs" or one.startswith(other) or other.startswith(one)
+    one, other = f"{orphan.mount_point}/", f"{told['mount_point']}/"
+    return orphan.mode == "virtiofs" or one.startswith(other) or other.startswith(one)

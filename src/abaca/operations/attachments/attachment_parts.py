@@ -8,9 +8,9 @@ holds up nothing but itself.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from abaca import errors
 from abaca.domain.attachments.attachments import RETRY_S, SERVER_OFF
@@ -19,6 +19,7 @@ from abaca.journal.interruptions import Interrupted
 from abaca.nodes.contract import Guest, Stopping
 
 if TYPE_CHECKING:
+    from abaca.compute.contract import Server
     from abaca.domain.attachments.servers import Login
     from abaca.nodes.contract import Machines
 
@@ -64,12 +65,12 @@ class NoHypervisor(errors.Conflict):
 class Servers(Protocol):
     """Where servers come from: `compute.contract.Compute`, as far as it is needed here."""
 
-    def show(self, server_id: str, /) -> Any: ...
+    def show(self, server_id: str, /) -> Server | None: ...
 
-    def login(self, server_id: str, /) -> Any: ...
+    def login(self, server_id: str, /) -> Login: ...
 
 
-def hypervisor_of(servers: Servers, server: Any) -> Any:
+def hypervisor_of(servers: Servers, server: Server) -> Server:
     """The server on which a guest runs. Raises `NoHypervisor`, and what the compute plugin raises."""
     host = servers.show(server.hypervisor_id) if server.hypervisor_id and server.qmp_socket else None
     if host is None:
@@ -78,13 +79,13 @@ def hypervisor_of(servers: Servers, server: Any) -> Any:
 
 
 def hosts_of(
-    servers: Servers, guests: Sequence[Any], mode: str | None
-) -> tuple[dict[str, Any], list[tuple[str, errors.AbacaError]]]:
+    servers: Servers, guests: Sequence[Server], mode: str | None
+) -> tuple[dict[str, Server], list[tuple[str, errors.AbacaError]]]:
     """By guest the server that hands it the share, and the guests that have none with why; nothing in other modes.
 
     Raises what the compute plugin raises when it does not answer.
     """
-    hosts: dict[str, Any] = {}
+    hosts: dict[str, Server] = {}
     refused: list[tuple[str, errors.AbacaError]] = []
     for server in guests if mode == "virtiofs" else ():
         try:
@@ -126,8 +127,7 @@ class AttachmentParts:
         """How to get into a server. Raises `ServerGone`, and what the compute plugin raises."""
         if self.is_gone(server_id):
             raise ServerGone(server=server_id)
-        login: Login = self.servers.login(server_id)
-        return login
+        return self.servers.login(server_id)
 
     def is_off(self, server_id: str) -> bool:
         """Whether there is no use in knocking. Raises what the compute plugin raises."""
@@ -139,20 +139,22 @@ class AttachmentParts:
         server = self.servers.show(server_id)
         return server is not None and self.mounting(server, mode).status == "SHUTOFF"
 
-    def way(self, told: Mapping[str, Any]) -> tuple[Login, Guest | None]:
-        """Into which machine, and for which guest of it, an attachment with server_id, mode and tag is made.
+    def way(self, server_id: str, mode: str, tag: str) -> tuple[Login, Guest | None]:
+        """Into which machine, and for which guest of it, an attachment to the server is made.
 
         Raises `ServerGone`, `NoHypervisor`, and what the compute plugin raises.
         """
-        if told["mode"] != "virtiofs":
-            return self.login(told["server_id"]), None
-        server = self.servers.show(told["server_id"])
+        if mode != "virtiofs":
+            return self.login(server_id), None
+        server = self.servers.show(server_id)
         if server is None:
-            raise ServerGone(server=told["server_id"])
-        host = self.mounting(server, told["mode"])
-        return self.login(host.id), Guest(tag=told["tag"], qmp_socket=server.qmp_socket)
+            raise ServerGone(server=server_id)
+        host = self.mounting(server, mode)
+        if server.qmp_socket is None:
+            raise NoHypervisor(server=server_id)
+        return self.login(host.id), Guest(tag=tag, qmp_socket=server.qmp_socket)
 
-    def mounting(self, server: Any, mode: str) -> Any:
+    def mounting(self, server: Server, mode: str) -> Server:
         """The server that mounts, and whose addresses are let in. Raises `NoHypervisor`."""
         return server if mode != "virtiofs" else hypervisor_of(self.servers, server)
 

@@ -18,6 +18,7 @@ from abaca import errors
 from abaca.db.administration import pools
 from abaca.db.attachments import attachments
 from abaca.db.shares import access_rules, shares
+from abaca.domain.attachments.attachments import Attachment
 from abaca.domain.shares.access_rules import PENDING, address_of
 from abaca.drivers import contract
 from abaca.journal.interruptions import Wait
@@ -110,7 +111,7 @@ def let_in(addresses: Sequence[str], versions: set[int]) -> list[str]:
     return sorted({address for address in addresses if (6 if ":" in address else 4) in versions})
 
 
-def follow(tx: Tx, row: Any, addresses: Sequence[str], by: Requester | None) -> None:
+def follow(tx: Tx, row: Attachment, addresses: Sequence[str], by: Requester | None) -> None:
     """Rules for the addresses that an attachment's server (or who mounts for it) has now, and for no former ones.
 
     Where it has none any more the former stay: that is told when its machine is looked at.
@@ -175,12 +176,12 @@ def refuse_double(tx: Tx, share_id: str, access_type: str, access_to: str) -> No
     )
 
 
-def _users(tx: Tx, share_id: str, address: str, level: str | None = None) -> list[Any]:
+def _users(tx: Tx, share_id: str, address: str, level: str | None = None) -> list[Attachment]:
     rows = attachments.of_share(tx, share_id)
     return [row for row in rows if address in row.addresses and level in (None, row.access_level)]
 
 
-def _named(rows: Sequence[Any]) -> str:
+def _named(rows: Sequence[Attachment]) -> str:
     more = f" and {len(rows) - 5} more" if len(rows) > 5 else ""
     return ", ".join(f"{row.id} (server {row.server_id})" for row in rows[:5]) + more
 
