@@ -15,6 +15,7 @@ from abaca import app, errors
 from abaca.cli import shown
 from abaca.cli.options import Given, configured
 from abaca.domain.attachments import servers as rules
+from abaca.domain.attachments.servers import RegisteredServer
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Database, Tx
@@ -50,9 +51,9 @@ def server() -> None:
 @click.option("--description", help="A sentence about it.")
 @click.option("--availability-zone", help="Where it stands.")
 @click.option("--property", "properties", multiple=True, metavar="KEY=VALUE", help="Metadata; may be repeated.")
-def add(given: Given, *, properties: tuple[str, ...], addresses: tuple[str, ...], **said: Any) -> None:
+def add(given: Given, *, properties: tuple[str, ...], addresses: tuple[str, ...], **said: str | int | None) -> None:
     """Register a server, or change the one that its project has by that name."""
-    wanted: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
+    wanted: dict[str, object] = {name: value for name, value in said.items() if value is not None}
     wanted["addresses"] = list(addresses)
     if properties:
         wanted["metadata"] = dict(pair.partition("=")[::2] for pair in properties)
@@ -66,14 +67,14 @@ def add(given: Given, *, properties: tuple[str, ...], addresses: tuple[str, ...]
 @click.option("--project", "project_id", help="Only of this project.")
 @click.option("--name", help="Only with this name.")
 @shown.as_json
-def list_servers(given: Given, *, is_json: bool, **equal: Any) -> None:
+def list_servers(given: Given, *, is_json: bool, **equal: str | None) -> None:
     """List registered servers."""
     from abaca.db.attachments import servers as rows
     from abaca.db.engine.lists import Page
 
     asked = {name: value for name, value in equal.items() if value is not None}
     with _inventory(given) as (db, _), db.read() as tx:
-        found = rows.SERVERS.rows(tx, ALL, asked, Page(MOST, sort_key="name", descending=False))
+        found = rows.SERVERS.entities(tx, RegisteredServer, asked, Page(MOST, sort_key="name", descending=False))
         at = rows.addresses(tx, [row.id for row in found])
     shown.table(COLUMNS, [_fields(row, at[row.id], is_json=is_json) for row in found], is_json=is_json)
 
@@ -151,7 +152,7 @@ def _inventory(given: Given, *, changes: bool = False) -> Iterator[tuple[Databas
         db.close()
 
 
-def _register(tx: Tx, settings: Settings, said: Mapping[str, Any]) -> tuple[str, str]:
+def _register(tx: Tx, settings: Settings, said: Mapping[str, object]) -> tuple[str, str]:
     """The id of the server that is now as `said`, and whether it is new, changed or was so. Raises AbacaError."""
     from abaca.db.attachments import servers as rows
 
@@ -160,7 +161,7 @@ def _register(tx: Tx, settings: Settings, said: Mapping[str, Any]) -> tuple[str,
     if missing or at is None:
         raise errors.Invalid(f"'{(missing or ['addresses'])[0]}' is required.")
     wanted = {"project_id": values["project_id"], "name": values["name"]}
-    row = rows.SERVERS.one(tx, ("id", *values), wanted)
+    row = rows.SERVERS.entity(tx, RegisteredServer, wanted)
     if row is None:
         return rows.create(tx, {**rules.DEFAULTS, **values}, at), "registered"
     is_so = all(getattr(row, name) == value for name, value in values.items())
@@ -170,14 +171,14 @@ def _register(tx: Tx, settings: Settings, said: Mapping[str, Any]) -> tuple[str,
     return row.id, "changed"
 
 
-def _find(tx: Tx, name_or_id: str, project_id: str | None) -> Any:
+def _find(tx: Tx, name_or_id: str, project_id: str | None) -> RegisteredServer:
     from abaca.db.attachments import servers as rows
 
     within = {"project_id": project_id} if project_id else {}
-    by_id = rows.SERVERS.one(tx, ALL, {"id": name_or_id, **within})
+    by_id = rows.SERVERS.entity(tx, RegisteredServer, {"id": name_or_id, **within})
     if by_id is not None:
         return by_id
-    found = rows.SERVERS.rows(tx, ALL, {"name": name_or_id, **within})
+    found = rows.SERVERS.entities(tx, RegisteredServer, {"name": name_or_id, **within})
     if len(found) > 1:
         raise errors.Conflict(f"{len(found)} projects have a server {name_or_id}; say which one with --project.")
     if not found:
@@ -185,9 +186,9 @@ def _find(tx: Tx, name_or_id: str, project_id: str | None) -> Any:
     return found[0]
 
 
-def _fields(row: Any, at: list[tuple[str, str]], *, is_json: bool) -> dict[str, Any]:
+def _fields(row: RegisteredServer, at: list[tuple[str, str]], *, is_json: bool) -> dict[str, object]:
     said = [{"ip": ip, "network": network} for ip, network in at]
-    return {**row._mapping, "addresses": said if is_json else ", ".join(ip for ip, _ in at)}
+    return {**msgspec.structs.asdict(row), "addresses": said if is_json else ", ".join(ip for ip, _ in at)}
 
 
 def _read(file: Path) -> list[dict[str, Any]]:

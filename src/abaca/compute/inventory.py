@@ -4,31 +4,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from abaca import errors
 from abaca.compute.contract import Address, Compute, Flavor, NoWayIn, Server, Wanted
 from abaca.db.attachments import servers as rows
 from abaca.db.engine.lists import Page
-from abaca.domain.attachments.servers import Login
+from abaca.domain.attachments.servers import Login, RegisteredServer
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Database
 
-COLUMNS = (
-    "id",
-    "name",
-    "project_id",
-    "user_id",
-    "status",
-    "description",
-    "metadata",
-    "availability_zone",
-    "created_at",
-    "updated_at",
-    "hypervisor_id",
-    "qmp_socket",
-)
 FLAVOR = Flavor(id="inventory", name="inventory")
 # Rows read at once when what is wanted is not said in the database's terms.
 PAGE = 1000
@@ -50,7 +36,8 @@ class Inventory(Compute):
             marker = wanted.marker
             while len(found) < wanted.limit:
                 size = wanted.limit if wanted.only is None else PAGE
-                read = rows.SERVERS.rows(tx, COLUMNS, asked, Page(size, 0, marker, wanted.sort_key, wanted.descending))
+                page = Page(size, 0, marker, wanted.sort_key, wanted.descending)
+                read = rows.SERVERS.entities(tx, RegisteredServer, asked, page)
                 at = rows.addresses(tx, [row.id for row in read])
                 servers = (_server(row, at[row.id]) for row in read)
                 found.extend(server for server in servers if wanted.only is None or wanted.only(server))
@@ -62,26 +49,24 @@ class Inventory(Compute):
     def show(self, server_id: str) -> Server | None:
         """By its id."""
         with self._db.read() as tx:
-            row = rows.SERVERS.one(tx, COLUMNS, {"id": server_id})
+            row = rows.show(tx, server_id)
             return None if row is None else _server(row, rows.addresses(tx, [row.id])[row.id])
 
     def login(self, server_id: str) -> Login:
         """As registered; without `ssh_host` its first address."""
-        columns = ("ssh_host", "ssh_port", "ssh_user", "host_key", "key")
         with self._db.read() as tx:
-            row = rows.SERVERS.one(tx, columns, {"id": server_id})
+            row = rows.show(tx, server_id)
             if row is None:
                 raise errors.NotFound(resource="Server", id=server_id)
             at = rows.addresses(tx, [server_id])[server_id]
+        host = row.ssh_host or at[0][0]
+        if row.host_key and row.key:
+            return Login(host=host, port=row.ssh_port, user=row.ssh_user, host_key=row.host_key, key=row.key)
         missing = [name for name in ("host_key", "key") if not getattr(row, name)]
-        if missing:
-            raise NoWayIn(id=server_id, reason=f"set its {' and '.join(missing)} with `abaca server add`")
-        return Login(
-            host=row.ssh_host or at[0][0], port=row.ssh_port, user=row.ssh_user, host_key=row.host_key, key=row.key
-        )
+        raise NoWayIn(id=server_id, reason=f"set its {' and '.join(missing)} with `abaca server add`")
 
 
-def _conditions(wanted: Wanted) -> dict[str, Any]:
+def _conditions(wanted: Wanted) -> dict[str, object]:
     said = {
         "project_id": wanted.project_id,
         "user_id": wanted.user_id,
@@ -94,6 +79,20 @@ def _conditions(wanted: Wanted) -> dict[str, Any]:
     return {name: value for name, value in said.items() if value is not None}
 
 
-def _server(row: Any, at: Sequence[tuple[str, str]]) -> Server:
-    known = {name: getattr(row, name) for name in COLUMNS}
-    return Server(**known, addresses=tuple(Address(ip, network) for ip, network in at), flavor=FLAVOR)
+def _server(row: RegisteredServer, at: Sequence[tuple[str, str]]) -> Server:
+    return Server(
+        id=row.id,
+        name=row.name,
+        project_id=row.project_id,
+        user_id=row.user_id,
+        status=row.status,
+        addresses=tuple([Address(ip, network) for ip, network in at]),
+        description=row.description,
+        metadata=row.metadata,
+        availability_zone=row.availability_zone,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+        flavor=FLAVOR,
+        hypervisor_id=row.hypervisor_id,
+        qmp_socket=row.qmp_socket,
+    )

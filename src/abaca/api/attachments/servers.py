@@ -94,7 +94,7 @@ SERVER = One("server", ServerView)
 
 
 @RESOURCE.get(policy=INDEX, view=Many("servers", ServerView, links="servers_links"), filters=ServerFilters)
-def index(call: Call, filters: dict[str, Any]) -> Listed:
+def index(call: Call, filters: dict[str, object]) -> Listed:
     """Servers of the caller's project; administrators may ask for those of all."""
     asked = {**filters, **call.project_filter(LIST_ALL_PROJECTS)}
     if "status" in asked:
@@ -106,14 +106,14 @@ def index(call: Call, filters: dict[str, Any]) -> Listed:
 
 
 @RESOURCE.get("/{server_id}", policy=SHOW, view=SERVER)
-def show(call: Call, server_id: str) -> Any:
+def show(call: Call, server_id: str) -> tuple[object, ...]:
     """One server."""
     with call.db.read() as tx:
         return _found(call, tx, server_id)
 
 
 @RESOURCE.post(policy=CREATE, view=SERVER, body=Create, status=201)
-def create(call: Call, body: Create) -> Any:
+def create(call: Call, body: Create) -> tuple[object, ...]:
     """Register a machine; nothing is asked of it."""
     _refuse_others(call)
     values, at = _checked(call, body)
@@ -123,7 +123,7 @@ def create(call: Call, body: Create) -> Any:
 
 
 @RESOURCE.put("/{server_id}", policy=UPDATE, view=SERVER, body=Update)
-def update(call: Call, server_id: str, body: Update) -> Any:
+def update(call: Call, server_id: str, body: Update) -> tuple[object, ...]:
     """Change what is registered."""
     _refuse_others(call)
     values, at = _checked(call, body)
@@ -156,8 +156,8 @@ def _refuse_others(call: Call) -> None:
         raise errors.Conflict(f"Servers come from {plugin} here ([compute] plugin): nothing can be registered.")
 
 
-def _found(call: Call, tx: Tx, server_id: str) -> Any:
-    row: Any = db.SERVERS.one(tx, ("id", "project_id", *call.columns), {"id": server_id})
+def _found(call: Call, tx: Tx, server_id: str) -> tuple[object, ...]:
+    row = db.SERVERS.one(tx, ("id", "project_id", *call.columns), {"id": server_id})
     if row is None:
         raise errors.NotFound(resource="Server", id=server_id)
     call.visible(row[1], "Server", server_id)

@@ -178,7 +178,7 @@ class Delivery(msgspec.Struct, frozen=True):
 def due(tx: Tx, target: str, now_s: float, most: int) -> list[Delivery]:
     """What the target shall get now, in order; nothing of a resource that has an event waiting for its next try."""
     rows = tx.rows(_DUE, {"of": target, "due": now_s, "most": most})
-    return [Delivery(row.seq, row.attempts, Event(*tuple(row)[2:])) for row in rows]
+    return [Delivery(row.seq, row.attempts, Event(*row[2:])) for row in rows]
 
 
 _NEXT = sa.select(sa.func.min(d.c.not_before)).where(

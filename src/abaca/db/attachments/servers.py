@@ -13,7 +13,7 @@ from abaca import errors
 from abaca.db.engine import lists
 from abaca.db.engine.database import Tx
 from abaca.db.tables.attachments import attachments, server_addresses, servers
-from abaca.domain.attachments.servers import check_hypervisor
+from abaca.domain.attachments.servers import RegisteredServer, check_hypervisor
 from abaca.domain.ids import new_id
 
 # When it was changed last, which for one that never was is when it came.
@@ -49,6 +49,11 @@ SERVERS = lists.Listing(
     },
     sorts=("created_at", "id", "name", "project_id", "status"),
 )
+
+
+def show(tx: Tx, server_id: str) -> RegisteredServer | None:
+    """One server, or None. Whose it may be is the caller's business."""
+    return SERVERS.entity(tx, RegisteredServer, {"id": server_id})
 
 
 def addresses(tx: Tx, server_ids: Sequence[str]) -> dict[str, list[tuple[str, str]]]:
@@ -89,8 +94,8 @@ def update(tx: Tx, server_id: str, values: Mapping[str, Any], at: Sequence[tuple
     if "project_id" in values:
         _refuse_attached(tx, server_id, values["project_id"])
     if not _PLACE.isdisjoint(values):
-        known = tx.row(sa.select(servers.c.hypervisor_id, servers.c.qmp_socket).where(servers.c.id == server_id))
-        now = {} if known is None else dict(known._mapping)
+        known = show(tx, server_id)
+        now = {} if known is None else {"hypervisor_id": known.hypervisor_id, "qmp_socket": known.qmp_socket}
         if any(values.get(name, value) != value for name, value in now.items()):
             _refuse_served(tx, server_id, "its hypervisor can be changed")
         _check_place(tx, server_id, {**now, **values})

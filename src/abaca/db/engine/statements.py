@@ -21,7 +21,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 
 # A row of whatever columns were asked for, by position or by name: what lists are made of. Where the columns are always
 # the same ones a query gives entities (`Tx.entities`), whose fields have types and are read forty times as fast.
-Row = sa.Row[Any]
+Row = sa.Row[*tuple[Any, ...]]
 Entity = TypeVar("Entity", bound=msgspec.Struct)
 Parameters = Mapping[str, Any]
 Convert = Callable[[Any], Any]

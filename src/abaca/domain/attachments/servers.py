@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import datetime
 import ipaddress
 import posixpath
 import re
@@ -58,6 +59,32 @@ class Login(msgspec.Struct, frozen=True, kw_only=True):
     user: str = "root"
     host_key: str
     key: str
+
+
+class RegisteredServer(msgspec.Struct, frozen=True, gc=False):
+    """A server as an operator registered it; its addresses are kept apart. Times are naive UTC.
+
+    Without `ssh_host` its first address is where a worker logs in. Of a guest, `hypervisor_id` is the server that can
+    hand it shares, and `qmp_socket` where the guest's QEMU takes orders there.
+    """
+
+    id: str
+    name: str
+    project_id: str
+    user_id: str | None
+    description: str | None
+    status: str
+    availability_zone: str | None
+    metadata: dict[str, str]
+    ssh_host: str | None
+    ssh_port: int
+    ssh_user: str
+    host_key: str | None
+    key: str | None
+    hypervisor_id: str | None
+    qmp_socket: str | None
+    created_at: datetime.datetime
+    updated_at: datetime.datetime | None
 
 
 def check_name(name: str) -> str:
@@ -182,7 +209,7 @@ def _is_blob_of(kind: str, text: str) -> bool:
     return blob.startswith(named) and len(blob) > len(named) + 16
 
 
-def check(said: Mapping[str, Any], key_directory: str) -> tuple[dict[str, Any], tuple[tuple[str, str], ...] | None]:
+def check(said: Mapping[str, object], key_directory: str) -> tuple[dict[str, Any], tuple[tuple[str, str], ...] | None]:
     """The columns that `said` stands for, and the addresses if it says them. Raises Invalid naming the field."""
     unknown = sorted(str(name) for name in said if name not in FIELDS)
     if unknown:
