@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from abaca.api.administration.operations import OperationView
 from abaca.api.administration.services import ENSURE
+from abaca.db.engine.statements import Row
 from abaca.db.journal.operations import OPERATIONS
 from abaca.http.bodies import Body, Flag, Name
 from abaca.http.pipeline import Call
@@ -25,7 +24,7 @@ class EnsureShares(Body):
 
 
 @RESOURCE.post(policy=ENSURE, body=EnsureShares, view=One("operation", OperationView), status=202)
-def ensure_shares(call: Call, body: EnsureShares) -> Any:
+def ensure_shares(call: Call, body: EnsureShares) -> Row | None:
     """Make the shares of a back end what its configuration says, or say what that would change.
 
     The operation that does it is answered. If one of the kind is under way already it is that one, and while it is

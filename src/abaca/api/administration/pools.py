@@ -77,7 +77,7 @@ RESOURCE = Resource("pools", "/scheduler-stats/pools")
 
 @RESOURCE.get("/detail", policy=DETAIL, view=Many("pools", PoolDetailView), filters=PoolFilters)
 @RESOURCE.get(policy=INDEX, view=Many("pools", PoolView), filters=PoolFilters)
-def index(call: Call, filters: dict[str, Any]) -> Any:
+def index(call: Call, filters: dict[str, Any]) -> list[tuple[Pool]]:
     """The pools of the services that are up and enabled."""
     wanted = dict(filters.get("capabilities", {}))
     with call.db.read() as tx:

@@ -7,7 +7,8 @@ them mounted when it is on again.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated
 
 from abaca import errors
 from abaca.api.attachments.attaching import attach
@@ -15,6 +16,7 @@ from abaca.api.compute.server_views import share_status
 from abaca.api.compute.servers import find
 from abaca.db.attachments import attachments
 from abaca.db.engine.database import Tx
+from abaca.db.engine.statements import Row
 from abaca.db.shares import shares
 from abaca.domain.attachments import attachments as domain
 from abaca.http.bodies import UNSET, Body, Scalar, Text, UnsetType, Uuid
@@ -49,7 +51,7 @@ class ServerShareView(ServerShareListed):
     export_location: Annotated[str | None, Column("source"), AdminOnly()]
 
 
-def _read_tag(value: Any) -> str:
+def _read_tag(value: object) -> str:
     if not isinstance(value, str):
         raise ValueError  # noqa: TRY004 (one kind of failure for the reader)
     try:
@@ -90,7 +92,7 @@ class ShareDetach(Body, unknown="refuse"):
 
 
 @RESOURCE.get("/{server_id}/shares", policy=INDEX, view=Many("shares", ServerShareListed))
-def index(call: Call, server_id: str) -> Any:
+def index(call: Call, server_id: str) -> Sequence[Row]:
     """The shares of a server, those attached first at the head."""
     _refuse_query(call)
     find(call, server_id)
@@ -100,7 +102,7 @@ def index(call: Call, server_id: str) -> Any:
 
 
 @RESOURCE.get("/{server_id}/shares/{share_id}", policy=SHOW, view=One("share", ServerShareView))
-def show(call: Call, server_id: str, share_id: str) -> Any:
+def show(call: Call, server_id: str, share_id: str) -> Row:
     """One share of a server."""
     _refuse_query(call)
     find(call, server_id)
@@ -114,7 +116,7 @@ def show(call: Call, server_id: str, share_id: str) -> Any:
 @RESOURCE.post(
     "/{server_id}/shares", policy=CREATE, body=CreateServerShare, view=One("share", ServerShareView), status=201
 )
-def create(call: Call, server_id: str, body: CreateServerShare) -> Any:
+def create(call: Call, server_id: str, body: CreateServerShare) -> Row | None:
     """Attach a share to a server; its status tells when it is there."""
     find(call, server_id)
     attach(call, body.share_id, [server_id], AttachmentRequest(tag=body.tag or None))

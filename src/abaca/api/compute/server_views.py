@@ -43,7 +43,7 @@ def _links(call: Call, server_id: str) -> list[Link]:
     return call.links("servers", server_id)
 
 
-def _told(name: str, usual: Any) -> Computed:
+def _told(name: str, usual: object) -> Computed:
     """What the server's source says under a name, or what is usual where it says nothing of that."""
     return Computed(lambda _, told: told.get(name, usual), needs=("told",))
 
@@ -68,7 +68,7 @@ def _launched(_call: Call, told: Mapping[str, Any], created: datetime.datetime) 
     return told.get("OS-SRV-USG:launched_at") if told else created.isoformat("T", "microseconds")
 
 
-def _fault(call: Call, told: Mapping[str, Any], status: str) -> dict[str, Any] | UnsetType:
+def _fault(call: Call, told: Mapping[str, Any], status: str) -> dict[str, object] | UnsetType:
     """Why a server is in error; what went wrong inside is for administrators."""
     said = told.get("fault")
     if not said or status != "ERROR":
@@ -86,7 +86,7 @@ def _host_status(_call: Call, told: Mapping[str, Any], host: str | None) -> str:
     return said
 
 
-def _volume_ids(_call: Call, told: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _volume_ids(_call: Call, told: Mapping[str, Any]) -> list[dict[str, str]]:
     return [{"id": volume["id"]} for volume in told.get(_VOLUMES, ())]
 
 
@@ -94,7 +94,7 @@ def _stamp(time: datetime.datetime) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _flavor(_call: Call, flavor: contract.Flavor) -> dict[str, Any]:
+def _flavor(_call: Call, flavor: contract.Flavor) -> dict[str, object]:
     return {
         "original_name": flavor.name,
         "vcpus": flavor.vcpus,
@@ -106,21 +106,21 @@ def _flavor(_call: Call, flavor: contract.Flavor) -> dict[str, Any]:
     }
 
 
-def _flavor_link(call: Call, flavor: contract.Flavor) -> dict[str, Any]:
+def _flavor_link(call: Call, flavor: contract.Flavor) -> dict[str, object]:
     flavor_id = flavor.id or flavor.name
     return {"id": flavor_id, "links": [{"rel": "bookmark", "href": f"{call.root}/compute/flavors/{flavor_id}"}]}
 
 
-def _image(call: Call, image_id: str | None) -> dict[str, Any] | str:
+def _image(call: Call, image_id: str | None) -> dict[str, object] | str:
     if image_id is None:
         return ""
     return {"id": image_id, "links": [{"rel": "bookmark", "href": f"{call.root}/compute/images/{image_id}"}]}
 
 
-def _addresses(_call: Call, addresses: tuple[contract.Address, ...]) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {}
+def _addresses(_call: Call, addresses: tuple[contract.Address, ...]) -> dict[str, list[dict[str, str | int]]]:
+    found: dict[str, list[dict[str, str | int]]] = {}
     for one in addresses:
-        shown = {"addr": one.ip, "version": one.family, "OS-EXT-IPS:type": one.kind}
+        shown: dict[str, str | int] = {"addr": one.ip, "version": one.family, "OS-EXT-IPS:type": one.kind}
         if one.mac is not None:
             shown["OS-EXT-IPS-MAC:mac_addr"] = one.mac
         found.setdefault(one.network, []).append(shown)
@@ -136,8 +136,8 @@ def share_status(_call: Call, state: str) -> str:
     return "active" if state == "remounting" else state
 
 
-def _shares_attached(call: Call, server_id: str) -> list[dict[str, Any]]:
-    attached: list[dict[str, Any]] = call.notes["shares_attached"].get(server_id, [])
+def _shares_attached(call: Call, server_id: str) -> list[dict[str, str]]:
+    attached: list[dict[str, str]] = call.notes["shares_attached"].get(server_id, [])
     return attached
 
 

@@ -52,7 +52,7 @@ def detail(call: Call, filters: dict[str, Any]) -> Listed:
 
 
 @RESOURCE.get("/{server_id}", policy=SHOW, view=One("server", ServerByItselfView))
-def show(call: Call, server_id: str) -> Any:
+def show(call: Call, server_id: str) -> tuple[object, ...]:
     """One server."""
     server = find(call, server_id)
     _note_shares(call, [server])
@@ -91,7 +91,7 @@ def _list(call: Call, filters: dict[str, Any], of_all: policy.Rule) -> Listed:
 
 def _note_shares(call: Call, found: Sequence[contract.Server]) -> None:
     """Leave for the view which shares these servers have."""
-    noted: dict[str, list[dict[str, Any]]] = {}
+    noted: dict[str, list[dict[str, str]]] = {}
     with call.db.read() as tx:
         for row in attachments.of_servers(tx, [server.id for server in found]):
             said = {"id": row.share_id, "mount_point": row.mount_point, "tag": row.tag}
@@ -99,7 +99,7 @@ def _note_shares(call: Call, found: Sequence[contract.Server]) -> None:
     call.notes["shares_attached"] = noted
 
 
-def _row(call: Call, server: contract.Server) -> tuple[Any, ...]:
+def _row(call: Call, server: contract.Server) -> tuple[object, ...]:
     return tuple(getattr(server, name) for name in call.columns)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from abaca import errors
 from abaca.http.openapi import Described
@@ -20,14 +19,14 @@ DESCRIBED = Described("Abaca: servers", "/compute/v2.1", "OpenStack-API-Version"
 _FORM = re.compile(r"([1-9]\d{0,8})\.([1-9]\d{0,8}|0)", re.ASCII)
 
 
-def asked_for(environ: Mapping[str, Any]) -> str | None:
+def asked_for(environ: Mapping[str, object]) -> str | None:
     """The version that a request names, in the header for all services or else in Nova's former one."""
     for part in str(environ.get("HTTP_OPENSTACK_API_VERSION", "")).split(","):
         words = part.split()
         if words and words[0].lower() == SERVICE:
             return words[1] if len(words) == 2 else " ".join(words[1:])
-    former: str | None = environ.get("HTTP_X_OPENSTACK_NOVA_API_VERSION")
-    return former
+    former = environ.get("HTTP_X_OPENSTACK_NOVA_API_VERSION")
+    return None if former is None else str(former)
 
 
 def negotiate(asked: str | None) -> int:
@@ -44,18 +43,18 @@ def negotiate(asked: str | None) -> int:
     return int(found[2])
 
 
-def document(base: str) -> dict[str, Any]:
+def document(base: str) -> dict[str, object]:
     """What GET /compute/v2.1/ answers; `base` is the address of the service without a path."""
     media = {"base": "application/json", "type": "application/vnd.openstack.compute+json;version=2.1"}
     return {"version": {**_version(base), "media-types": [media]}}
 
 
-def every(base: str) -> dict[str, Any]:
+def every(base: str) -> dict[str, object]:
     """What GET /compute answers."""
     return {"versions": [_version(base)]}
 
 
-def _version(base: str) -> dict[str, Any]:
+def _version(base: str) -> dict[str, object]:
     return {
         "id": "v2.1",
         "status": "CURRENT",
