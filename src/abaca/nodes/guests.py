@@ -10,13 +10,16 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from abaca.nodes import machine, qmp
 from abaca.nodes.contract import Guest, MountRefused, TimedOut
 from abaca.nodes.shell import Limits, NobodyListens, Shell
+
+if TYPE_CHECKING:
+    import asyncssh
 
 DIRECTORY = "/run/abaca-guests"
 _AGAIN_S = 0.2
@@ -40,7 +43,7 @@ class State(msgspec.Struct, frozen=True):
 class Orders(Protocol):
     """What a guest's QEMU is told and asked; `qmp.Monitor` on a real one. Raises `qmp.Declined` for its refusals."""
 
-    async def do(self, order: str, **arguments: Any) -> Any: ...
+    async def do(self, order: str, **arguments: object) -> Any: ...
     async def devices(self) -> Mapping[str, str]: ...
     async def tag(self, device: str) -> str: ...
     async def tags(self) -> Mapping[str, str]: ...
@@ -101,7 +104,7 @@ class Remote:
         finally:
             writer.close()
 
-    async def _connected(self) -> tuple[Any, Any]:
+    async def _connected(self) -> tuple[asyncssh.SSHReader[bytes], asyncssh.SSHWriter[bytes]]:
         """QEMU's queue is short: refused may mean that it is full."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._limits.command_s / 2

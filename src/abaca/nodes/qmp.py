@@ -11,9 +11,12 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from abaca.nodes import contract
+
+if TYPE_CHECKING:
+    import asyncssh
 
 LINE_BYTES = 4 * 1024 * 1024
 _DEVICES = "/machine/peripheral"
@@ -32,7 +35,9 @@ class Monitor:
     Every call raises `MachineUnreachable` when the session breaks off, `TimedOut` after `limit_s`.
     """
 
-    def __init__(self, host: str, reader: Any, writer: Any, limit_s: float) -> None:
+    def __init__(
+        self, host: str, reader: asyncssh.SSHReader[bytes], writer: asyncssh.SSHWriter[bytes], limit_s: float
+    ) -> None:
         self._host = host
         self._reader = reader
         self._writer = writer
@@ -54,7 +59,7 @@ class Monitor:
             raise contract.MountRefused(host=self._host, reason="what listens on the QMP socket is no QEMU")
         await self.do("qmp_capabilities")
 
-    async def do(self, order: str, **arguments: Any) -> Any:
+    async def do(self, order: str, **arguments: object) -> Any:
         """What QEMU returns. Raises `Declined`."""
         line = json.dumps({"execute": order, "arguments": arguments} if arguments else {"execute": order})
         try:

@@ -129,7 +129,7 @@ class Rehearsal:
 
     # ---------------------------------------------------------------- orders
 
-    def tables(self) -> dict[str, dict[str, Any]]:
+    def tables(self) -> dict[str, dict[str, str]]:
         """What is mounted or would be after a boot, by `host port mount_point`: the attachment's `name`, the `source`.
 
         What is only kept has no `source`, and what is nobody's no `name`.
@@ -273,7 +273,7 @@ def _order(text: str) -> tuple[str, type[contract.NodeError], str]:
     return method, _ERRORS[name], host
 
 
-def _line(sheet: paper.Sheet, point: str) -> dict[str, Any]:
+def _line(sheet: paper.Sheet, point: str) -> dict[str, str]:
     kept, mounted = sheet.kept.get(point, [""]), sheet.mounted(point)
     mark = persistence.read_mark(kept[0])
     return {"name": mark[0] if mark else "", "source": mounted.source if mounted else "", "mount_point": point}

@@ -14,12 +14,15 @@ import os
 import shlex
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from abaca.domain.attachments.servers import Login
 from abaca.nodes import contract
+
+if TYPE_CHECKING:
+    import asyncssh
 
 OUTPUT_BYTES = 256 * 1024
 """What is read of a command's output; a machine that says more is not believed."""
@@ -64,7 +67,7 @@ def quoted(words: Sequence[str]) -> str:
 class Shell:
     """A logged-in connection. Commands run as root, through `sudo -n` where the user is another."""
 
-    def __init__(self, login: Login, connection: Any) -> None:
+    def __init__(self, login: Login, connection: asyncssh.SSHClientConnection) -> None:
         self.host = login.host
         self._sudo = [] if login.user == "root" else ["sudo", "-n", "--"]
         self._user = login.user
@@ -91,7 +94,7 @@ class Shell:
         await command.begin(line)
         return command
 
-    async def opened(self, path: str) -> tuple[Any, Any]:
+    async def opened(self, path: str) -> tuple[asyncssh.SSHReader[bytes], asyncssh.SSHWriter[bytes]]:
         """Reader and writer of bytes on a Unix socket of the machine, as the user who logged in; the caller closes it.
 
         Raises `NobodyListens`, `NotAllowed` when its SSH server forwards no sockets, `MachineUnreachable`.
@@ -120,7 +123,7 @@ class Command:
         self._limit_s = limit_s
         self._begun_s = asyncio.get_running_loop().time()
         self._deadline_s = self._begun_s + patience_s
-        self._process: Any = None
+        self._process: asyncssh.SSHClientProcess[bytes]
 
     async def begin(self, line: str) -> None:
         async with self._in_time():
@@ -154,7 +157,7 @@ class Command:
         self._shell.check(answer)
         return answer
 
-    async def _rest(self, stream: Any) -> str:
+    async def _rest(self, stream: asyncssh.SSHReader[bytes]) -> str:
         read = b""
         while part := await stream.read(_PART_BYTES):
             read = self._bounded(read + part)
@@ -198,7 +201,7 @@ async def connected(login: Login, limits: Limits) -> AsyncIterator[Shell]:
         connection.abort()
 
 
-async def _connect(login: Login, limits: Limits) -> Any:
+async def _connect(login: Login, limits: Limits) -> asyncssh.SSHClientConnection:
     import asyncssh
 
     known = _host_keys(login)
@@ -238,7 +241,7 @@ async def _connect(login: Login, limits: Limits) -> Any:
         raise contract.MachineUnreachable(host=login.host, reason=_text(error)) from error
 
 
-def _host_keys(login: Login) -> list[Any]:
+def _host_keys(login: Login) -> list[asyncssh.SSHKey]:
     import asyncssh
 
     try:
@@ -248,7 +251,7 @@ def _host_keys(login: Login) -> list[Any]:
         raise contract.HostKeyMismatch(host=login.host, reason=reason) from error
 
 
-def _private_key(login: Login) -> Any:
+def _private_key(login: Login) -> asyncssh.SSHKey:
     """Our key for the machine. Only its reference is ever told; the content stays in what is returned."""
     import asyncssh
 

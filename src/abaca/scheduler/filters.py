@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import msgspec
 
@@ -142,7 +141,7 @@ def driver(request: ShareRequest, pool: Pool, _: Surroundings) -> str | None:
 
 def names(request: ShareRequest, pool: Pool) -> formula.Names:
     """What a back end's formula may speak of."""
-    stats: dict[str, Any] = {
+    stats: dict[str, object] = {
         "total_capacity_gb": pool.total_gib,
         "free_capacity_gb": pool.free_gib,
         "provisioned_capacity_gb": pool.provisioned_gib,

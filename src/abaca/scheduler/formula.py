@@ -11,10 +11,13 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-Names = Mapping[str, Mapping[str, Any]]
+if TYPE_CHECKING:
+    from pyparsing import ParserElement, ParseResults
+
+Names = Mapping[str, Mapping[str, object]]
 Formula = Callable[[Names], Any]
 
 LONGEST = 1000
@@ -49,7 +52,7 @@ def _compiled(text: str) -> Formula:
 
 
 @functools.cache
-def _grammar() -> Any:
+def _grammar() -> ParserElement:
     """The grammar; each match becomes a function of the names."""
     import pyparsing as pp
 
@@ -100,14 +103,14 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 _FUNCTIONS: dict[str, Callable[..., Any]] = {"abs": abs, "min": min, "max": max}
 
 
-def _constant(value: Any) -> Formula:
+def _constant(value: object) -> Formula:
     return lambda names: value
 
 
 def _name(dotted: str) -> Formula:
     scope, _, key = dotted.partition(".")
 
-    def value(names: Names) -> Any:
+    def value(names: Names) -> object:
         found = names.get(scope, {}).get(key)
         if found is None:
             raise Broken(f"{dotted} is not known here")
@@ -116,7 +119,7 @@ def _name(dotted: str) -> Formula:
     return value
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """Text that says a number counts as one: extra specs are text."""
     if isinstance(value, str):
         try:
@@ -126,7 +129,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _binary(found: Any) -> Formula:
+def _binary(found: ParseResults) -> Formula:
     terms = list(found[0])
     result: Formula = terms[0]
     for sign, term in zip(terms[1::2], terms[2::2], strict=True):
@@ -139,7 +142,7 @@ def _apply(sign: str, left: Formula, right: Formula) -> Formula:
     return lambda names: function(left(names), right(names))
 
 
-def _sign(found: Any) -> Formula:
+def _sign(found: ParseResults) -> Formula:
     sign, term = found[0][0], found[0][-1]
     return (lambda names: -term(names)) if sign == "-" else term
 
@@ -148,15 +151,15 @@ def _negated(term: Formula) -> Formula:
     return lambda names: not term(names)
 
 
-def _all(terms: Any) -> Formula:
+def _all(terms: Sequence[Formula]) -> Formula:
     return lambda names: all(term(names) for term in terms)
 
 
-def _any(terms: Any) -> Formula:
+def _any(terms: Sequence[Formula]) -> Formula:
     return lambda names: any(term(names) for term in terms)
 
 
-def _choice(found: Any) -> Formula:
+def _choice(found: ParseResults) -> Formula:
     condition, _, then, _, otherwise = found[0]
     return lambda names: then(names) if condition(names) else otherwise(names)
 
