@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import house_imports, house_migrations, house_papers, house_rules, house_waiting
+from tests import house_imports, house_migrations, house_papers, house_rules, house_types, house_waiting
 
 ROOT = Path(__file__).resolve().parent.parent
 LICENCE = "# SPDX-License-Identifier: Apache-2.0\n"
@@ -71,6 +71,18 @@ PROOFS = {
     house_rules.modules_are_named_for_what_they_hold: (
         [{"src/abaca/utils.py": ""}, {"src/abaca/common/shares.py": ""}, {"tests/helpers.py": ""}],
         {"src/abaca/db/shares/shares.py": "", "tests/common_names.py": ""},
+    ),
+    house_types.any_is_named_less_and_less: (
+        [
+            {"src/abaca/api/a.py": "from typing import Any\ndef f(x: list[Any]) -> int: ...\n"},
+            {"src/abaca/a.py": "import typing\nx: typing.Any = 1\n", "tests/golden/any_budget.txt": "api 1\na 0\n"},
+            {"src/abaca/api/a.py": "x: int = 1\n", "tests/golden/any_budget.txt": "api 1\n"},
+        ],
+        {
+            "src/abaca/api/a.py": "from typing import Any\nx: dict[str, Any]\nany([x])\n",
+            "src/abaca/logs.py": "y: object\n",
+            "tests/golden/any_budget.txt": "# packages\napi 1\n",
+        },
     ),
     house_papers.every_file_names_its_licence: (
         [{"src/abaca/a.py": "x = 1\n"}, {"lab/a.sh": "#!/bin/sh\n"}],
