@@ -256,7 +256,7 @@ def only_move_writes_a_status(root: Path) -> list[str]:
 
     `move` compares and sets by the state machine's table.
 
-    Mend: add the row to the machine in src/abaca/domain and fire its event with `move`.
+    Mend: add the row to the state machine in src/abaca/domain and fire its event with `move`.
     """
     found = []
     for name, tree in python(root, "src/abaca"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The inventory: the machines that administrators register, so that shares can be attached to them."""
+"""The inventory: the servers that administrators register, so that shares can be attached to them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _addresses(call: Call, server_id: str) -> list[dict[str, str]]:
 
 
 class ServerView(View):
-    """A machine; how workers get in is shown to administrators only, and of the private key only where it is."""
+    """A server; how workers get in is shown to administrators only, and of the private key only where it is."""
 
     id: str
     name: str
@@ -74,7 +74,7 @@ class Update(Body, key="server", unknown="refuse", alone=True):
 
 
 class Create(Update, key="server", unknown="refuse", alone=True):
-    """A machine; the project is the caller's own unless another is said."""
+    """A server; the project is the caller's own unless another is said."""
 
     name: Name
     addresses: list[Any]
@@ -114,7 +114,7 @@ def show(call: Call, server_id: str) -> tuple[object, ...]:
 
 @RESOURCE.post(policy=CREATE, view=SERVER, body=Create, status=201)
 def create(call: Call, body: Create) -> tuple[object, ...]:
-    """Register a machine; nothing is asked of it."""
+    """Register a server; nothing is asked of it."""
     _refuse_others(call)
     values, at = _checked(call, body)
     values = {**servers.DEFAULTS, "project_id": call.caller.project_id, **values, "user_id": call.caller.user_id}
@@ -137,7 +137,7 @@ def update(call: Call, server_id: str, body: Update) -> tuple[object, ...]:
 
 @RESOURCE.delete("/{server_id}", policy=DELETE, status=204)
 def delete(call: Call, server_id: str) -> None:
-    """Forget a machine; its attachments and their access end, and what is on it stays."""
+    """Forget a server; its attachments and their access end, and what is on it stays."""
     _refuse_others(call)
     with call.db.write() as tx:
         _found(call, tx, server_id)

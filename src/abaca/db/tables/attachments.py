@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from abaca.db.tables.columns import ID, KEY, NAME, TIME, an_id, metadata, text, times
 
-# The inventory: machines that an operator registered. `key` says where a worker finds the private key for SSH.
+# The inventory: servers that an operator registered. `key` says where a worker finds the private key for SSH.
 servers = sa.Table(
     "servers",
     metadata,

@@ -20,7 +20,7 @@ import msgspec
 from abaca import errors
 from abaca.domain import metadata
 
-# What a machine of the inventory may be said to be; Nova has more of them.
+# What a server of the inventory may be said to be; Nova has more of them.
 STATUSES = ("ACTIVE", "SHUTOFF", "ERROR")
 MOST_ADDRESSES = 32
 KEY_SCHEME = "file:"
@@ -192,7 +192,7 @@ def check_qmp_socket(path: str) -> str:
 
 
 def check_hypervisor(server_id: str | None, hypervisor_id: str | None, qmp_socket: str | None) -> None:
-    """Raises `Invalid` unless both are said or neither is, and the machine is not its own hypervisor."""
+    """Raises `Invalid` unless both are said or neither is, and the server is not its own hypervisor."""
     if (hypervisor_id is None) != (qmp_socket is None):
         raise errors.Invalid("'hypervisor_id' and 'qmp_socket' go together: say both, or neither.")
     if hypervisor_id is not None and hypervisor_id == server_id:
