@@ -20,8 +20,6 @@ message template. Raise below the API, translate only in http/faults.py.
 
 from __future__ import annotations
 
-from typing import Any
-
 
 class AbacaError(Exception):
     """Something went wrong."""
@@ -29,7 +27,7 @@ class AbacaError(Exception):
     status = 500
     code = "Error"
 
-    def __init__(self, message: str | None = None, **details: Any) -> None:
+    def __init__(self, message: str | None = None, **details: object) -> None:
         """The text is `message`, or the class docstring filled in with `details`."""
         self.message = message if message is not None else (type(self).__doc__ or "").strip().format(**details)
         self.details = details
@@ -83,7 +81,7 @@ class OverLimit(AbacaError):
 
     status, code = 413, "OverLimit"
 
-    def __init__(self, message: str, *, code: str, **details: Any) -> None:
+    def __init__(self, message: str, *, code: str, **details: object) -> None:
         super().__init__(message, **details)
         self.code = code
 

@@ -11,13 +11,15 @@ from __future__ import annotations
 import functools
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from abaca import errors
 
 if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIEnvironment
+
     from prometheus_client.metrics_core import Metric
 
 REQUEST_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
@@ -160,16 +162,16 @@ class Metrics:
                 self.server_name, self.server_port = address, port
                 self.setup_environ()
 
-            def handle_error(self, *_args: Any) -> None:
+            def handle_error(self, *_args: object) -> None:
                 """Whoever went away in the middle asks again."""
 
         class Quiet(simple_server.WSGIRequestHandler):
             timeout = SILENT_S
 
-            def log_message(self, format: str, *args: Any) -> None:
+            def log_message(self, format: str, *args: object) -> None:
                 """Scrapes are no news."""
 
-        def answer(_environ: Any, start_response: Callable[..., Any]) -> list[bytes]:
+        def answer(_environ: WSGIEnvironment, start_response: StartResponse) -> list[bytes]:
             body = self.text()
             start_response("200 OK", [("content-type", CONTENT_TYPE), ("content-length", str(len(body)))])
             return [body]

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
     from opentelemetry.trace import TracerProvider
 
-WsgiApplication = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+T = TypeVar("T")
 
 
 class Tracing:
@@ -28,10 +30,10 @@ class Tracing:
         self._kind = trace.SpanKind
         self._extract = propagate.extract
 
-    def requests(self, application: WsgiApplication, route_key: str) -> WsgiApplication:
+    def requests(self, application: WSGIApplication, route_key: str) -> WSGIApplication:
         """The application with a span around each request, named by the route that it leaves under `route_key`."""
 
-        def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
             method = environ["REQUEST_METHOD"]
             sent = {
                 "traceparent": environ.get("HTTP_TRACEPARENT", ""),
@@ -41,7 +43,7 @@ class Tracing:
             with self._tracer.start_as_current_span(method, context=context, kind=self._kind.SERVER) as span:
                 span.set_attribute("http.request.method", method)
 
-                def watch(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
+                def watch(status: str, headers: list[tuple[str, str]], *rest: Any) -> Callable[[bytes], object]:
                     span.set_attribute("http.response.status_code", int(status[:3]))
                     for name, value in headers:
                         if name == "x-openstack-request-id":
@@ -67,7 +69,7 @@ class Tracing:
     def driver_calls(self, backend: str) -> Callable[[str, Callable[[], Any]], Any]:
         """What `drivers.wrappers.wrap` takes: a span around each call of the driver's methods."""
 
-        def around(name: str, call: Callable[[], Any]) -> Any:
+        def around(name: str, call: Callable[[], T]) -> T:
             with self._tracer.start_as_current_span(f"driver {name}", attributes={"abaca.backend": backend}):
                 return call()
 

@@ -8,7 +8,7 @@ loads drivers, and a worker never loads the web framework or policies.
 from abaca.app.backends import driver, reload
 from abaca.app.checks import check, missing
 from abaca.app.databases import open_database, ready_database
-from abaca.app.doors import SYSTEM_CONFIG, WsgiApplication, api, wsgi
+from abaca.app.doors import SYSTEM_CONFIG, api, wsgi
 from abaca.app.events import event_targets
 from abaca.app.observability import log_options, open_metrics, set_up_logs
 from abaca.app.servers import compute, nodes, serve_nodes
@@ -16,7 +16,6 @@ from abaca.app.workers import worker
 
 __all__ = [
     "SYSTEM_CONFIG",
-    "WsgiApplication",
     "api",
     "check",
     "compute",

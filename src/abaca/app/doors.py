@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from abaca.app.checks import check
 from abaca.app.databases import ready_database
@@ -14,14 +13,14 @@ from abaca.app.observability import open_metrics, set_up_logs, tracing
 from abaca.app.servers import compute
 
 if TYPE_CHECKING:
-    from abaca.settings import Settings
+    from wsgiref.types import WSGIApplication
 
-WsgiApplication = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+    from abaca.settings import Settings
 
 SYSTEM_CONFIG = Path("/etc/abaca/abaca.conf")
 
 
-def api(settings: Settings, *, process: str = "api") -> WsgiApplication:
+def api(settings: Settings, *, process: str = "api") -> WSGIApplication:
     """The WSGI application. Raises `ConfigError`."""
     from abaca.api import doors
     from abaca.app import figures
@@ -41,7 +40,7 @@ def api(settings: Settings, *, process: str = "api") -> WsgiApplication:
     return health.front(traced, health.Health(db), metrics)
 
 
-def wsgi() -> WsgiApplication:
+def wsgi() -> WSGIApplication:
     """The application for any WSGI server that takes a factory: `abaca.app:wsgi()`, with the system's configuration."""
     from abaca import settings
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 import msgspec
@@ -74,7 +73,7 @@ def _row(loaded: settings.Loaded, section: str, option: str, value: str) -> dict
     }
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if isinstance(value, tuple):
         return ", ".join(value)
     if isinstance(value, bool):

@@ -29,7 +29,7 @@ REMEMBERED = 10_000
 
 # Name, time and size of each file.
 Stamp = tuple[tuple[str, int, int], ...]
-Fact = Callable[[Mapping[str, Any], Mapping[str, Any]], bool]
+Fact = Callable[[Mapping[str, object], Mapping[str, object]], bool]
 
 
 class _Loaded(NamedTuple):
@@ -37,9 +37,9 @@ class _Loaded(NamedTuple):
 
     enforcer: oslo.Enforcer
     facts: dict[str, tuple[Fact, ...] | None]
-    remembered: dict[tuple[Any, ...], bool]
+    remembered: dict[tuple[object, ...], bool]
 
-    def ask(self, rule: str, who: Caller | Identity, creds: Mapping[str, Any], target: Mapping[str, Any]) -> bool:
+    def ask(self, rule: str, who: Caller | Identity, creds: Mapping[str, object], target: Mapping[str, object]) -> bool:
         return bool(self.enforcer.enforce(rule, dict(target), {**creds, "roles": sorted(who.roles)}))
 
 
@@ -78,7 +78,7 @@ class Policy:
         target = {"project_id": project_id or caller.project_id, "user_id": user_id or caller.user_id}
         return self._decide(rule, caller, target)
 
-    def _decide(self, rule: str, who: Caller | Identity, target: Mapping[str, Any]) -> bool:
+    def _decide(self, rule: str, who: Caller | Identity, target: Mapping[str, object]) -> bool:
         now = self._clock()
         if now >= self._next_look:
             self._look_at_file(now)
@@ -175,7 +175,7 @@ def _facts(rules: Mapping[str, Any], name: str) -> tuple[Fact, ...] | None:
 
 
 def _equal(kind: str, match: str) -> Fact:
-    def fact(creds: Mapping[str, Any], target: Mapping[str, Any]) -> bool:
+    def fact(creds: Mapping[str, object], target: Mapping[str, object]) -> bool:
         try:
             return str(creds.get(kind)) == match % target
         except KeyError:

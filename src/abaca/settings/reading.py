@@ -287,7 +287,7 @@ def _refuse_unknown(what: str, place: str, name: str, known: Sequence[str], othe
     raise errors.ConfigError(problem=f"{place}: unknown {what}" if place else f"Unknown {what}", mend=mend)
 
 
-def _value(info: msgspec.structs.FieldInfo, section: str, given: _Given) -> Any:
+def _value(info: msgspec.structs.FieldInfo, section: str, given: _Given) -> object:
     text = given.text.strip()
     try:
         return msgspec.convert(_parsed(info.type, text), info.type, strict=False, dec_hook=_decode)
@@ -300,11 +300,11 @@ def _value(info: msgspec.structs.FieldInfo, section: str, given: _Given) -> Any:
         ) from None
 
 
-def _decode(kind: type, value: Any) -> Any:
+def _decode(kind: type, value: object) -> object:
     return kind(value)
 
 
-def _parsed(kind: Any, text: str) -> Any:
+def _parsed(kind: Any, text: str) -> object:
     """`text` as what msgspec can check against `kind`: lists split at commas, booleans in all their spellings."""
     while typing.get_origin(kind) is typing.Annotated:
         kind = kind.__origin__

@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from sqlalchemy import event, exc
 
 from abaca.db.engine import statements
-from abaca.db.engine.statements import Entity, Row
+from abaca.db.engine.statements import Entity, Parameters, Row
 
 Clock = Callable[[], float]
 PLAN_ONCE = "SET plan_cache_mode = force_generic_plan"
@@ -78,7 +78,7 @@ class Tx:
         return self.connection.dialect.name
 
     def execute(
-        self, statement: sa.Executable, parameters: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None
+        self, statement: sa.Executable, parameters: Parameters | Sequence[Parameters] | None = None
     ) -> statements.Done | sa.CursorResult[Any]:
         """Run a statement with its parameters, or once for each of a sequence of them, for its `rowcount`."""
         if parameters is None or isinstance(parameters, Mapping):
@@ -89,20 +89,20 @@ class Tx:
             return statements.do_many(ready, self.connection, parameters)
         return self.connection.execute(statement, parameters)
 
-    def change(self, table: sa.Table, row_id: str, values: Mapping[str, Any]) -> int:
+    def change(self, table: sa.Table, row_id: str, values: Parameters) -> int:
         """Set columns of the row with that id, and when it was changed; how many rows have it."""
         new = {f"new_{name}": value for name, value in values.items()}
         return self.execute(statements.changing(table, tuple(values)), {"of": row_id, "at": self.now, **new}).rowcount
 
     def entity(
-        self, entity: type[Entity], statement: sa.Executable, parameters: Mapping[str, Any] | None = None
+        self, entity: type[Entity], statement: sa.Executable, parameters: Parameters | None = None
     ) -> Entity | None:
         """The first row as an entity, or None."""
         found = self.entities(entity, statement, parameters)
         return found[0] if found else None
 
     def entities(
-        self, entity: type[Entity], statement: sa.Executable, parameters: Mapping[str, Any] | None = None
+        self, entity: type[Entity], statement: sa.Executable, parameters: Parameters | None = None
     ) -> list[Entity]:
         """All rows as entities: the statement selects `columns_of` them. Raises TypeError where it does not."""
         ready = self._ready(statement, parameters)
@@ -112,24 +112,24 @@ class Tx:
         statements.check_fields(entity, result.keys())
         return [entity(*row) for row in result]
 
-    def row(self, statement: sa.Executable, parameters: Mapping[str, Any] | None = None) -> Row | None:
+    def row(self, statement: sa.Executable, parameters: Parameters | None = None) -> Row | None:
         """The first row, or None."""
         rows = self.rows(statement, parameters)
         return rows[0] if rows else None
 
-    def rows(self, statement: sa.Executable, parameters: Mapping[str, Any] | None = None) -> Sequence[Row]:
+    def rows(self, statement: sa.Executable, parameters: Parameters | None = None) -> Sequence[Row]:
         """All rows."""
         ready = self._ready(statement, parameters)
         if ready is None:
             return self.connection.execute(statement, parameters).all()
         return statements.fetch(ready, self.connection, parameters or statements.NONE)
 
-    def scalar(self, statement: sa.Executable, parameters: Mapping[str, Any] | None = None) -> Any:
+    def scalar(self, statement: sa.Executable, parameters: Parameters | None = None) -> Any:
         """The first column of the first row, or None."""
         row = self.row(statement, parameters)
         return None if row is None else row[0]
 
-    def _ready(self, statement: sa.Executable, parameters: Mapping[str, Any] | None) -> statements.Ready | None:
+    def _ready(self, statement: sa.Executable, parameters: Parameters | None) -> statements.Ready | None:
         return self._statements.ready(self.connection.dialect, statement, parameters or statements.NONE)
 
     @contextlib.contextmanager
@@ -309,7 +309,7 @@ def _sqlite(url: sa.URL, options: dict[str, Any], *, autocommit: bool) -> sa.Eng
     )
 
     @event.listens_for(engine, "connect")
-    def _prepare(connection: Any, _record: Any) -> None:
+    def _prepare(connection: Any, _record: object) -> None:
         connection.isolation_level = None
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "busy_timeout=30000"):
             connection.execute(f"PRAGMA {pragma}")
@@ -323,24 +323,24 @@ def _sqlite(url: sa.URL, options: dict[str, Any], *, autocommit: bool) -> sa.Eng
     return engine
 
 
-def _plan_once(connection: Any, _record: Any) -> None:
+def _plan_once(connection: Any, _record: object) -> None:
     """Looks go by indexes whatever the values are, and planning a page anew costs twice as much as reading it."""
     connection.execute(PLAN_ONCE)
     connection.commit()
 
 
-def _not_abandoned(after_s: float) -> Callable[[Any, Any], None]:
+def _not_abandoned(after_s: float) -> Callable[[Any, object], None]:
     """A process that is frozen in a transaction, its host suspended say, keeps nobody else waiting."""
     command = f"SET idle_in_transaction_session_timeout = {int(after_s * 1000)}"
 
-    def limit(connection: Any, _record: Any) -> None:
+    def limit(connection: Any, _record: object) -> None:
         connection.execute(command)
         connection.commit()
 
     return limit
 
 
-def _refuse_a_dead_socket(dbapi_connection: Any, _record: Any, _proxy: Any) -> None:
+def _refuse_a_dead_socket(dbapi_connection: Any, _record: object, _proxy: object) -> None:
     """An idle server has nothing to say: a readable socket is a closed one. Costs no round trip."""
     if not dbapi_connection.closed:
         poll = select.poll()

@@ -27,7 +27,7 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from abaca import errors
 from abaca.db.engine.database import Tx
-from abaca.db.engine.statements import Entity, Row
+from abaca.db.engine.statements import Column, Entity, Row
 
 # How many statements a listing keeps; a statement is some kilobytes.
 REMEMBERED = 512
@@ -62,10 +62,10 @@ class Filter(NamedTuple):
 
     clause: Callable[[str, Any], sa.ColumnElement[bool]]
     shape: Callable[[Any], Hashable] = lambda _value: None
-    bind: Callable[[str, Any], Mapping[str, Any]] = lambda name, value: {name: value}
+    bind: Callable[[str, Any], Mapping[str, object]] = lambda name, value: {name: value}
 
 
-def equal(column: sa.ColumnElement[Any]) -> Filter:
+def equal(column: Column) -> Filter:
     """The column is the value; null matches null."""
     return Filter(
         lambda name, is_null: column.is_(None) if is_null else column == sa.bindparam(name, type_=column.type),
@@ -73,7 +73,7 @@ def equal(column: sa.ColumnElement[Any]) -> Filter:
     )
 
 
-def contains(column: sa.ColumnElement[Any]) -> Filter:
+def contains(column: Column) -> Filter:
     """The value is somewhere in the text, capitals or not."""
     return Filter(
         lambda name, _: sa.func.lower(column).like(sa.bindparam(name, type_=sa.String()), escape="\\"),
@@ -81,7 +81,7 @@ def contains(column: sa.ColumnElement[Any]) -> Filter:
     )
 
 
-def one_of(column: sa.ColumnElement[Any]) -> Filter:
+def one_of(column: Column) -> Filter:
     """The column is one of the values of a sequence."""
     return Filter(
         lambda name, _: column.in_(sa.bindparam(name, type_=column.type, expanding=True)),
@@ -89,12 +89,12 @@ def one_of(column: sa.ColumnElement[Any]) -> Filter:
     )
 
 
-def since(column: sa.ColumnElement[Any]) -> Filter:
+def since(column: Column) -> Filter:
     """At or after a time."""
     return Filter(lambda name, _: column >= sa.bindparam(name, type_=column.type))
 
 
-def before(column: sa.ColumnElement[Any]) -> Filter:
+def before(column: Column) -> Filter:
     """At or before a time."""
     return Filter(lambda name, _: column <= sa.bindparam(name, type_=column.type))
 
@@ -107,18 +107,18 @@ class _member(FunctionElement[str]):  # noqa: N801 (a function of SQL)
 
 
 @compiles(_member, "sqlite")
-def _in_sqlite(element: _member, compiler: sa.sql.compiler.SQLCompiler, **options: Any) -> str:
+def _in_sqlite(element: _member, compiler: sa.sql.compiler.SQLCompiler, **options: object) -> str:
     column, key = (compiler.process(part, **options) for part in element.clauses)
     return f"(SELECT value FROM json_each({column}) WHERE key = {key})"  # noqa: S608 (compiled SQL, the key is bound)
 
 
 @compiles(_member, "postgresql")
-def _in_postgresql(element: _member, compiler: sa.sql.compiler.SQLCompiler, **options: Any) -> str:
+def _in_postgresql(element: _member, compiler: sa.sql.compiler.SQLCompiler, **options: object) -> str:
     column, key = (compiler.process(part, **options) for part in element.clauses)
     return f"({column} ->> {key})"
 
 
-def has_pairs(column: sa.ColumnElement[Any]) -> Filter:
+def has_pairs(column: Column) -> Filter:
     """The JSON object in the column has all pairs of a dictionary."""
 
     def text(name: str) -> sa.BindParameter[str]:
@@ -151,7 +151,7 @@ class Listing:
         self,
         source: sa.FromClause,
         *,
-        columns: Mapping[str, sa.ColumnElement[Any]] | None = None,
+        columns: Mapping[str, Column] | None = None,
         filters: Mapping[str, Filter] | None = None,
         sorts: Sequence[str] = ("created_at",),
         key: str = "id",
@@ -162,7 +162,7 @@ class Listing:
         `unless` is a condition that is added where none of some filters is asked for.
         """
         self._source = source
-        self._columns: dict[str, sa.ColumnElement[Any]] = {**{c.name: c for c in source.columns}, **(columns or {})}
+        self._columns: dict[str, Column] = {**{c.name: c for c in source.columns}, **(columns or {})}
         self._filters = {key: equal(self._columns[key]), **(filters or {})}
         self._sorts = frozenset(sorts)
         self._key = key
@@ -171,28 +171,28 @@ class Listing:
         self._counting = functools.lru_cache(REMEMBERED)(self._write_count)
 
     def rows(
-        self, tx: Tx, columns: tuple[str, ...], asked: Mapping[str, Any], page: Page | None = None
+        self, tx: Tx, columns: tuple[str, ...], asked: Mapping[str, object], page: Page | None = None
     ) -> Sequence[Row]:
         """The rows that meet all conditions in `asked`, in order. Raises Invalid for an order that is not offered."""
         return tx.rows(*self._ask(tx, columns, asked, page))
 
-    def one(self, tx: Tx, columns: tuple[str, ...], asked: Mapping[str, Any]) -> Row | None:
+    def one(self, tx: Tx, columns: tuple[str, ...], asked: Mapping[str, object]) -> Row | None:
         """The first row that meets all conditions, or None."""
         return tx.row(*self._ask(tx, columns, asked, None))
 
     def entities(
-        self, tx: Tx, entity: type[Entity], asked: Mapping[str, Any], page: Page | None = None
+        self, tx: Tx, entity: type[Entity], asked: Mapping[str, object], page: Page | None = None
     ) -> list[Entity]:
         """The same as `rows`, each as an entity with the columns that its fields are called like."""
         return tx.entities(entity, *self._ask(tx, entity.__struct_fields__, asked, page))
 
-    def entity(self, tx: Tx, entity: type[Entity], asked: Mapping[str, Any]) -> Entity | None:
+    def entity(self, tx: Tx, entity: type[Entity], asked: Mapping[str, object]) -> Entity | None:
         """The same as `one`, as an entity."""
         return tx.entity(entity, *self._ask(tx, entity.__struct_fields__, asked, None))
 
     def _ask(
-        self, tx: Tx, columns: tuple[str, ...], asked: Mapping[str, Any], page: Page | None
-    ) -> tuple[sa.Select[Any], dict[str, Any]]:
+        self, tx: Tx, columns: tuple[str, ...], asked: Mapping[str, object], page: Page | None
+    ) -> tuple[sa.Select[Any], dict[str, object]]:
         """The statement and its parameters."""
         shape, parameters = self._shape(asked)
         if page is None:
@@ -207,7 +207,7 @@ class Listing:
         order = _Order(page.sort_key, page.descending, page.limit, after is not None, "page_offset" in parameters)
         return self._statement(columns, shape, order), parameters
 
-    def count(self, tx: Tx, asked: Mapping[str, Any]) -> int:
+    def count(self, tx: Tx, asked: Mapping[str, object]) -> int:
         """How many rows meet all conditions."""
         shape, parameters = self._shape(asked)
         with tx.planned_for_values():
@@ -219,9 +219,9 @@ class Listing:
             return None
         return self.one(tx, (page.sort_key, self._key), {self._key: page.marker})
 
-    def _shape(self, asked: Mapping[str, Any]) -> tuple[tuple[tuple[str, Hashable], ...], dict[str, Any]]:
+    def _shape(self, asked: Mapping[str, object]) -> tuple[tuple[tuple[str, Hashable], ...], dict[str, object]]:
         shape: list[tuple[str, Hashable]] = []
-        parameters: dict[str, Any] = {}
+        parameters: dict[str, object] = {}
         for name, value in asked.items():
             condition = self._filters[name]
             form = condition.shape(value)
@@ -264,16 +264,16 @@ class Listing:
     def _key_table(self) -> Any:
         return self._columns[self._key].table
 
-    def _is_of_key_table(self, clauses: Sequence[sa.ColumnElement[Any]]) -> bool:
+    def _is_of_key_table(self, clauses: Sequence[Column]) -> bool:
         parts = (part for clause in clauses for part in visitors.iterate(clause))
         return all(part.table is self._key_table for part in parts if isinstance(part, sa.Column))
 
 
-def _ordered(statement: sa.Select[Any], by: Sequence[sa.ColumnElement[Any]], order: _Order) -> sa.Select[Any]:
+def _ordered(statement: sa.Select[Any], by: Sequence[Column], order: _Order) -> sa.Select[Any]:
     return statement.order_by(*(column.desc() if order.descending else column.asc() for column in by))
 
 
-def _cut(statement: sa.Select[Any], by: Sequence[sa.ColumnElement[Any]], order: _Order) -> sa.Select[Any]:
+def _cut(statement: sa.Select[Any], by: Sequence[Column], order: _Order) -> sa.Select[Any]:
     """One page of it.
 
     Limit and offset stand in the text, because PostgreSQL plans for a tenth of the table when it does not know them.

@@ -23,8 +23,10 @@ from sqlalchemy.sql.compiler import SQLCompiler
 # the same ones a query gives entities (`Tx.entities`), whose fields have types and are read forty times as fast.
 Row = sa.Row[*tuple[Any, ...]]
 Entity = TypeVar("Entity", bound=msgspec.Struct)
-Parameters = Mapping[str, Any]
-Convert = Callable[[Any], Any]
+# A column of a table, or any expression that a statement can select.
+Column = sa.ColumnElement[Any]
+Parameters = Mapping[str, object]
+Convert = Callable[[Any], object]
 
 NONE: Parameters = {}
 # How many lengths of its lists a statement remembers the SQL for.
@@ -41,15 +43,13 @@ def changing(table: sa.Table, names: tuple[str, ...]) -> sa.Update:
     return made.values({**values, "updated_at": sa.bindparam("at", type_=table.c.updated_at.type)})
 
 
-def columns_of(
-    entity: type[msgspec.Struct], *sources: sa.FromClause, **named: sa.ColumnElement[Any]
-) -> list[sa.ColumnElement[Any]]:
+def columns_of(entity: type[msgspec.Struct], *sources: sa.FromClause, **named: Column) -> list[Column]:
     """What a statement must select for `Tx.entities`: a column for each field of the entity, in the fields' order.
 
     A field is the column `named` like it, or else that of the first source which has one of its name. Raises TypeError
     for a field without a column.
     """
-    found: list[sa.ColumnElement[Any]] = []
+    found: list[Column] = []
     for field in entity.__struct_fields__:
         columns = (source.c[field] for source in sources if field in source.c)
         column = named[field].label(field) if field in named else next(columns, None)
@@ -240,7 +240,9 @@ class Statements:
     """The statements that one database has seen, each as long as somebody holds it."""
 
     def __init__(self) -> None:
-        self._seen: weakref.WeakKeyDictionary[sa.Executable, dict[Any, Ready | None]] = weakref.WeakKeyDictionary()
+        self._seen: weakref.WeakKeyDictionary[sa.Executable, dict[tuple[str, ...], Ready | None]] = (
+            weakref.WeakKeyDictionary()
+        )
 
     def ready(self, dialect: sa.Dialect, statement: sa.Executable, parameters: Parameters) -> Ready | None:
         """The compiled statement; None at its first run, and for one that SQLAlchemy must run."""

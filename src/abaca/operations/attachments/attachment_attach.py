@@ -137,7 +137,7 @@ def _mounted(op: Op[AttachmentParts], login: Login, wanted: Mount) -> Seen:
     try:
         return op.parts.nodes.mount(login, wanted)
     except MountRefused as refused:
-        owner = refused.details.get("owner", "")
+        owner = str(refused.details.get("owner", ""))
         with op.db.read() as tx:
             is_known = not owner or attachments.show(tx, owner) is not None
         if is_known:
