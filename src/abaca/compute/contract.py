@@ -58,9 +58,9 @@ class Flavor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True):
-    """A server as the plug-in sees it now. `status` is one of Nova's; times are naive UTC.
+    """A server as the plug-in sees the server now. `status` is one of Nova's; times are naive UTC.
 
-    `told` is what else its source says of it, by the names of Nova's API; what is not there is taken to be as usual.
+    `told` is what else the source says of the server, by the names of Nova's API; what is missing there is as usual.
 
     `hypervisor_id` and `qmp_socket`, of a guest that its host can hand shares to: the server which that host is, and
     where the guest's QEMU takes orders there.
@@ -88,7 +88,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """Which servers a list shall hold; None: any. `only` says of a server that is as the rest says if it is wanted.
+    """Which servers a list shall hold; None means any. `only` decides on each server that meets all other conditions.
 
     `name` is a regular expression that a plug-in may hand on; `only` decides. `marker` is the id of the last server of
     the page before.
@@ -125,8 +125,8 @@ class Compute(ABC):
 
     @abstractmethod
     def show(self, server_id: str) -> Server | None:
-        """One server, whoever's it is; None when there is none. Raises `ComputeUnreachable`."""
+        """One server of any project; None when there is none. Raises `ComputeUnreachable`."""
 
     @abstractmethod
     def login(self, server_id: str) -> Login:
-        """How to get into a server. Raises NotFound, `NoWayIn` saying what lacks, `ComputeUnreachable`."""
+        """How a worker logs in to a server. Raises NotFound, `NoWayIn` saying what is missing, `ComputeUnreachable`."""

@@ -21,13 +21,13 @@ PAGE = 1000
 
 
 class Inventory(Compute):
-    """See the module."""
+    """The plug-in `inventory`; see the module."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
 
     def list(self, wanted: Wanted) -> Sequence[Server]:
-        """By the database; what `only` it knows is tried on page after page."""
+        """The database finds the servers; `wanted.only` is tried on them page after page."""
         asked = _conditions(wanted)
         with self._db.read() as tx:
             if wanted.marker is not None and rows.SERVERS.one(tx, ("id",), {"id": wanted.marker}) is None:
@@ -47,13 +47,13 @@ class Inventory(Compute):
         return found[: wanted.limit]
 
     def show(self, server_id: str) -> Server | None:
-        """By its id."""
+        """The registered server with that id."""
         with self._db.read() as tx:
             row = rows.show(tx, server_id)
             return None if row is None else _server(row, rows.addresses(tx, [row.id])[row.id])
 
     def login(self, server_id: str) -> Login:
-        """As registered; without `ssh_host` its first address."""
+        """The login that was registered; without `ssh_host` it leads to the server's first address."""
         with self._db.read() as tx:
             row = rows.show(tx, server_id)
             if row is None:

@@ -69,7 +69,7 @@ _BEST_KEYS = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecds
 
 
 class Nova(Compute):
-    """See the module. Nothing is asked before the first call."""
+    """The plug-in `nova`; see the module. Nova is asked nothing before the first call."""
 
     def __init__(self, options: tree.Compute) -> None:
         """Raises ConfigError for settings that cannot work, ImportError without openstacksdk."""
@@ -88,7 +88,7 @@ class Nova(Compute):
         self._connection: Any = None
 
     def list(self, wanted: Wanted) -> Sequence[Server]:
-        """By Nova; what it may understand differently is compared here once more."""
+        """Nova finds the servers; what Nova may understand differently is compared here once more."""
         asked = _query(wanted)
         found: list[Server] = []
         marker = wanted.marker
@@ -103,7 +103,7 @@ class Nova(Compute):
         return found[: wanted.limit]
 
     def show(self, server_id: str) -> Server | None:
-        """By its id."""
+        """The server of Nova with that id."""
         if not _UUID.fullmatch(server_id):
             return None
         from openstack import exceptions
@@ -115,7 +115,7 @@ class Nova(Compute):
                 return None
 
     def login(self, server_id: str) -> Login:
-        """The first address, or the first in `nova_network`; what the settings say of the login."""
+        """The login of the settings, at the server's first address or the first one in `nova_network`."""
         server = self.show(server_id)
         if server is None:
             raise errors.NotFound(resource="Server", id=server_id)
@@ -194,7 +194,7 @@ class Nova(Compute):
 
     @contextlib.contextmanager
     def _asking(self) -> Iterator[Any]:
-        """The library's view of Nova. What goes wrong between here and there is `ComputeUnreachable`."""
+        """The library's connection to Nova. Raises `ComputeUnreachable` for what goes wrong on the way."""
         import requests
         from keystoneauth1 import exceptions as of_session
         from openstack import exceptions
@@ -227,7 +227,7 @@ def _reason(error: Exception) -> str:
 
 
 def _query(wanted: Wanted) -> dict[str, Any]:
-    """What Nova's list understands of it."""
+    """The part of the conditions that Nova's list understands, as its query."""
     statuses = wanted.statuses
     v6 = wanted.ip is not None and ":" in wanted.ip
     said = {
@@ -261,7 +261,7 @@ def _is_wanted(server: Server, wanted: Wanted) -> bool:
 
 
 def _ask(compute: Any, path: str, key: str, params: Mapping[str, Any] | None = None) -> Any:
-    """What Nova answers, with something under `key`."""
+    """Nova's answer, an object with something under `key`."""
     from openstack import exceptions, utils
 
     answer = compute.get(path, params=params, microversion=utils.maximum_supported_microversion(compute, NEWEST))

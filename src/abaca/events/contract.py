@@ -32,10 +32,10 @@ class Target(Protocol):
     timeout_s: float
 
     def send(self, event: Event) -> None:
-        """Returns when the target has it.
+        """Send one event; returns when the target has it.
 
         Raises `Away` when the target cannot take any event now, `Refused` when it does not take this one.
         """
 
     def close(self) -> None:
-        """Give connections back."""
+        """Give the connections to the target back."""

@@ -20,7 +20,7 @@ class Log:
     timeout_s = 1.0
 
     def send(self, event: Event) -> None:
-        """Write the line."""
+        """Write the event's line."""
         log.info(
             "event=%s id=%s %s=%s project=%s user=%s request=%s payload=%s",
             event.event_type,
@@ -34,4 +34,4 @@ class Log:
         )
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """There are no connections to give back."""

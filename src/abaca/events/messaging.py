@@ -50,7 +50,7 @@ class Messaging:
             conf.set_default("heartbeat_timeout_threshold", _SILENT_S, "oslo_messaging_rabbit")
 
     def send(self, event: Event) -> None:
-        """Hand it to the bus, which confirms it."""
+        """Hand the event to the bus, which confirms it."""
         priority = "ERROR" if event.is_error else "INFO"
         asked = {"request_id": event.request_id, "project_id": event.project_id, "user_id": event.user_id}
         for topic in self._topics:

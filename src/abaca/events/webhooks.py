@@ -72,7 +72,7 @@ class Webhook:
         self._session = session
 
     def send(self, event: Event) -> None:
-        """Post it; only an answer of 2xx counts."""
+        """Post the event to the receiver; only an answer of 2xx counts."""
         body = msgspec.json.encode(event)
         timestamp = str(int(time.time()))
         headers = {
@@ -105,7 +105,7 @@ class Webhook:
         return f"{parts.scheme}://{parts.netloc}"
 
     def close(self) -> None:
-        """Close its connections."""
+        """Close the connections to the receiver."""
         self._session.close()
 
 

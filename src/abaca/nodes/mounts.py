@@ -356,7 +356,7 @@ class Visit(msgspec.Struct, frozen=True):
         return self._is_share(mounted, self.wanted) and ("ro" in (mounted or _NONE).options) == self.wanted.is_read_only
 
     def _is_ours(self, state: State) -> bool:
-        """Mounted from us, and not kept for somebody else alone, who may have mounted the same share by himself."""
+        """Mounted from us, and not kept for somebody else alone, who may have mounted the same share themselves."""
         others = self._strangers(state) if self.wanted.was_seen else self._kept_by_others(state)
         return self._is_from_us(state) and (self._is_marked(state) or not others)
 

@@ -219,7 +219,7 @@ class Rehearsal:
             sheet.kept.pop(mount_point, None)
 
     def occupy(self, host: str, mount_point: str, source: str) -> None:
-        """Somebody there has mounted something of his own."""
+        """Somebody there has mounted something of their own."""
         with self._sheet(host) as (sheet, _):
             sheet.make(mount_point)
             sheet.mounts.setdefault(mount_point, []).append(Mounted(source, "tmpfs", ("rw",)))

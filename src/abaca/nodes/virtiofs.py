@@ -203,7 +203,7 @@ class Hypervisor:
         """What was given up by force while the guest did not let go of it: a device of ours that nobody can serve."""
         known = {*await monitor.devices(), *await monitor.chardevs()} - {self._device}
         others = sorted(one for one in known if one.startswith(PREFIX))
-        # We are alone with the guest, and whoever plugs makes his socket while he is.
+        # We are alone with the guest, and whoever plugs makes their socket while they are.
         served = (await self._hand.act("look")).sockets if others else frozenset()
         for device in others:
             if device.removeprefix(PREFIX) not in served:

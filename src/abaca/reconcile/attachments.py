@@ -36,7 +36,7 @@ NOT_SO = "share.attachment.verify.error"
 
 
 class Attachments:
-    """What one worker sees to, for all attachments there are."""
+    """Keeps all attachments true; each worker runs one of these."""
 
     def __init__(self, db: Database, tools: AttachmentParts, *, verify_interval_s: float, batch: int = BATCH) -> None:
         """`batch` rows are read at once."""
@@ -48,7 +48,7 @@ class Attachments:
     # ---------------------------------------------------------------- what the database says
 
     def heal(self) -> int:
-        """Busy ones without an operation fail, errors are tried again, moved exports are followed; how many of all."""
+        """Fail busy attachments without an operation, retry errors, follow moved exports; how many were touched."""
         mended = sum(
             self._one(row, mend)
             for find, mend in ((attachments.unexplained, self._fail), (attachments.moved, _remount))
@@ -61,7 +61,7 @@ class Attachments:
             return find(tx, self.batch)
 
     def _due(self) -> Iterator[Attachment]:
-        """All of them: those whose server cannot be asked for stay due, and hold up no others."""
+        """All attachments whose next try has come; one whose server cannot be looked up holds up no other."""
         last = None
         while True:
             with self.db.read() as tx:
@@ -72,7 +72,7 @@ class Attachments:
             last = found[-1]
 
     def _one(self, row: Attachment, mend: Callable[[Tx, Attachment], None]) -> bool:
-        """Whether it was mended; not so where somebody else was faster."""
+        """Whether the attachment was mended here; False where another worker was faster."""
         try:
             with self.db.write() as tx:
                 shares.lock(tx, row.share_id)
@@ -95,9 +95,9 @@ class Attachments:
     # ---------------------------------------------------------------- what the machines say
 
     def verify(self) -> int:
-        """Look at those that nobody has looked at for long, a page after the other; how many there were.
+        """Look at the attachments that nobody has looked at for long, page after page; how many there were.
 
-        What cannot be asked for just now waits for the next time, and holds up no other page.
+        An attachment whose server cannot be looked up now waits for the next time, and holds up no other page.
         """
         since = self.db.now() - datetime.timedelta(seconds=self.verify_interval_s)
         number, last = 0, None
@@ -127,7 +127,7 @@ class Attachments:
             self._one(row, lambda tx, fresh, outcome=outcome: self._judge(tx, fresh, outcome))  # type: ignore[misc]
 
     def wake(self) -> int:
-        """Go on with those servers that were off and are on; how many attachments that are."""
+        """Go on with the attachments of servers that were off and are on; how many there were."""
         woken, after = 0, ""
         while True:
             with self.db.read() as tx:
@@ -152,7 +152,7 @@ class Attachments:
         return is_on and self._one(row, _again)
 
     def _job(self, row: Attachment) -> Job | None:
-        """How to look at its machine; None where there is nothing to look at. Raises `Unavailable`."""
+        """The look at the attachment's machine; None where there is nothing to look at. Raises `Unavailable`."""
         try:
             server = self.tools.servers.show(row.server_id)
             if server is None:
@@ -198,7 +198,7 @@ class Attachments:
         events.notify_attachment(tx, NOT_SO, row.id, error)
 
     def _judge(self, tx: Tx, row: Attachment, outcome: Outcome) -> None:
-        """What a look at the machine means."""
+        """Write down what a look at the machine has shown, and mend what is not as it shall be."""
         if outcome.error is not None:
             self._lose(tx, row, outcome.error)
         elif outcome.seen is None or outcome.seen.is_read_only != (row.access_level == "ro"):

@@ -31,7 +31,7 @@ FOREVER_S = 86400.0
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
-    """In seconds."""
+    """How long a lease lasts, and how long a target waits between tries; in seconds."""
 
     lease_s: float = 30.0
     # before the second try, the third...; the last goes on for ever
@@ -39,18 +39,18 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def bounded(cls, *, longest_s: float, send_s: float) -> Timing:
-        """With pauses of `longest_s` at most, for a target whose `send` takes `send_s` at most."""
+        """A timing whose pauses last `longest_s` at most, for a target whose `send` takes `send_s` at most."""
         usual = cls()
         delays_s = [*(delay_s for delay_s in usual.delays_s if delay_s < longest_s), longest_s]
         return cls(lease_s=max(usual.lease_s, 3 * send_s), delays_s=delays_s)
 
     def delay_s(self, attempts: int) -> float:
-        """After so many tries in vain."""
+        """The pause after so many failed tries, in seconds."""
         return self.delays_s[min(attempts, len(self.delays_s)) - 1]
 
 
 class Dispatcher:
-    """Serves one target for the worker of that name."""
+    """Delivers events to one target, for the worker of that name."""
 
     def __init__(self, db: Database, target: Target, worker: str, timing: Timing | None = None) -> None:
         self.db = db
@@ -66,7 +66,7 @@ class Dispatcher:
         self._is_away = False
 
     def deliver(self) -> float:
-        """Take a batch to the target; the seconds until there may be more to do without anybody announcing it."""
+        """Deliver a batch; the seconds until the next look, unless new events are announced before."""
         with self._serving:
             return FOREVER_S if self.is_leaving else self._deliver()
 
@@ -89,7 +89,7 @@ class Dispatcher:
         return self._settle(_Batch(self.target, due, self._has_time), standing.attempts)
 
     def leave(self) -> None:
-        """Let another worker go on once what is under way has arrived; nothing more is taken."""
+        """Take no more events, wait until those under way have arrived, and give the lease to another worker."""
         self.is_leaving = True
         with self._serving:
             if self._held_until_s > 0:
@@ -99,7 +99,7 @@ class Dispatcher:
         self.target.close()
 
     def _hold(self, now_s: float) -> float | None:
-        """Have the lease; else the seconds until it may be had."""
+        """Take or prolong the target's lease; None when this worker has it, else the seconds until it may be free."""
         if self._held_until_s - now_s > self.timing.lease_s / 2:
             return None
         with self.db.read() as tx:  # the others are woken by every event too: they shall not write for it
@@ -122,12 +122,12 @@ class Dispatcher:
         return standing.owner is None or standing.owner.startswith(worker) or standing.lease_until_s < now_s
 
     def _has_time(self) -> bool:
-        """Whether a `send` that begins now ends while the target is ours."""
+        """Whether a `send` that begins now ends before this worker's lease does."""
         left_s = self._held_until_s - self.db.time()
         return not self.is_leaving and left_s > min(self.target.timeout_s, self.timing.lease_s / 2)
 
     def _settle(self, batch: _Batch, attempts: int) -> float:
-        """Send it and write down what became of it."""
+        """Send the batch and record what became of each event."""
         batch.send()
         now_s = self.db.time()
         with self.db.write() as tx:
@@ -154,7 +154,7 @@ class Dispatcher:
 
 
 class _Batch:
-    """Some events on their way to a target."""
+    """Events that are sent to a target together, and what became of each."""
 
     def __init__(self, target: Target, due: Sequence[rows.Delivery], has_time: Callable[[], bool]) -> None:
         self.target = target
@@ -173,7 +173,7 @@ class _Batch:
             self._groups.put(group)
 
     def send(self) -> None:
-        """Returns when nothing is under way any more."""
+        """Send the events; returns when none is under way any more."""
         others = [threading.Thread(target=self._work, daemon=True) for _ in range(self._threads - 1)]
         for one in others:
             one.start()

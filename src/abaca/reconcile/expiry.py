@@ -46,7 +46,7 @@ class Expiry:
         self.keep_export_locations_s = keep_export_locations_s
 
     def messages(self) -> None:
-        """Messages whose time is over."""
+        """Remove messages whose time is over."""
         while self._expire_messages() == BATCH:
             pass
 
@@ -55,7 +55,7 @@ class Expiry:
             return messages.expire(tx, self.keep_messages_s, BATCH)
 
     def operations(self) -> None:
-        """Operations that ended long ago."""
+        """Remove operations that ended long ago."""
         ended_before = self.db.now() - datetime.timedelta(seconds=self.keep_operations_s)
         while self._purge(ended_before) == BATCH:
             pass
@@ -65,7 +65,7 @@ class Expiry:
             return operations.purge(tx, ended_before, BATCH)
 
     def events(self) -> None:
-        """Events whose time is over; whoever does not have one by now never gets it, which is said and counted."""
+        """Remove events whose time is over; those that a target never got are logged and counted."""
         while self._expire_events() == BATCH:
             pass
 
@@ -77,7 +77,7 @@ class Expiry:
         return number
 
     def export_locations(self) -> None:
-        """Of where shares could be mounted from: what ended long ago."""
+        """Remove the history of export locations that ended long ago."""
         ended_before = self.db.now() - datetime.timedelta(seconds=self.keep_export_locations_s)
         while self._purge_export_locations(ended_before) == BATCH:
             pass
@@ -87,7 +87,7 @@ class Expiry:
             return export_location_history.purge(tx, ended_before, BATCH)
 
     def recycle_bin(self) -> None:
-        """Shares that nobody took out of the recycle bin in time: their deletion begins."""
+        """Begin the deletion of shares that nobody took out of the recycle bin in time."""
         # those that no pool could take are on no back end: whoever comes first has them
         for host in (*self.hosts, None):
             with self.db.write() as tx:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What forced detaching gave up on machines goes when these can be entered again.
+"""Orphaned mounts are taken away when their machines can be entered again.
 
-It may run in any number of workers at any time: taking away what is away is fine.
+This may run in any number of workers at any time: to take away what is away already is no error.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ OFF_S = 15.0
 
 
 class OrphanedMounts:
-    """What one worker sees to."""
+    """Takes orphaned mounts away; each worker runs one of these."""
 
     def __init__(self, db: Database, tools: AttachmentParts) -> None:
         self.db = db
         self.tools = tools
 
     def sweep(self) -> int:
-        """Try a page of those whose time has come; how many there were."""
+        """Try a page of the orphaned mounts whose next try has come; how many there were."""
         with self.db.read() as tx:
             found = orphaned_mounts.due(tx, PAGE)
         pairs = [(orphan, job) for orphan in found if (job := self._job(orphan)) is not None]
@@ -48,7 +48,7 @@ class OrphanedMounts:
         return len(found)
 
     def _job(self, orphan: OrphanedMount) -> Job | None:
-        """How it is taken away; None where that is not to be tried now."""
+        """The work on the orphaned mount's machine; None where it is not to be tried now."""
         try:
             if self.tools.is_gone(orphan.machine_id):
                 self._forget(orphan, "gone with its machine")

@@ -48,7 +48,7 @@ DEFAULT_RULES = Rules()
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """A pool that may hold the share: its weight, and the claim that takes the room."""
+    """A pool that may hold the share: the pool's weight, and the claim that takes the room."""
 
     pool: Pool
     weight: float
@@ -56,7 +56,7 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """A pool that may not: which filter refused it and why, in words for operators."""
+    """A pool that may not hold the share: which filter refused the pool and why, in words for operators."""
 
     host: str
     filter: str
@@ -68,7 +68,7 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 class Unplaced(msgspec.Struct, frozen=True):
-    """Nothing is left: what the user is told, which names no host. `text` is the message's reason."""
+    """No pool is left: what the users are told, which names no host. `text` is the message's reason."""
 
     detail: Detail
     text: str
@@ -116,7 +116,7 @@ def place(request: ShareRequest, pools: Iterable[Pool], rules: Rules = DEFAULT_R
 
 
 def fits(request: ShareRequest, pool: Pool, rules: Rules = DEFAULT_RULES) -> Refusal | None:
-    """Why the pool that holds a share already refuses an extension, or None; that it is disabled is no reason."""
+    """Why the pool that holds a share refuses to extend it, or None. That the pool is disabled is no reason."""
     around = surroundings(request, [pool])
     for name in rules.filters_for(request):
         reason = FILTERS[name].refuses(request, pool, around)
@@ -126,7 +126,7 @@ def fits(request: ShareRequest, pool: Pool, rules: Rules = DEFAULT_RULES) -> Ref
 
 
 def _at_work(request: ShareRequest, pools: Sequence[Pool]) -> tuple[list[Pool], list[Refusal]]:
-    """Those whose service is up, or back soon, and enabled; a pool that an administrator names may be disabled."""
+    """The pools whose service is up, or back soon, and enabled; one that an administrator names may be disabled."""
     left, refusals = [], []
     for pool in pools:
         if not pool.is_up and not pool.is_back_soon:

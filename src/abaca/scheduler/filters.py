@@ -19,7 +19,7 @@ from abaca.scheduler import formula
 
 
 class ShareRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be placed. `kind` is create, from_snapshot or extend; hosts are `host@backend#pool`.
+    """A share to be placed. `kind` is create, from_snapshot or extend; hosts are `host@backend#pool`.
 
     An extension's `size_gib` is what is to be added. `snapshot_host` is where the parent snapshot lies, `replica_hosts`
     where all copies lie that exist, `same_hosts` and `different_hosts` where the shares of the scheduler hints lie.
@@ -55,7 +55,7 @@ Refuses = Callable[[ShareRequest, Pool, Surroundings], str | None]
 
 
 class Filter(msgspec.Struct, frozen=True):
-    """One filter: what it refuses, and what users are told when it left nothing."""
+    """One filter: the pools that it refuses, and what users are told when it leaves no pool."""
 
     refuses: Refuses
     detail: Detail

@@ -3,7 +3,7 @@
 
 `settle` is level-triggered: it looks at the attachments there are and makes the rules theirs, in the caller's
 transaction, with the back end's part queued. A rule that a user made serves too, and is never changed or taken away;
-when he takes it away himself, one of theirs stands in its place.
+when the user denies it, a rule of the attachments stands in its place.
 """
 
 from __future__ import annotations
