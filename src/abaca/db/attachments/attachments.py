@@ -62,8 +62,9 @@ def add(tx: Tx, values: Mapping[str, object]) -> str:
 
 
 @functools.cache
-def _add(dialect: str) -> Any:
-    return insert_into(t, dialect).on_conflict_do_nothing().returning(t.c.id)
+def _add(dialect: str) -> sa.Executable:
+    insert: sa.Executable = insert_into(t, dialect).on_conflict_do_nothing().returning(t.c.id)
+    return insert
 
 
 def _taken(tx: Tx, row: Mapping[str, object]) -> errors.Conflict:

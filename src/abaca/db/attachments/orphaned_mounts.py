@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime
 import functools
 from collections.abc import Mapping
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -25,8 +24,9 @@ def add(tx: Tx, values: Mapping[str, object]) -> None:
 
 
 @functools.cache
-def _add(dialect: str) -> Any:
-    return insert_into(t, dialect).on_conflict_do_nothing()
+def _add(dialect: str) -> sa.Executable:
+    insert: sa.Executable = insert_into(t, dialect).on_conflict_do_nothing()
+    return insert
 
 
 def of_server(tx: Tx, server_id: str) -> list[OrphanedMount]:
