@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A state machine is one table, and the only thing that may say how a status changes.
 
-Illegal events raise `Conflict`. The writer is `move()` of the entity's file in db/: one UPDATE that compares and sets.
+Illegal events raise `Conflict`. The writer is db/engine/moving.py: one UPDATE that compares and sets.
 """
 
 from __future__ import annotations
@@ -12,11 +12,21 @@ from abaca import errors
 
 
 class StateMachine:
-    """The rows `(at, event, to)` of one resource. `at` is a status, or several; `none` is "does not exist"."""
+    """The rows `(at, event, to)` of one resource. `at` is a status, or several; `none` is "does not exist".
 
-    def __init__(self, name: str, *rows: tuple[str | tuple[str, ...], str, str], busy: Iterable[str] = ()) -> None:
+    An operator may set those that are `resettable` by hand, at any status.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *rows: tuple[str | tuple[str, ...], str, str],
+        busy: Iterable[str] = (),
+        resettable: Iterable[str] = (),
+    ) -> None:
         self.name = name
         self.busy = frozenset(busy)
+        self.resettable = tuple(resettable)
         self.rows: list[tuple[str, str, str]] = []
         for at, event, to in rows:
             self.rows += [(one, event, to) for one in ([at] if isinstance(at, str) else at)]
@@ -35,6 +45,11 @@ class StateMachine:
     def events(self) -> frozenset[str]:
         """Every event."""
         return frozenset(event for _, event, _ in self.rows)
+
+    @property
+    def values(self) -> frozenset[str]:
+        """Every status that its column may hold."""
+        return self.states | frozenset(self.resettable)
 
     def sources(self, event: str) -> dict[str, str]:
         """From which status to which one `event` leads."""

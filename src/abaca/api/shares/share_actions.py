@@ -155,7 +155,7 @@ def reset_task_state(call: Call, id: str, body: ResetTaskState) -> None:
     state = rules.check_task_state(body.task_state)
     with call.db.write() as tx:
         share_for_change(call, tx, id, ())
-        shares.update(tx, id, {"task_state": state})
+        shares.TASK_STATE.reset(tx, id, state)
 
 
 @RESOURCE.action(

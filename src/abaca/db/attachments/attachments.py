@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which shares are on which servers. An attachment's state changes here and only as domain/attachments allows.
+"""Which shares are on which servers.
 
 Who attaches, detaches or changes rules for that locks the share first (`db.shares.lock`), so that nobody takes away a
 rule while somebody else begins to need it.
@@ -8,7 +8,6 @@ rule while somebody else begins to need it.
 from __future__ import annotations
 
 import datetime
-import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,8 +15,8 @@ import msgspec
 import sqlalchemy as sa
 
 from abaca import errors
-from abaca.db.engine import lists
-from abaca.db.engine.database import Tx, insert_into
+from abaca.db.engine import lists, moving
+from abaca.db.engine.database import Tx
 from abaca.db.engine.statements import columns_of
 from abaca.db.journal import keys
 from abaca.db.tables.attachments import attachments as t
@@ -35,6 +34,8 @@ ATTACHMENTS = lists.Listing(
     },
     sorts=("created_at", "updated_at", "state", "server_id", "share_id"),
 )
+STATE = moving.Mover(t.c.state, "Attachment")
+move, try_move = STATE.move, STATE.try_move
 _NEW: dict[str, object] = {
     "source": None,
     "made_directory": False,
@@ -55,16 +56,10 @@ def add(tx: Tx, values: Mapping[str, object]) -> str:
     `values` has share_id, server_id, project_id, user_id, mode, mount_point, tag, access_level and addresses. Raises
     `Conflict` when the share is on the server already, or the server has another at the mount point or under the tag.
     """
-    row = {**_NEW, "id": new_id(), **values, "state": ATTACHMENT.after("none", "attach"), "created_at": tx.now}
-    if tx.row(_add(tx.dialect), row) is None:
+    row = {**_NEW, "id": new_id(), **values, "created_at": tx.now}
+    if not moving.add(tx, t, row, {"state": "attach"}, unless_taken=True):
         raise _taken(tx, row)
     return str(row["id"])
-
-
-@functools.cache
-def _add(dialect: str) -> sa.Executable:
-    insert: sa.Executable = insert_into(t, dialect).on_conflict_do_nothing().returning(t.c.id)
-    return insert
 
 
 def _taken(tx: Tx, row: Mapping[str, object]) -> errors.Conflict:
@@ -129,48 +124,6 @@ def on_server(tx: Tx, server_id: str, share_id: str) -> Attachment | None:
 
 
 _ON_SERVER = _ATTACHMENTS.where(t.c.server_id == sa.bindparam("server"), t.c.share_id == sa.bindparam("share"))
-
-
-@functools.cache
-def _move(event: str, also: tuple[str, ...] = ()) -> Any:
-    sources = {at: to for at, to in ATTACHMENT.sources(event).items() if to != "gone"}
-    targets = set(sources.values())
-    to = targets.pop() if len(targets) == 1 else sa.case(sources, value=t.c.state)
-    return (
-        sa.update(t)
-        .where(t.c.id == sa.bindparam("attachment"), t.c.state.in_(list(sources)))
-        .values(state=to, updated_at=sa.bindparam("at"), **{name: sa.bindparam(f"new_{name}") for name in also})
-        .returning(t.c.id)
-    )
-
-
-def try_move(
-    tx: Tx,
-    attachment_id: str,
-    event: str,
-    among: Sequence[str] | None = None,
-    also: Mapping[str, object] | None = None,
-) -> bool:
-    """Let `event` happen; False, with nothing changed, where the state does not allow it or nothing is left.
-
-    With `among` it happens only at those states: another operation may have been announced meanwhile. What is in `also`
-    changes with it. Whoever has not locked the share says it here: a row that is changed twice in a transaction waits
-    for its share, which is checked then to be there.
-    """
-    new = {f"new_{name}": value for name, value in (also or {}).items()}
-    statement = _move(event, tuple(also or ()))
-    statement = statement if among is None else statement.where(t.c.state.in_(among))
-    return tx.row(statement, {"attachment": attachment_id, "at": tx.now, **new}) is not None
-
-
-def move(tx: Tx, attachment_id: str, event: str) -> None:
-    """Let `event` happen. Raises `Conflict` where the state does not allow it, `NotFound` where nothing is left."""
-    if try_move(tx, attachment_id, event):
-        return
-    row = show(tx, attachment_id)
-    if row is None:
-        raise errors.NotFound(resource="Attachment", id=attachment_id)
-    raise errors.Conflict(resource="Attachment", id=attachment_id, event=event, status=row.state)
 
 
 def update(tx: Tx, attachment_id: str, values: Mapping[str, object]) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may reach a share. A rule's state changes here and only as domain/shares/access_rules.py allows."""
+"""Who may reach a share."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from abaca import errors
-from abaca.db.engine.database import Tx, insert_into
+from abaca.db.engine import moving
+from abaca.db.engine.database import Tx
 from abaca.db.tables.shares import access_rules as t
 from abaca.domain.ids import new_id
-from abaca.domain.shares.access_rules import ACCESS_RULE
 
 
 class Taken(errors.Invalid):
@@ -23,23 +23,19 @@ class Taken(errors.Invalid):
 COLUMNS: dict[str, sa.ColumnElement[Any]] = {column.name: column for column in t.c}
 
 
+STATE = moving.Mover(t.c.state, "Share access rule")
+move = STATE.move
+
+
 def add(tx: Tx, share_id: str, values: Mapping[str, Any]) -> str:
     """A new rule, queued to be applied; its id. Raises `Taken` when the share has one for the same client."""
-    rule_id = new_id()
-    row = {"id": rule_id, "share_id": share_id, **_NEW, **values}
-    row |= {"state": ACCESS_RULE.after("none", "allow"), "created_at": tx.now}
-    if tx.row(_add(tx.dialect), row) is None:
+    row = {"id": new_id(), "share_id": share_id, **_NEW, **values, "created_at": tx.now}
+    if not moving.add(tx, t, row, {"state": "allow"}, unless_taken=True):
         raise Taken(access_type=values["access_type"], access_to=values["access_to"])
-    return rule_id
+    return str(row["id"])
 
 
 _NEW: dict[str, Any] = {"access_key": None, "made_for": None, "metadata": {}, "updated_at": None}
-
-
-@functools.cache
-def _add(dialect: str) -> Any:
-    same = [t.c.share_id, t.c.access_type, t.c.access_to]
-    return insert_into(t, dialect).on_conflict_do_nothing(index_elements=same).returning(t.c.id)
 
 
 def replace(tx: Tx, rule_id: str, share_id: str, values: Mapping[str, Any]) -> str:
@@ -97,36 +93,13 @@ def lock(tx: Tx, share_id: str) -> None:
     tx.rows(sa.select(t.c.id).where(t.c.share_id == share_id).order_by(t.c.id).with_for_update())
 
 
-@functools.cache
-def _move(event: str) -> Any:
-    sources = ACCESS_RULE.sources(event)
-    targets = set(sources.values())
-    to = targets.pop() if len(targets) == 1 else sa.case(sources, value=t.c.state)
-    return sa.update(t).where(t.c.state.in_(list(sources))).values(state=to, updated_at=sa.bindparam("at"))
-
-
-@functools.cache
-def _move_one(event: str) -> Any:
-    return _move(event).where(t.c.id == sa.bindparam("of_id"))
-
-
-def move(tx: Tx, rule_id: str, event: str) -> None:
-    """Let `event` happen to one rule. Raises `Conflict` where its state does not allow it."""
-    if tx.execute(_move_one(event), {"of_id": rule_id, "at": tx.now}).rowcount:
-        return
-    state = tx.scalar(sa.select(t.c.state).where(t.c.id == rule_id))
-    if state is None:
-        raise errors.NotFound(resource="Share access rule", id=rule_id)
-    raise errors.Conflict(resource="Share access rule", id=rule_id, event=event, status=state)
-
-
 def take(tx: Tx, share_id: str) -> Sequence[sa.Row[Any]]:
     """Move every queued rule of a share to being worked on, and show all its rules as they are now."""
-    tx.execute(_TAKE, {"of_share": share_id, "at": tx.now})
+    _TAKE.run(tx, {"of_share": share_id, "at": tx.now})
     return tx.rows(_ALL, {"of_share": share_id})
 
 
-_TAKE = _move("take").where(t.c.share_id == sa.bindparam("of_share"))
+_TAKE = STATE.moves("take", t.c.share_id == sa.bindparam("of_share"))
 _ALL = sa.select(t).where(t.c.share_id == sa.bindparam("of_share")).order_by(t.c.created_at, t.c.id)
 
 
@@ -136,18 +109,12 @@ def finish(tx: Tx, rule_ids: Sequence[str], event: str) -> None:
         return
     if event == "done":
         tx.execute(_DROP, {"ids": rule_ids})
-    tx.execute(_without_gone(event), {"ids": rule_ids, "at": tx.now})
+    _FINISH[event].run(tx, {"ids": rule_ids, "at": tx.now})
 
 
 _AMONG = t.c.id.in_(sa.bindparam("ids", expanding=True))
 _DROP = sa.delete(t).where(_AMONG, t.c.state == "denying")
-
-
-@functools.cache
-def _without_gone(event: str) -> Any:
-    sources = {at: to for at, to in ACCESS_RULE.sources(event).items() if to != "gone"}
-    to = sa.case(sources, value=t.c.state)
-    return sa.update(t).where(_AMONG, t.c.state.in_(list(sources))).values(state=to, updated_at=sa.bindparam("at"))
+_FINISH = {event: STATE.moves(event, _AMONG) for event in ("done", "failed")}
 
 
 def summary(tx: Tx, share_id: str) -> set[str]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The copies of a share on back ends. `move` is the only writer of a status in all of Abaca."""
+"""The copies of a share on back ends: what they are, and how their states move."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from abaca import errors
-from abaca.db.engine import lists
+from abaca.db.engine import lists, moving
 from abaca.db.engine.database import Tx
 from abaca.db.journal import keys
 from abaca.db.journal.operations import ACTIVE
@@ -19,109 +18,33 @@ from abaca.db.tables.journal import operations
 from abaca.db.tables.shares import RULE_NOT_ACTIVE, RULES_SYNCING, access_rules, driver_data, export_locations, shares
 from abaca.db.tables.shares import share_instances as t
 from abaca.domain.shares.access_rules import PENDING
-from abaca.domain.shares.shares import RESETTABLE, SHARE_INSTANCE, status_rank
+from abaca.domain.shares.shares import SHARE_INSTANCE
+
+STATUS = moving.Mover(t.c.status, "Share instance", conflict=("Share", t.c.share_id))
+REPLICA_STATE = moving.Mover(t.c.replica_state, "Share replica")
+RULES_STATUS = moving.Mover(t.c.access_rules_status, "Share instance")
+
+move, try_move, move_many, reset = STATUS.move, STATUS.try_move, STATUS.move_many, STATUS.reset
 
 
 def add(tx: Tx, values: Mapping[str, Any], event: str = "create") -> None:
     """A new instance, born by `event`: `create`, or `refuse` when no pool can hold it."""
-    status = SHARE_INSTANCE.after("none", event)
-    row = {"access_rules_status": "active", "cast_rules_to_readonly": False, "created_at": tx.now, **values}
-    tx.execute(_ADD, {**row, "status": status, "status_rank": status_rank(status)})
-
-
-_ADD = sa.insert(t).inline()
-
-
-# Of rows that are named by their ids the status is compared without its index, which SQLite would go through instead.
-_STATUS = t.c.status.concat(sa.literal_column("''"))
-
-
-@functools.cache
-def _move_any(event: str, status: sa.ColumnElement[str] = t.c.status) -> Any:
-    sources = SHARE_INSTANCE.sources(event)
-    targets = set(sources.values())
-    to: Any = sa.case(sources, value=t.c.status)
-    rank: Any = sa.case({at: status_rank(then) for at, then in sources.items()}, value=t.c.status)
-    if len(targets) == 1:
-        to = targets.pop()
-        rank = status_rank(to)
-    return (
-        sa.update(t)
-        .where(status.in_(list(sources)))
-        .values(status=to, status_rank=rank, updated_at=sa.bindparam("at"))
-        .returning(t.c.id)
-    )
-
-
-@functools.cache
-def _move(event: str) -> Any:
-    return _move_any(event).where(t.c.id == sa.bindparam("instance"))
-
-
-@functools.cache
-def _move_many(event: str) -> Any:
-    return _move_any(event, _STATUS).where(t.c.id.in_(sa.bindparam("instances", expanding=True)))
-
-
-_CREATED = _move("created").values(progress="100%")
-
-
-@functools.cache
-def _move_at(event: str) -> Any:
-    return _move(event).where(t.c.status == sa.bindparam("at_status"))
-
-
-def try_move(tx: Tx, instance_id: str, event: str, status: str | None = None) -> bool:
-    """Let `event` happen to an instance; False, with nothing changed, where its status does not allow it.
-
-    With `status` it happens only there: when the end of an operation is written, another one may have been announced.
-    """
-    values = {"instance": instance_id, "at": tx.now}
-    if status is not None:
-        return tx.row(_move_at(event), {**values, "at_status": status}) is not None
-    return tx.row(_move(event), values) is not None
+    row = {"cast_rules_to_readonly": False, "created_at": tx.now, **values}
+    moving.add(tx, t, row, {"status": event, "access_rules_status": "create"})
 
 
 def finish_create(tx: Tx, instance_id: str) -> None:
     """`created`, with nothing left to copy; nothing where an operator has set another status meanwhile."""
-    tx.execute(_CREATED, {"instance": instance_id, "at": tx.now})
-
-
-def move(tx: Tx, instance_id: str, event: str) -> None:
-    """Let `event` happen. Raises `Conflict` where the status does not allow it, `NotFound` where nothing is left."""
-    if try_move(tx, instance_id, event):
-        return
-    row = tx.row(sa.select(t.c.status, t.c.share_id).where(t.c.id == instance_id))
-    if row is None:
-        raise errors.NotFound(resource="Share instance", id=instance_id)
-    raise errors.Conflict(resource="Share", id=row.share_id, event=event.replace("_", " "), status=row.status)
-
-
-def move_many(tx: Tx, instance_ids: Sequence[str], event: str) -> set[str]:
-    """Let `event` happen to each whose status allows it, in one statement; the ids of those."""
-    if not instance_ids:
-        return set()
-    return {row.id for row in tx.rows(_move_many(event), {"instances": instance_ids, "at": tx.now})}
+    STATUS.try_move(tx, instance_id, "created", also={"progress": "100%"})
 
 
 def move_on_backend(tx: Tx, service_host: str, event: str) -> int:
-    """The same for all instances of a back end; how many."""
-    return len(tx.rows(_move_any(event).where(_is_on(service_host)), {"at": tx.now}))
-
-
-def reset(tx: Tx, instance_id: str, status: str) -> None:
-    """An operator's word: set the status by hand. Raises `Invalid` for one that cannot be set."""
-    if status not in RESETTABLE:
-        raise errors.Invalid(f"Status {status!r} cannot be set; choose one of: {', '.join(RESETTABLE)}.")
-    tx.execute(
-        sa.update(t)
-        .where(t.c.id == instance_id)
-        .values(status=status, status_rank=status_rank(status), updated_at=tx.now)
-    )
+    """Let `event` happen to all instances of a back end whose status allows it; how many."""
+    return len(STATUS.moves(event, _is_on(service_host)).run(tx, {"at": tx.now}))
 
 
 def update(tx: Tx, instance_id: str, values: Mapping[str, Any]) -> None:
-    """Change anything but the status."""
+    """Change anything but its states."""
     tx.change(t, instance_id, values)
 
 
@@ -131,13 +54,6 @@ def lock(tx: Tx, instance_id: str) -> None:
 
 
 _LOCK = sa.select(t.c.id).where(t.c.id == sa.bindparam("instance")).with_for_update()
-
-
-def show_syncing(tx: Tx, instance_ids: Sequence[str]) -> None:
-    """Say that the rules of these are on their way to the back end."""
-    if instance_ids:
-        values = {"access_rules_status": "syncing", "updated_at": tx.now}
-        tx.execute(sa.update(t).where(t.c.id.in_(instance_ids)).values(values))
 
 
 def delete(tx: Tx, instance_id: str) -> None:
@@ -182,6 +98,8 @@ INSTANCES = lists.Listing(
 )
 
 
+# Of rows that are named by their ids the status is compared without its index, which SQLite would go through instead.
+_STATUS = t.c.status.concat(sa.literal_column("''"))
 _WHOLE = (
     sa.select(
         t,

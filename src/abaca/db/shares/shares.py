@@ -12,7 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from abaca.db.engine import lists
+from abaca.db.engine import lists, moving
 from abaca.db.engine.database import Tx
 from abaca.db.tables.catalog import share_types
 from abaca.db.tables.shares import OF_ANY_PROJECT, export_locations, share_instances, shares
@@ -131,6 +131,9 @@ SHARES = lists.Listing(
 )
 
 
+TASK_STATE = moving.Mover(shares.c.task_state, "Share")
+
+
 def show(tx: Tx, share_id: str, names: tuple[str, ...]) -> sa.Row[Any] | None:
     """The columns `names` of one share, or None. Who may see it is the caller's business."""
     return SHARES.one(tx, names, {"id": share_id})
@@ -146,7 +149,7 @@ _ADD = sa.insert(shares).inline()
 
 
 def update(tx: Tx, share_id: str, values: Mapping[str, Any]) -> None:
-    """Change what the user or an operation may change; never a status."""
+    """Change what the user or an operation may change; never a state."""
     tx.change(shares, share_id, values)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from abaca.db.tables.columns import ID, KEY, NAME, TIME, an_id, metadata, text, times
+from abaca.db.tables.columns import ID, KEY, NAME, TIME, an_id, metadata, state, text, times
+from abaca.domain.attachments.attachments import ATTACHMENT
 
 # The inventory: servers that an operator registered. `key` says where a worker finds the private key for SSH.
 servers = sa.Table(
@@ -57,7 +58,7 @@ attachments = sa.Table(
     sa.Column("mount_point", KEY, nullable=False),
     sa.Column("tag", KEY, nullable=False),
     sa.Column("access_level", sa.String(2), nullable=False),
-    sa.Column("state", sa.String(16), nullable=False),
+    state("state", ATTACHMENT, 16),
     # `attached` or `detached`: where it goes from an error
     sa.Column("wanted", sa.String(16), nullable=False),
     # it is detached though files are open, and though its machine cannot be entered

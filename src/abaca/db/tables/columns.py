@@ -3,7 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import sqlalchemy as sa
+
+from abaca.domain.state_machine import StateMachine
 
 NAMING = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -63,3 +68,21 @@ def expect_large_projects() -> None:
         if any(index.name == f"ix_{table.name}_project_id_created_at_id" for index in table.indexes):
             told = f"ALTER TABLE {table.name} ALTER COLUMN project_id SET (n_distinct = 1)"
             sa.event.listen(table, "after_create", sa.DDL(told).execute_if(dialect="postgresql"))  # type: ignore[no-untyped-call]
+
+
+# ---------------------------------------------------------------- states: what only db/engine/moving.py writes
+
+
+def state(name: str, machine: StateMachine, length: int = 32, **options: Any) -> sa.Column[Any]:
+    """A column that moves by the machine's table. One that may be NULL is so while the machine says `none`."""
+    return sa.Column(name, sa.String(length), **{"nullable": False, **options}, info={"machine": machine})
+
+
+def beside(name: str, of: tuple[str, ...], value: Callable[..., int]) -> sa.Column[int]:
+    """A small number that is written together with the states `of` of its row, of which it is the `value`."""
+    return sa.Column(name, sa.SmallInteger, nullable=False, info={"of": of, "value": value})
+
+
+def is_guarded(column: sa.Column[Any]) -> bool:
+    """Whether only the mover writes it."""
+    return not {"machine", "of"}.isdisjoint(column.info)

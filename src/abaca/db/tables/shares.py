@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from abaca.db.tables.columns import ID, KEY, NAME, TIME, an_id, metadata, partial_index, times
+from abaca.db.tables.columns import ID, KEY, NAME, TIME, an_id, beside, metadata, partial_index, state, times
+from abaca.domain.shares.access_rules import ACCESS_RULE
+from abaca.domain.shares.shares import REPLICA, RULES_STATUS, SHARE_INSTANCE, TASK, status_rank
 
 shares = sa.Table(
     "shares",
@@ -23,7 +25,7 @@ shares = sa.Table(
     sa.Column("share_group_id", ID),
     sa.Column("source_share_group_snapshot_member_id", ID),
     sa.Column("source_backup_id", ID),
-    sa.Column("task_state", sa.String(64)),
+    state("task_state", TASK, 64, nullable=True),
     sa.Column("replication_type", sa.String(32)),
     sa.Column("snapshot_support", sa.Boolean, nullable=False, default=False),
     sa.Column("create_share_from_snapshot_support", sa.Boolean, nullable=False, default=False),
@@ -50,16 +52,16 @@ share_instances = sa.Table(
     metadata,
     an_id(),
     sa.Column("share_id", ID, sa.ForeignKey("shares.id"), nullable=False),
-    sa.Column("status", sa.String(64), nullable=False),
-    # domain.shares.status_rank of the status: of a share's instances the one with the lowest rank speaks for it
-    sa.Column("status_rank", sa.SmallInteger, nullable=False),
-    sa.Column("access_rules_status", sa.String(32), nullable=False, default="active"),
+    state("status", SHARE_INSTANCE, 64),
+    # of a share's instances the one with the lowest rank speaks for it
+    beside("status_rank", ("status", "replica_state"), status_rank),
+    state("access_rules_status", RULES_STATUS),
     sa.Column("host", KEY),
     sa.Column("availability_zone", NAME),
     sa.Column("share_type_id", ID, sa.ForeignKey("share_types.id")),
     sa.Column("share_network_id", ID),
     sa.Column("share_server_id", ID),
-    sa.Column("replica_state", sa.String(32)),
+    state("replica_state", REPLICA, nullable=True),
     sa.Column("cast_rules_to_readonly", sa.Boolean, nullable=False, default=False),
     sa.Column("progress", sa.String(8)),
     *times(),
@@ -131,7 +133,7 @@ access_rules = sa.Table(
     sa.Column("access_to", NAME, nullable=False),
     sa.Column("access_level", sa.String(2), nullable=False),
     sa.Column("access_key", NAME),
-    sa.Column("state", sa.String(32), nullable=False),
+    state("state", ACCESS_RULE),
     # `attachments` where Abaca made it for those, and takes it away with the last that needs it; users' own have none
     sa.Column("made_for", sa.String(32)),
     sa.Column("metadata", sa.JSON, nullable=False),

@@ -43,6 +43,18 @@ TRANSITIONAL = (
     "ensuring",
 )
 
+# What an operator may set by hand (reset_status); every status may be left this way.
+RESETTABLE = (
+    "creating",
+    "available",
+    "deleting",
+    "error",
+    "error_deleting",
+    "migrating",
+    "migrating_to",
+    "server_migrating",
+)
+
 SHARE_INSTANCE = StateMachine(
     "share",
     # at                                   event            to
@@ -71,19 +83,35 @@ SHARE_INSTANCE = StateMachine(
     ("deleting",                           "deleted",       "gone"),
     ("deleting",                           "failed",        "error_deleting"),
     busy=("creating", "extending", "shrinking", "deleting", "ensuring"),
+    resettable=RESETTABLE,
 )  # fmt: skip
 
-# What an operator may set by hand (reset_status); every status may be left this way.
-RESETTABLE = (
-    "creating",
-    "available",
-    "deleting",
-    "error",
-    "error_deleting",
-    "migrating",
-    "migrating_to",
-    "server_migrating",
-)
+# What the back end of an instance makes of the rules of its share, all in all.
+RULES_STATUS = StateMachine(
+    "access rules status",
+    # at                          event      to
+    ("none",                      "create",  "active"),  # there are no rules yet
+    (("active", "error",
+      "syncing"),                 "sync",    "syncing"),
+    ("syncing",                   "synced",  "active"),
+    ("syncing",                   "failed",  "error"),  # the back end does not honour one of them as it shall
+    busy=("syncing",),
+)  # fmt: skip
+
+# How far a replica has its share's data; an instance of a share without replicas is none.
+REPLICA = StateMachine(
+    "share replica",
+    # at                          event       to
+    (("none", "in_sync",
+      "out_of_sync", "error"),    "activate", "active"),
+    (("none", "active",
+      "out_of_sync", "error"),    "catch_up", "in_sync"),
+    (("none", "active",
+      "in_sync", "error"),        "lag",      "out_of_sync"),
+    (("none", "active", "in_sync",
+      "out_of_sync"),             "lose",     "error"),
+    resettable=("active", "in_sync", "out_of_sync", "error"),
+)  # fmt: skip
 
 # Where a migration can be said to stand (reset_task_state).
 TASK_STATES = (
@@ -103,17 +131,32 @@ TASK_STATES = (
     "data_copying_error",
 )
 
-# First match wins; a status that is in neither list ranks between them.
+# No event moves it yet; an operator may set it.
+TASK = StateMachine("share task", resettable=TASK_STATES)
+
+# Of a share's instances the first by this speaks for it; a status that is not named comes between these and those that
+# are transitional.
 STATUS_PREFERENCE = ("reverting", "replication_change", "migrating", "server_migrating", "available", "error")
+
+# Before the status counts the replica: the one that is written to speaks, and whoever has more of the data before who
+# has less. Instances that are no replicas, or not yet, are at 0.
+REPLICA_PREFERENCE = {"active": -3, "in_sync": -2, "out_of_sync": -1, None: 0, "error": 1}
 
 ACCESS_RULES_STATUSES = ("active", "syncing", "error")
 
 
-def status_rank(status: str) -> int:
-    """Where `status` stands when a share's instances compete to speak for it; the lowest rank wins."""
+def status_rank(status: str, replica_state: str | None = None) -> int:
+    """Where an instance stands when those of a share compete to speak for it; the lowest rank wins.
+
+    Whichever replica is being promoted speaks before all others.
+    """
+    width = len(STATUS_PREFERENCE) + 2
     if status in STATUS_PREFERENCE:
-        return STATUS_PREFERENCE.index(status)
-    return len(STATUS_PREFERENCE) + (status in TRANSITIONAL)
+        place = STATUS_PREFERENCE.index(status)
+    else:
+        place = len(STATUS_PREFERENCE) + (status in TRANSITIONAL)
+    promoted = -width * len(REPLICA_PREFERENCE) if status == "replication_change" else 0
+    return promoted + width * REPLICA_PREFERENCE[replica_state] + place
 
 
 def check_protocol(protocol: str | None, enabled: tuple[str, ...]) -> str:

@@ -42,13 +42,13 @@ class Args(msgspec.Struct, frozen=True):
 
 def start(tx: Tx, instance: Any, by: Requester | None) -> str:
     """Queue it for a row with id, share_id and host, and show the rules as not yet in force; the operation's id."""
-    share_instances.update(tx, instance.id, {"access_rules_status": "syncing"})
+    share_instances.RULES_STATUS.try_move(tx, instance.id, "sync")
     return queueing.enqueue(tx, OPERATION, *_about(instance), by)
 
 
 def start_many(tx: Tx, instances: Sequence[Any], by: Requester | None) -> None:
     """The same for many, in a few statements."""
-    share_instances.show_syncing(tx, [instance.id for instance in instances])
+    share_instances.RULES_STATUS.move_many(tx, [instance.id for instance in instances], "sync")
     queueing.enqueue_many(tx, OPERATION, [_about(instance) for instance in instances], by)
 
 
@@ -137,8 +137,10 @@ def _settle(op: Op[BackEnd], tx: Tx) -> None:
     # before looking: whoever adds a rule has this until the rule can be seen, or says so after us
     share_instances.lock(tx, op.args.instance_id)
     states = access_rules.summary(tx, op.args.share_id)
-    status = "syncing" if states & set(PENDING) else "error" if "error" in states else "active"
-    share_instances.update(tx, op.args.instance_id, {"access_rules_status": status})
+    event = "sync" if states & set(PENDING) else "failed" if "error" in states else "synced"
+    move = share_instances.RULES_STATUS.try_move
+    if not move(tx, op.args.instance_id, event) and move(tx, op.args.instance_id, "sync"):
+        move(tx, op.args.instance_id, event)  # an operation before this one has ended since this one was queued
     waits.signal(tx, attachments.rules_condition(op.args.share_id))
 
 
