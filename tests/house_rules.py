@@ -23,7 +23,6 @@ EXEMPTIONS_AT_MOST = 1
 VAGUE_NAMES = {"base", "common", "helper", "helpers", "manager", "managers", "misc", "util", "utils"}
 VERSION_READERS = {"doors.py", "versions.py"}
 DATABASE_MODULES = {"abaca.db", "alembic", "psycopg", "sqlalchemy"}
-STATUS_WRITERS = re.compile(r"_?move\w*|reset")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Rule = Callable[[Path], list[str]]
@@ -248,52 +247,6 @@ def is_driver(tree: ast.Module) -> bool:
     """Whether a module defines a subclass of the contract's Driver."""
     bases = (dotted(base) for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for base in node.bases)
     return any(base.rpartition(".")[2] == "Driver" for base in bases)
-
-
-@rule
-def only_move_writes_a_status(root: Path) -> list[str]:
-    """A `status` changes only in the `move` functions of src/abaca/db (and `reset`, an operator's word).
-
-    `move` compares and sets by the state machine's table.
-
-    Mend: add the row to the state machine in src/abaca/domain and fire its event with `move`.
-    """
-    found = []
-    for name, tree in python(root, "src/abaca"):
-        allowed = {
-            id(node)
-            for function in ast.walk(tree)
-            if isinstance(function, Function)
-            and STATUS_WRITERS.fullmatch(function.name)
-            and name.startswith("src/abaca/db/")
-            for node in ast.walk(function)
-        }
-        if "/migrations/" not in name:
-            writes = (node for node in ast.walk(tree) if id(node) not in allowed and writes_status(node))
-            found += [f"{name}:{node.lineno}: writes a status" for node in writes]
-    return found
-
-
-def writes_status(node: ast.AST) -> bool:
-    """Whether a node is `update(...)....values(status=...)`, or SQL text that does the same."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return bool(re.search(r"\bupdate\s+\w+\s+set\b[^;]*\bstatus\s*=", node.value, re.IGNORECASE))
-    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "values"):
-        return False
-    keys = {keyword.arg for keyword in node.keywords}
-    for given in (*node.args, *(keyword.value for keyword in node.keywords if keyword.arg is None)):
-        if isinstance(given, ast.Dict):
-            keys |= {key.value if isinstance(key, ast.Constant) else getattr(key, "attr", None) for key in given.keys}
-    return "status" in keys and not chain_starts_with_insert(node.func.value)
-
-
-def chain_starts_with_insert(node: ast.expr) -> bool:
-    """Whether `insert(table)` or `table.insert()` opens a chain of calls; a new row has its first status."""
-    while isinstance(node, ast.Call):
-        if dotted(node.func).rpartition(".")[2] == "insert":
-            return True
-        node = node.func.value if isinstance(node.func, ast.Attribute) else node.func
-    return False
 
 
 @rule

@@ -121,20 +121,6 @@ PROOFS = {
             "tests/drivers/harness.py": "H = {'a': 1}\n",
         },
     ),
-    house_rules.only_move_writes_a_status: (
-        [
-            {"src/abaca/operations/a.py": "sa.update(t).where(x).values(status='error')\n"},
-            {"src/abaca/db/a.py": "def save(tx):\n    t.update().values({'status': 'error'})\n"},
-            {"src/abaca/db/a.py": "def save(tx):\n    t.update().values({t.c.status: 'error'})\n"},
-            {"src/abaca/api/a.py": "sql = 'UPDATE shares SET status = 1'\n"},
-            {"src/abaca/api/a.py": "def move(tx):\n    sa.update(t).values(status='error')\n"},
-        ],
-        {
-            "src/abaca/db/a.py": "def move(tx):\n    sa.update(t).values(status='error')\n"
-            "def reset(tx):\n    sa.update(t).values(status='error')\n"
-            "def add(tx):\n    sa.insert(t).values(status='creating')\n    sa.update(t).values(name='x')\n",
-        },
-    ),
     house_rules.handlers_never_read_the_version: (
         [
             {"src/abaca/api/a.py": "if call.version >= (2, 45): ...\n"},

@@ -13,6 +13,7 @@ from abaca.db import migrations
 from abaca.db.catalog import quotas
 from abaca.db.engine.database import Database
 from abaca.db.journal import operations
+from abaca.db.shares import share_instances
 from abaca.db.tables import administration as administration_tables
 from abaca.db.tables import shares as share_tables
 
@@ -112,8 +113,7 @@ def miscounted(abaca, config, tmp_path):
         tx.execute(sa.insert(administration_tables.pools), {"host": "here@dummy#pool1", **times})
         row = {"id": "s1", "project_id": "p", "size": 5, "share_proto": "NFS", "metadata": {}}
         tx.execute(sa.insert(share_tables.shares), {**row, "created_at": tx.now})
-        row = {"id": "i1", "share_id": "s1", "status": "available", "status_rank": 4, "host": "here@dummy#pool1"}
-        tx.execute(sa.insert(share_tables.share_instances), {**row, "created_at": tx.now})
+        share_instances.add(tx, {"id": "i1", "share_id": "s1", "host": "here@dummy#pool1"})
     db.close()
     return file
 

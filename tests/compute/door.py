@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from abaca.db.tables import attachments as attachment_tables
 from abaca.db.tables import shares as share_tables
+from tests import planting
 from tests.api.world import world
 from tests.compute import web
 from tests.compute.harness import KEY, cloud
@@ -80,6 +81,6 @@ def _attach(made):
             at = {"id": share["uuid"], "share_id": share["share_id"], "server_id": server["uuid"], "tag": share["tag"]}
             how = {"mode": "network", "mount_point": f"/mnt/{share['share_id']}", "access_level": "rw", "addresses": []}
             is_so = {"state": share["status"], "wanted": "attached", "source": share["export_location"]}
-            with made.db.write() as tx:
+            with planting.by_hand(made.db) as tx:
                 tx.execute(sa.insert(share_tables.shares), {**kept, **of})
                 tx.execute(sa.insert(attachment_tables.attachments), {**at, **how, **is_so, **of})

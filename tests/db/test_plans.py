@@ -13,6 +13,7 @@ from abaca.db.shares import export_location_history, shares
 from abaca.db.shares import share_instances as instances
 from abaca.db.tables import administration as administration_tables
 from abaca.db.tables.shares import access_rules, share_instances
+from tests import planting
 
 START = datetime.datetime(2026, 1, 1)  # noqa: DTZ001
 ONE_PROJECT, ALL_PROJECTS = "ix_shares_project_id_created_at_id", "ix_shares_created_at_id"
@@ -25,7 +26,7 @@ def db(database):
     opened = database.open()
     numbers = [(n, "small" if n < 3 else "large") for n in range(3003)]
     at = {n: START + datetime.timedelta(seconds=n) for n, _ in numbers}
-    with opened.write() as tx:
+    with planting.by_hand(opened) as tx:
         for n, project in numbers:
             shares.add(
                 tx,

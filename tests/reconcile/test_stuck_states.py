@@ -14,6 +14,7 @@ from abaca.db.tables.shares import share_instances as t
 from abaca.domain.shares.shares import SHARE_INSTANCE
 from abaca.reconcile import stuck_states
 from abaca.reconcile.stuck_states import StuckStates
+from tests import planting
 from tests.databases import database, postgres  # noqa: F401 (fixtures)
 from tests.operations import cases
 from tests.operations.theatre import Theatre
@@ -41,8 +42,7 @@ def heal(theatre, *hosts):
 
 
 def set_by_hand(theatre, table, **values):
-    with theatre.db.write() as tx:
-        tx.execute(sa.update(table).values(**values))
+    planting.put(theatre.db, table, **values)
 
 
 def states(theatre):
@@ -166,7 +166,7 @@ def test_rules_that_only_seem_to_be_on_their_way_are_looked_at_again(theatre, sh
 
 
 def test_any_number_is_healed(theatre, share_id):
-    with theatre.db.write() as tx:
+    with planting.by_hand(theatre.db) as tx:
         (row,) = tx.rows(sa.select(t))
         more = [{**row._mapping, "id": f"more-{number}", "status": "creating"} for number in range(520)]
         tx.execute(sa.insert(t), more)

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from abaca.db.administration import pools, services
 from abaca.db.engine.database import Database
+from abaca.db.shares import share_instances
 from abaca.db.tables import administration as administration_tables
 from abaca.db.tables import shares as share_tables
 from abaca.domain.administration.pools import Claim
@@ -49,20 +50,15 @@ def figures(db, host=POOL):
     return pool.free_gib, pool.claimed_gib, pool.provisioned_gib
 
 
-def share(tx, size, status="available", host=POOL, at=None):
-    """A share with its only instance, as a create leaves it."""
+def share(tx, size, events=("created",), host=POOL, at=None):
+    """A share with its only instance, to which these events have happened."""
     share_id, at = str(uuid.uuid4()), at or tx.now
     row = {"id": share_id, "project_id": "p", "size": size, "share_proto": "NFS", "metadata": {}, "created_at": at}
     tx.execute(sa.insert(share_tables.shares), row)
-    instance = {
-        "id": str(uuid.uuid4()),
-        "share_id": share_id,
-        "status": status,
-        "status_rank": 0,
-        "host": host,
-        "created_at": at,
-    }
-    tx.execute(sa.insert(share_tables.share_instances), instance)
+    instance_id = str(uuid.uuid4())
+    share_instances.add(tx, {"id": instance_id, "share_id": share_id, "host": host, "created_at": at})
+    for event in events:
+        share_instances.move(tx, instance_id, event)
     return share_id
 
 
@@ -136,7 +132,7 @@ def test_a_report_forgets_the_claims_of_shares_that_its_figures_hold(db):
 
 def test_a_report_keeps_the_claims_of_shares_that_are_being_made(db):
     with db.write() as tx:
-        share(tx, 10, status="creating")
+        share(tx, 10, events=())
         assert pools.claim(tx, Claim(host=POOL, size_gib=10))
     with db.write() as tx:
         pools.report(tx, BACKEND, [Stats()], taken_at=tx.now + SOON)
@@ -155,7 +151,7 @@ def test_a_report_keeps_the_claims_of_shares_that_came_after_its_figures(db):
 
 def test_a_report_keeps_the_claim_of_an_extension_under_way(db):
     with db.write() as tx:
-        share(tx, 10, status="extending")
+        share(tx, 10, events=("created", "extend"))
         assert pools.claim(tx, Claim(host=POOL, size_gib=10))
         assert pools.claim(tx, Claim(host=POOL, size_gib=5))
     with db.write() as tx:
@@ -168,7 +164,7 @@ def test_reports_and_claims_at_the_same_moment_lose_nothing(db):
 
     def create():
         with db.write() as tx:
-            share(tx, 5, status="creating")
+            share(tx, 5, events=())
             return pools.claim(tx, Claim(host=POOL, size_gib=5))
 
     def report():
@@ -238,7 +234,7 @@ def test_a_recount_says_which_pools_it_mended(db):
 
 def test_a_recount_leaves_a_pool_in_which_a_share_is_being_extended(db):
     with db.write() as tx:
-        share(tx, 10, status="extending")
+        share(tx, 10, events=("created", "extend"))
         pools.claim_anyway(tx, POOL, 15)
         assert pools.recount(tx) == []
     assert figures(db)[2] == 15

@@ -12,6 +12,7 @@ from abaca import errors
 from abaca.db.administration import pools
 from abaca.db.catalog import quotas
 from abaca.db.engine.database import Database
+from abaca.db.shares import share_instances
 from abaca.db.tables import catalog as catalog_tables
 from abaca.db.tables import shares as share_tables
 from abaca.domain.administration.pools import Claim
@@ -180,15 +181,17 @@ def test_a_type_that_is_gone_leaves_no_counts_behind(db):
     assert used(db) == SHARE
 
 
-def share(tx, project, user, size, status="available"):
+def share(tx, project, user, size, events=("created",)):
     share_id, type_id = str(uuid.uuid4()), str(uuid.uuid4())
     kind = {"id": type_id, "name": type_id, "extra_specs": {}, "created_at": tx.now}
     row = {"id": share_id, "project_id": project, "user_id": user, "size": size, "share_proto": "NFS", "metadata": {}}
     tx.execute(sa.insert(catalog_tables.share_types), kind)
     tx.execute(sa.insert(share_tables.shares), {**row, "created_at": tx.now})
     for _ in range(2):  # a replica is no second share
-        instance = {"id": str(uuid.uuid4()), "share_id": share_id, "share_type_id": type_id, "created_at": tx.now}
-        tx.execute(sa.insert(share_tables.share_instances), {**instance, "status": status, "status_rank": 0})
+        instance_id = str(uuid.uuid4())
+        share_instances.add(tx, {"id": instance_id, "share_id": share_id, "share_type_id": type_id})
+        for event in events:
+            share_instances.move(tx, instance_id, event)
     return type_id
 
 
@@ -221,7 +224,7 @@ def test_a_recount_makes_counts_that_were_lost(db):
 
 def test_a_recount_leaves_the_sizes_of_a_project_that_extends_a_share(db):
     with db.write() as tx:
-        type_id = share(tx, "p", "u", 5, status="extending")
+        type_id = share(tx, "p", "u", 5, events=("created", "extend"))
         quotas.take(tx, "p", "u", type_id, {"shares": 1, "gigabytes": 9}, UNLIMITED)
         assert quotas.recount(tx) == []
 

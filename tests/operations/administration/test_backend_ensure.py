@@ -23,6 +23,7 @@ from abaca.journal.kinds import Retry
 from abaca.journal.worker import Worker
 from abaca.operations.administration import backend_ensure
 from abaca.operations.administration.backend_ensure import Manner
+from tests import planting
 from tests.conftest import wait_until
 from tests.databases import database, on_postgres, postgres  # noqa: F401 (fixtures)
 from tests.operations import bench, cases
@@ -74,8 +75,7 @@ def ensured(theatre, manner=SMALL):
 
 
 def change(theatre, table, *conditions, **values):
-    with theatre.db.write() as tx:
-        tx.execute(sa.update(table).where(*conditions).values(**values))
+    planting.put(theatre.db, table, *conditions, **values)
 
 
 def column(theatre, what):

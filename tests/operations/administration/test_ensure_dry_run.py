@@ -7,6 +7,7 @@ import sqlalchemy as sa
 from abaca.db.journal import operations as rows
 from abaca.db.tables.administration import services
 from abaca.db.tables.shares import access_rules, export_location_history, export_locations, share_instances, shares
+from tests import planting
 from tests.databases import database, postgres  # noqa: F401 (fixtures)
 from tests.operations import cases
 from tests.operations import theatre as stage
@@ -26,7 +27,7 @@ def made(theatre):
     moved, ruled, lost, busy = ids = [cases.a_share(theatre) for _ in range(4)]
     cases.allow(theatre, ruled, "10.0.0.1")
     theatre.settle()
-    with theatre.db.write() as tx:
+    with planting.by_hand(theatre.db) as tx:
         by_share = {row.share_id: row.id for row in tx.rows(sa.select(share_instances))}
         t = export_locations
         is_first = sa.and_(t.c.share_instance_id == by_share[moved], t.c.path.startswith("10.0.0.10"))

@@ -19,7 +19,7 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy import event, exc
 
-from abaca.db.engine import statements
+from abaca.db.engine import guard, statements
 from abaca.db.engine.statements import Entity, Parameters, Row
 
 Clock = Callable[[], float]
@@ -295,6 +295,7 @@ def _engine(url: sa.URL, pool_size: int, *, autocommit: bool) -> sa.Engine:
         "keepalives_interval": 5,
         "keepalives_count": 3,
         "tcp_user_timeout": 30000,
+        "cursor_factory": guard.postgresql_cursor(),
     }
     engine = sa.create_engine(url.set(drivername="postgresql+psycopg"), **options)
     event.listen(engine, "checkout", _refuse_a_dead_socket)
@@ -304,9 +305,8 @@ def _engine(url: sa.URL, pool_size: int, *, autocommit: bool) -> sa.Engine:
 
 
 def _sqlite(url: sa.URL, options: dict[str, Any], *, autocommit: bool) -> sa.Engine:
-    engine = sa.create_engine(
-        url, connect_args={"timeout": 30, "check_same_thread": False}, poolclass=sa.QueuePool, **options
-    )
+    arguments = {"timeout": 30, "check_same_thread": False, "factory": guard.SqliteConnection}
+    engine = sa.create_engine(url, connect_args=arguments, poolclass=sa.QueuePool, **options)
 
     @event.listens_for(engine, "connect")
     def _prepare(connection: Any, _record: object) -> None:
