@@ -26,7 +26,25 @@ def _0002(rows):
             row["state"] = "waiting"
 
 
-BECOMES = {"0002": _0002}
+def _0004(rows):
+    """Each rule has the state that it had on each instance of its share; those on their way out are denied."""
+    rows["instance_access_rules"] = [
+        {
+            "access_rule_id": rule["id"],
+            "share_instance_id": instance["id"],
+            "state": rule["state"],
+            "created_at": rule["created_at"],
+            "updated_at": rule["updated_at"],
+        }
+        for rule in rows["access_rules"]
+        for instance in rows["share_instances"]
+        if instance["share_id"] == rule["share_id"]
+    ]
+    for rule in rows["access_rules"]:
+        rule["is_denied"] = rule["state"] in ("queued_to_deny", "denying")
+
+
+BECOMES = {"0002": _0002, "0004": _0004}
 
 
 def after(rows, revisions):

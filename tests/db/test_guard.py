@@ -22,6 +22,7 @@ BROKEN = {"status": "error"}
 ROW = {"id": "x", "share_id": "s", "cast_rules_to_readonly": False}
 # Columns that are named like states, and why the mover has nothing to do with them.
 NO_STATES = {
+    "access_rules.state": "of the release before: nobody writes it",
     "operations.state": "the journal's own statements move it, each guarded by the lease's token",
     "servers.status": "what an operator, or the cloud, says of a machine",
     "share_instances.status_rank": "written beside the status",

@@ -12,7 +12,7 @@ from abaca.db.engine.lists import Page
 from abaca.db.shares import export_location_history, shares
 from abaca.db.shares import share_instances as instances
 from abaca.db.tables import administration as administration_tables
-from abaca.db.tables.shares import access_rules, share_instances
+from abaca.db.tables.shares import access_rules, instance_access_rules, share_instances
 from tests import planting
 
 START = datetime.datetime(2026, 1, 1)  # noqa: DTZ001
@@ -43,10 +43,14 @@ def db(database):
             sa.insert(share_instances),
             [{"id": f"i{n}", "share_id": f"s{n}", "created_at": at[n], **fixed} for n, _ in numbers],
         )
-        rule = {"access_type": "ip", "access_to": "10.0.0.1", "access_level": "rw", "state": "active", "metadata": {}}
+        rule = {"access_type": "ip", "access_to": "10.0.0.1", "access_level": "rw", "metadata": {}}
         tx.execute(
             sa.insert(access_rules),
             [{"id": f"r{n}", "share_id": f"s{n}", "created_at": at[n], **rule} for n, _ in numbers],
+        )
+        tx.execute(
+            sa.insert(instance_access_rules).values(state="active"),
+            [{"access_rule_id": f"r{n}", "share_instance_id": f"i{n}", "created_at": at[n]} for n, _ in numbers],
         )
     with opened.read() as tx:
         tx.connection.exec_driver_sql("ANALYZE")
@@ -108,7 +112,9 @@ def test_counting_is_planned_for_the_project(db):
 
 def test_rules_on_their_way_are_found_without_reading_every_instance(db):
     found = plan_of(db, lambda tx: instances.rules_without_operation(tx, "host@backend"), "UNION")
-    assert {"ix_access_rules_state", "ix_share_instances_access_rules_status"} <= set(re.findall(r"ix_\w+", found))
+    assert {"ix_instance_access_rules_state", "ix_share_instances_access_rules_status"} <= set(
+        re.findall(r"ix_\w+", found)
+    )
     assert not re.search(r"Seq Scan on share_instances|SCAN share_instances\b|ix_share_instances_host", found)
 
 

@@ -17,6 +17,7 @@ from abaca.db.engine import schema
 from abaca.db.engine.database import Database
 from abaca.db.migrations import description
 from abaca.db.tables import catalog as catalog_tables
+from tests import planting
 from tests.databases import on_postgres, on_sqlite
 
 
@@ -63,7 +64,7 @@ def created(url):
 
 
 def change(url, *statements):
-    with contextlib.closing(Database(url)) as db, db.write() as tx:
+    with contextlib.closing(Database(url)) as db, planting.by_hand(db) as tx:
         for statement in statements:
             tx.connection.exec_driver_sql(statement)
 

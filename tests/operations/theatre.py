@@ -20,10 +20,11 @@ from abaca.db.administration import events
 from abaca.db.catalog import quotas
 from abaca.db.engine.database import Database
 from abaca.db.journal import operations as rows
+from abaca.db.shares.instance_access_rules import worst
 from abaca.db.tables.administration import messages, pools, services
 from abaca.db.tables.attachments import attachments, orphaned_mounts
 from abaca.db.tables.journal import operation_keys, operation_waits
-from abaca.db.tables.shares import access_rules, driver_data, share_instances, shares
+from abaca.db.tables.shares import access_rules, driver_data, instance_access_rules, share_instances, shares
 from abaca.domain.attachments.attachments import ATTACHMENT
 from abaca.domain.shares.access_rules import PENDING
 from abaca.domain.shares.shares import SHARE_INSTANCE
@@ -281,7 +282,7 @@ class Theatre:
             held = {key: entry for key, entry in held.items() if key in known or entry.get("share_id") == share_id}
         found = [f"the back end holds {key}, of which the database knows nothing" for key in held.keys() - known.keys()]
         for key, row in known.items():
-            found += differs(row, held.get(key), rules_of(tx, row.share_id))
+            found += differs(row, held.get(key), rules_of(tx, row.id))
         return found
 
 
@@ -309,10 +310,17 @@ def differs(row, entry, rules):
     return found
 
 
-def rules_of(tx, share_id):
-    t = access_rules.c
-    found = tx.rows(sa.select(t.access_to, t.state).where(t.share_id == share_id))
-    return {row.access_to: row.state for row in found}
+def rules_of(tx, instance_id):
+    on_instance = instance_access_rules.c
+    query = sa.select(access_rules.c.access_to, on_instance.state).join(
+        access_rules, access_rules.c.id == on_instance.access_rule_id
+    )
+    return {row.access_to: row.state for row in tx.rows(query.where(on_instance.share_instance_id == instance_id))}
+
+
+def states_of_rules(tx):
+    """Each rule there is, with the state that users see."""
+    return sorted(tuple(row) for row in tx.rows(sa.select(access_rules.c.access_to, worst())))
 
 
 def told_wrong(tx, operation):
@@ -340,7 +348,8 @@ def stuck(tx):
     held, waited = operation_keys.c.key, operation_waits.c.condition
     busy = share_instances.c.status.in_(sorted(SHARE_INSTANCE.busy))
     syncing = share_instances.c.access_rules_status == "syncing"
-    pending = access_rules.c.state.in_(PENDING)
+    pending = instance_access_rules.c.state.in_(PENDING)
+    gone = sa.and_(access_rules.c.is_denied, worst().not_in(["error", *PENDING]))
     attaching = attachments.c.state.in_(sorted(ATTACHMENT.busy))
     return [
         *(f"stuck: operation {row.kind} is {row.state}" for row in tx.rows(sa.select(t).where(live))),
@@ -350,7 +359,11 @@ def stuck(tx):
         *(f"stuck: the rules of {row.id} are syncing" for row in tx.rows(sa.select(share_instances).where(syncing))),
         *(f"stuck: {row.host} is ensuring" for row in tx.rows(sa.select(services).where(services.c.ensuring))),
         *(f"stuck: attachment {row.id} is {row.state}" for row in tx.rows(sa.select(attachments).where(attaching))),
-        *(f"stuck: rule {row.access_to} is {row.state}" for row in tx.rows(sa.select(access_rules).where(pending))),
+        *(
+            f"stuck: rule {row.access_rule_id} is {row.state} on {row.share_instance_id}"
+            for row in tx.rows(sa.select(instance_access_rules).where(pending))
+        ),
+        *(f"leaked: rule {row.access_to} is denied" for row in tx.rows(sa.select(access_rules).where(gone))),
     ]
 
 

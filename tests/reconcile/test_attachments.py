@@ -183,7 +183,7 @@ def test_a_server_with_other_addresses_gets_rules_for_those(theatre, attachment)
     reconciler(theatre).verify()
     theatre.settle()
     with theatre.db.read() as tx:
-        assert [(row.access_to, row.state) for row in tx.rows(sa.select(access_rules))] == [("10.77.0.1", "active")]
+        assert stage.states_of_rules(tx) == [("10.77.0.1", "active")]
     assert shown(theatre, attachment["id"])["state"] == "active"
 
 
@@ -203,7 +203,7 @@ def test_a_server_that_comes_back_with_another_address_is_let_in_there(theatre, 
     assert (reconciler(theatre).heal(), reconciler(theatre).wake()) == {"away": (1, 0), "off": (0, 1)}[was]
     theatre.settle()
     with theatre.db.read() as tx:
-        assert [(row.access_to, row.state) for row in tx.rows(sa.select(access_rules))] == [("10.77.0.2", "active")]
+        assert stage.states_of_rules(tx) == [("10.77.0.2", "active")]
     back = shown(theatre, attachment["id"])
     assert (back["state"], back["addresses"]) == ("active", ["10.77.0.2"])
 
@@ -214,7 +214,7 @@ def test_a_rule_that_is_missing_is_made_again(theatre, attachment):
     reconciler(theatre).verify()
     theatre.settle()
     with theatre.db.read() as tx:
-        made = [(row.access_to, row.state) for row in tx.rows(sa.select(access_rules))]
+        made = stage.states_of_rules(tx)
     assert made == [(host(attachment), "active")]
 
 

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from abaca.db.journal import operations as rows
 from abaca.db.shares import share_instances
 from abaca.db.tables.administration import services
-from abaca.db.tables.shares import access_rules
+from abaca.db.tables.shares import access_rules, instance_access_rules
 from abaca.db.tables.shares import share_instances as t
 from abaca.domain.shares.shares import SHARE_INSTANCE
 from abaca.reconcile import stuck_states
@@ -17,6 +17,7 @@ from abaca.reconcile.stuck_states import StuckStates
 from tests import planting
 from tests.databases import database, postgres  # noqa: F401 (fixtures)
 from tests.operations import cases
+from tests.operations import theatre as stage
 from tests.operations.theatre import Theatre
 
 HOST = "testhost@alpha"
@@ -131,13 +132,13 @@ def test_rules_on_their_way_that_nobody_carries_come_into_force(theatre, share_i
     cases.allow(theatre, share_id, "10.0.0.1")
     with theatre.db.write() as tx:
         tx.execute(sa.delete(rows.t))
-    set_by_hand(theatre, access_rules, state=state)
+    set_by_hand(theatre, instance_access_rules, state=state)
     assert heal(theatre) == 1
     assert heal(theatre) == 0
     theatre.enter()
     theatre.settle()
     with theatre.db.read() as tx:
-        assert [row.state for row in tx.rows(sa.select(access_rules.c.state))] == ["active"]
+        assert stage.states_of_rules(tx) == [("10.0.0.1", "active")]
         assert theatre.differences(tx) == []
     assert theatre.ask("GET", f"/shares/{share_id}")["share"]["access_rules_status"] == "active"
 
@@ -148,7 +149,8 @@ def test_rules_on_their_way_out_that_nobody_carries_go(theatre, share_id, state)
     cases.allow(theatre, share_id, "10.0.0.1")
     theatre.settle()
     theatre.leave()
-    set_by_hand(theatre, access_rules, state=state)
+    set_by_hand(theatre, instance_access_rules, state=state)
+    set_by_hand(theatre, access_rules, is_denied=True)
     assert heal(theatre) == 1
     theatre.enter()
     theatre.settle()

@@ -30,7 +30,9 @@ def test_a_hundred_rules_posted_while_the_back_end_is_away_are_one_call(tmp_path
             assert made.ask("member", "POST", f"/shares/{share}/action", rule, **NEWEST).status == 200
         assert made.number("SELECT count(*) FROM operations WHERE kind = 'access-rules-sync'") == 1
         with working(made):
-            wait_until(lambda: made.number("SELECT count(*) FROM access_rules WHERE state = 'active'") == 100, 20)
+            wait_until(
+                lambda: made.number("SELECT count(*) FROM instance_access_rules WHERE state = 'active'") == 100, 20
+            )
         assert made.number("SELECT count(*) FROM operations WHERE kind = 'access-rules-sync'") == 1
         assert made.number("SELECT max(token) FROM operations WHERE kind = 'access-rules-sync'") == 1
         assert made.ask("member", "GET", f"/shares/{share}", **NEWEST).body["share"]["project_id"] == PROJECT

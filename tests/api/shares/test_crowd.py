@@ -231,13 +231,13 @@ def test_a_rule_that_is_added_while_its_share_goes_blocks_nobody(site):
     rule = {"access_type": "ip", "access_to": "10.0.0.1", "access_level": "rw"}
     with ThreadPoolExecutor(1) as pool:
         with site.db.write() as tx:
-            row = tx.row(sa.select(share_instances).where(share_instances.c.share_id == share))
+            tx.row(sa.select(share_instances).where(share_instances.c.share_id == share))
             if not site.db.is_sqlite:
                 access_rules.add(tx, share, rule)
                 # the deletion waits for the share's row
                 deleting = pool.submit(site.ask, "member", "DELETE", f"/shares/{share}", **NEWEST)
                 wait_until(lambda: is_waiting(site))
-            db_instances.update(tx, row.id, {"access_rules_status": "syncing"})
+            db_instances.sync_rules(tx, share)
         assert site.db.is_sqlite or deleting.result(SETTLED_S).status == 202
     site.settle()
     if not site.db.is_sqlite:

@@ -16,7 +16,7 @@ from abaca.db.journal import operations as rows
 from abaca.db.journal import steering
 from abaca.db.shares import share_instances
 from abaca.db.tables.administration import services as service_rows
-from abaca.db.tables.shares import access_rules, export_locations, shares
+from abaca.db.tables.shares import export_locations, instance_access_rules, shares
 from abaca.db.tables.shares import share_instances as instances
 from abaca.drivers import contract
 from abaca.journal.kinds import Retry
@@ -119,12 +119,12 @@ def test_rules_that_are_in_error_are_applied_again(theatre, made):
     for share_id in made[:2]:
         cases.allow(theatre, share_id, "10.0.0.1")
     theatre.settle()
-    change(theatre, access_rules, state="error")
+    change(theatre, instance_access_rules, state="error")
     change(theatre, instances, instances.c.share_id.in_(made[:2]), access_rules_status="error")
     assert counts(ensured(theatre)) == {"unchanged": 5, "repaired": 2}
     theatre.settle()
     assert set(column(theatre, instances.c.access_rules_status)) == {"active"}
-    assert set(column(theatre, access_rules.c.state)) == {"active"}
+    assert set(column(theatre, instance_access_rules.c.state)) == {"active"}
 
 
 def test_a_share_that_the_back_end_has_lost_is_in_error_and_its_users_are_told(theatre, made):

@@ -64,7 +64,7 @@ def show(call: Call, id: str, filters: dict[str, str]) -> dict[str, Any]:
         share = share_for_look(call, tx, id, ("size", "share_proto", "status"))
         if share.share_proto not in domain.PROTOCOLS:
             raise errors.Conflict(f"Share {id} is {share.share_proto}; this tells how to mount NFS.")
-        paths = [row.path for row in export_locations.of_share(tx, id, ("path",), with_admin_only=False)]
+        paths = [row.path for row in export_locations.mounted_of_share(tx, id, ("path",))]
         source = choose_source(tx, id, addresses, None)
         missing = [] if server is None else _missing(tx, id, addresses, level)
     if source is None:
@@ -86,7 +86,7 @@ def show(call: Call, id: str, filters: dict[str, str]) -> dict[str, Any]:
 
 def _missing(tx: Tx, share_id: str, addresses: list[str], level: str) -> list[str]:
     """Those of a server's addresses that the rules in force, for them or for a network, do not let in at `level`."""
-    equal = {"access_type": "ip", "state": "active"}
+    equal = {"access_type": "ip", "mounted_state": "active"}
     rows = access_rules.of_share(tx, share_id, ("access_to", "access_level"), equal=equal)
     rules = [(row.access_to, row.access_level) for row in rows]
     enough = (level, "rw")

@@ -133,14 +133,14 @@ def allow(call: Call, id: str, body: Allow) -> Row[Any] | None:
     with call.db.write() as tx:
         if body.lock_visibility or body.lock_deletion:
             shares.lock(tx, id)
-        row = _open_for_rules(call, tx, id)
+        _open_for_rules(call, tx, id)
         rule_id = _add(tx, id, values)
         with refused_as(errors.Invalid):
             if body.lock_deletion:
                 locking.lock_rule(tx, id, rule_id, locks.DELETE, reason, call.caller)
             if body.lock_visibility:
                 locking.lock_rule(tx, id, rule_id, locks.SHOW, reason, call.caller)
-        access_rules_sync.start(tx, _Instance(row), call.caller)
+        access_rules_sync.start_for_share(tx, id, call.caller)
         return access_rules.show(tx, rule_id, call.columns)
 
 
@@ -159,9 +159,9 @@ def deny(call: Call, id: str, body: Deny) -> None:
         rule_locks.refuse_denial(call, tx, rule.id, unrestrict=body.unrestrict)
         _check_settled(row, id)
         if not attachment_rules.take_over(tx, rule):
-            access_rules.move(tx, rule.id, "deny")
+            access_rules.deny(tx, rule.id)
         attachment_rules.look_again(tx, id)
-        access_rules_sync.start(tx, _Instance(row), call.caller)
+        access_rules_sync.start_for_share(tx, id, call.caller)
 
 
 @ACTIONS.action(
@@ -224,14 +224,13 @@ def update(call: Call, id: str, body: UpdateRule) -> Row[Any] | None:
         shares.lock(tx, _rule(call, tx, id, ("share_id",)).share_id)
         rule = _rule(call, tx, id, ("id", "access_level", *_RULE))
         _check_is_users(rule)
-        row = _open_for_rules(call, tx, rule.share_id)
+        _open_for_rules(call, tx, rule.share_id)
         if rule.access_level != level:
             attachment_rules.refuse_less(tx, rule, level)
             with refused_as(errors.Invalid):
-                access_rules.move(tx, id, "update")
-            access_rules.update(tx, id, {"access_level": level})
+                access_rules.change_level(tx, id, level)
             attachment_rules.look_again(tx, rule.share_id)
-            access_rules_sync.start(tx, _Instance(row), call.caller)
+            access_rules_sync.start_for_share(tx, rule.share_id, call.caller)
         rule_locks.hide_one(call, tx, id)
         return access_rules.show(tx, id, call.columns)
 
@@ -259,14 +258,7 @@ def delete_metadata(call: Call, id: str, key: str) -> None:
 # ---------------------------------------------------------------- looking up and checking
 
 _RULE = ("share_id", "access_type", "access_to", "made_for")
-_WANTED = ("id", "instance_id", "host", "status", "access_rules_status", "is_soft_deleted")
-
-
-class _Instance:
-    """The instance that a share's row speaks for, as the operation wants it."""
-
-    def __init__(self, row: Row[Any]) -> None:
-        self.id, self.share_id, self.host = row.instance_id, row.id, row.host
+_WANTED = ("id", "host", "status", "access_rules_status", "instance_statuses", "is_soft_deleted")
 
 
 def _share_whose_rules_are_seen(call: Call, tx: Tx, share_id: str) -> None:
@@ -292,7 +284,8 @@ def _open_for_rules(call: Call, tx: Tx, share_id: str) -> Row[Any]:
             f"Share {share_id} is in the recycle bin; restore it before you change who may reach it."
         )
     _check_settled(row, share_id)
-    if row.host is None or (row.status == "error" and not call.has(RULES_FOR_BROKEN_INSTANCES)):
+    is_broken = "error" in row.instance_statuses.split()
+    if row.host is None or (is_broken and not call.has(RULES_FOR_BROKEN_INSTANCES)):
         raise errors.Invalid(f"Share {share_id} is in error; its access rules cannot change.")
     if row.access_rules_status == "error" and not call.has(RULES_DESPITE_ERRORS):
         raise errors.Invalid(f"Share {share_id} has an access rule in error; deny that one first.")
@@ -318,5 +311,6 @@ def _check_is_users(rule: Row[Any]) -> None:
 
 
 def _check_settled(row: Row[Any], share_id: str) -> None:
-    if row.status in TRANSITIONAL:
-        raise errors.Invalid(f"Share {share_id} is {row.status}; its access rules can change when that is over.")
+    changing = [status for status in row.instance_statuses.split() if status in TRANSITIONAL]
+    if changing:
+        raise errors.Invalid(f"Share {share_id} is {changing[0]}; its access rules can change when that is over.")

@@ -19,6 +19,7 @@ from abaca.db.engine import lists, moving
 from abaca.db.engine.database import Tx
 from abaca.db.engine.statements import columns_of
 from abaca.db.journal import keys
+from abaca.db.shares.export_locations import IS_WRITTEN_TO
 from abaca.db.tables.attachments import attachments as t
 from abaca.db.tables.shares import export_locations, share_instances, shares
 from abaca.domain.attachments.attachments import ATTACHMENT, SERVER_OFF, Attachment
@@ -201,7 +202,7 @@ def moved(tx: Tx, most: int) -> list[Attachment]:
     of_share = (
         sa.select(export_locations.c.path)
         .join(share_instances, share_instances.c.id == export_locations.c.share_instance_id)
-        .where(share_instances.c.share_id == t.c.share_id, export_locations.c.is_admin_only.is_(False))
+        .where(share_instances.c.share_id == t.c.share_id, export_locations.c.is_admin_only.is_(False), IS_WRITTEN_TO)
         .correlate(t)
     )
     statement = (

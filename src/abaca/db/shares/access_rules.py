@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may reach a share."""
+"""Who may reach a share. What has become of a rule on each instance is in instance_access_rules.py."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from abaca import errors
-from abaca.db.engine import moving
-from abaca.db.engine.database import Tx
+from abaca.db.engine.database import Tx, insert_into
+from abaca.db.shares import instance_access_rules
 from abaca.db.tables.shares import access_rules as t
 from abaca.domain.ids import new_id
 
@@ -20,22 +20,30 @@ class Taken(errors.Invalid):
     """Share access {access_type}:{access_to} exists already; update or deny that rule."""
 
 
-COLUMNS: dict[str, sa.ColumnElement[Any]] = {column.name: column for column in t.c}
-
-
-STATE = moving.Mover(t.c.state, "Share access rule")
-move = STATE.move
+COLUMNS: dict[str, sa.ColumnElement[Any]] = {
+    **{column.name: column for column in t.c},
+    "state": instance_access_rules.worst().label("state"),
+    # on the instances that servers mount from
+    "mounted_state": instance_access_rules.worst(instance_access_rules.IS_MOUNTED_FROM).label("mounted_state"),
+}
 
 
 def add(tx: Tx, share_id: str, values: Mapping[str, Any]) -> str:
     """A new rule, queued to be applied; its id. Raises `Taken` when the share has one for the same client."""
     row = {"id": new_id(), "share_id": share_id, **_NEW, **values, "created_at": tx.now}
-    if not moving.add(tx, t, row, {"state": "allow"}, unless_taken=True):
+    if tx.row(_add(tx.dialect), row) is None:
         raise Taken(access_type=values["access_type"], access_to=values["access_to"])
+    instance_access_rules.add(tx, share_id, row["id"])
     return str(row["id"])
 
 
-_NEW: dict[str, Any] = {"access_key": None, "made_for": None, "metadata": {}, "updated_at": None}
+_NEW: dict[str, Any] = {"access_key": None, "made_for": None, "metadata": {}, "updated_at": None, "is_denied": False}
+
+
+@functools.cache
+def _add(dialect: str) -> Any:
+    same = [t.c.share_id, t.c.access_type, t.c.access_to]
+    return insert_into(t, dialect).on_conflict_do_nothing(index_elements=same).returning(t.c.id)
 
 
 def replace(tx: Tx, rule_id: str, share_id: str, values: Mapping[str, Any]) -> str:
@@ -46,7 +54,7 @@ def replace(tx: Tx, rule_id: str, share_id: str, values: Mapping[str, Any]) -> s
 
 @functools.lru_cache(maxsize=64)
 def _select(names: tuple[str, ...]) -> sa.Select[Any]:
-    return sa.select(*[COLUMNS[name] for name in names])
+    return sa.select(*[COLUMNS[name] for name in names]).select_from(t)
 
 
 @functools.lru_cache(maxsize=64)
@@ -70,7 +78,7 @@ def of_share(
     """A share's rules that match, oldest first."""
     statement = _select(names).where(t.c.share_id == share_id).order_by(t.c.created_at, t.c.id)
     for column, value in (equal or {}).items():
-        statement = statement.where(t.c[column] == value)
+        statement = statement.where(COLUMNS[column] == value)
     for key, value in (metadata or {}).items():
         statement = statement.where(t.c.metadata[key].as_string() == value)
     return tx.rows(statement)
@@ -93,40 +101,35 @@ def lock(tx: Tx, share_id: str) -> None:
     tx.rows(sa.select(t.c.id).where(t.c.share_id == share_id).order_by(t.c.id).with_for_update())
 
 
-def take(tx: Tx, share_id: str) -> Sequence[sa.Row[Any]]:
-    """Move every queued rule of a share to being worked on, and show all its rules as they are now."""
-    _TAKE.run(tx, {"of_share": share_id, "at": tx.now})
-    return tx.rows(_ALL, {"of_share": share_id})
+def deny(tx: Tx, rule_id: str) -> None:
+    """From now on no instance shall honour it; it goes when none does. Raises `NotFound`."""
+    if not tx.execute(_DENY, {"of_id": rule_id, "at": tx.now}).rowcount:
+        raise errors.NotFound(resource="Share access rule", id=rule_id)
+    instance_access_rules.move(tx, rule_id, "deny")
 
 
-_TAKE = STATE.moves("take", t.c.share_id == sa.bindparam("of_share"))
-_ALL = sa.select(t).where(t.c.share_id == sa.bindparam("of_share")).order_by(t.c.created_at, t.c.id)
+_DENY = sa.update(t).where(t.c.id == sa.bindparam("of_id")).values(is_denied=True, updated_at=sa.bindparam("at"))
 
 
-def finish(tx: Tx, rule_ids: Sequence[str], event: str) -> None:
-    """Let `done` or `failed` happen to the rules that are still being worked on; a denied rule that is done is gone."""
-    if not rule_ids:
-        return
-    if event == "done":
-        tx.execute(_DROP, {"ids": rule_ids})
-    _FINISH[event].run(tx, {"ids": rule_ids, "at": tx.now})
+def change_level(tx: Tx, rule_id: str, level: str) -> None:
+    """It shall let in at this level. Raises `Conflict` where it is denied, or on its way on any instance."""
+    found = instance_access_rules.states(tx, rule_id)
+    moved = instance_access_rules.move(tx, rule_id, "update")
+    rule = show(tx, rule_id, ("is_denied",))
+    if rule is None or rule.is_denied or moved < len(found):
+        busy = next((state for state in found if state not in ("active", "error")), found[0] if found else "gone")
+        raise errors.Conflict(resource="Share access rule", id=rule_id, event="update", status=busy)
+    update(tx, rule_id, {"access_level": level})
 
 
-_AMONG = t.c.id.in_(sa.bindparam("ids", expanding=True))
-_DROP = sa.delete(t).where(_AMONG, t.c.state == "denying")
-_FINISH = {event: STATE.moves(event, _AMONG) for event in ("done", "failed")}
-
-
-def summary(tx: Tx, share_id: str) -> set[str]:
-    """The states that a share's rules are in."""
-    return {row[0] for row in tx.rows(_STATES, {"of_share": share_id})}
-
-
-_STATES = sa.select(t.c.state).where(t.c.share_id == sa.bindparam("of_share")).distinct()
+def want_level(tx: Tx, rule_id: str, level: str) -> None:
+    """The same wherever it is not on its way: what is under way is followed by a sync with this level."""
+    instance_access_rules.move(tx, rule_id, "update")
+    update(tx, rule_id, {"access_level": level})
 
 
 def update(tx: Tx, rule_id: str, values: Mapping[str, Any]) -> None:
-    """Change anything but the state."""
+    """Change anything but what has become of it."""
     tx.change(t, rule_id, values)
 
 

@@ -148,6 +148,15 @@ def of_share(tx: Tx, share_id: str, names: tuple[str, ...], *, with_admin_only: 
     return tx.rows(statement)
 
 
+def mounted_of_share(tx: Tx, share_id: str, names: tuple[str, ...]) -> Sequence[sa.Row[Any]]:
+    """Those that servers mount a share from, the preferred first: of replicas those of the one that is written to."""
+    statement = _select(names, with_admin_only=False).where(share_instances.c.share_id == share_id, IS_WRITTEN_TO)
+    return tx.rows(statement)
+
+
+IS_WRITTEN_TO = sa.or_(share_instances.c.replica_state.is_(None), share_instances.c.replica_state == "active")
+
+
 def of_instance(tx: Tx, instance_id: str, names: tuple[str, ...]) -> Sequence[sa.Row[Any]]:
     """The locations of one instance."""
     return tx.rows(_select(names, with_admin_only=True).where(t.c.share_instance_id == instance_id))

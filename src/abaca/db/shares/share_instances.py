@@ -15,7 +15,14 @@ from abaca.db.journal import keys
 from abaca.db.journal.operations import ACTIVE
 from abaca.db.tables.catalog import share_types
 from abaca.db.tables.journal import operations
-from abaca.db.tables.shares import RULE_NOT_ACTIVE, RULES_SYNCING, access_rules, driver_data, export_locations, shares
+from abaca.db.tables.shares import (
+    RULE_NOT_ACTIVE,
+    RULES_SYNCING,
+    driver_data,
+    export_locations,
+    instance_access_rules,
+    shares,
+)
 from abaca.db.tables.shares import share_instances as t
 from abaca.domain.shares.access_rules import PENDING
 from abaca.domain.shares.shares import SHARE_INSTANCE
@@ -36,6 +43,19 @@ def add(tx: Tx, values: Mapping[str, Any], event: str = "create") -> None:
 def finish_create(tx: Tx, instance_id: str) -> None:
     """`created`, with nothing left to copy; nothing where an operator has set another status meanwhile."""
     STATUS.try_move(tx, instance_id, "created", also={"progress": "100%"})
+
+
+def sync_rules(tx: Tx, share_id: str) -> Sequence[sa.Row[Any]]:
+    """Say that the rules of a share are on their way to the back ends of its instances; id, share_id, host of these."""
+    return _SYNC_RULES.run(tx, {"of_share": share_id, "at": tx.now})
+
+
+_SYNC_RULES = RULES_STATUS.moves(
+    "sync",
+    t.c.share_id == sa.bindparam("of_share"),
+    t.c.host.is_not(None),
+    returning=(t.c.id, t.c.share_id, t.c.host),
+)
 
 
 def move_on_backend(tx: Tx, service_host: str, event: str) -> int:
@@ -195,11 +215,8 @@ def rules_without_operation(tx: Tx, service_host: str, most: int = 500) -> Seque
     """Instances of a back end (id, share_id, host) with rules on their way that no live operation carries."""
     # two small sets, each by its index: an OR would read every instance of the back end
     syncing = sa.select(t.c.id).where(RULES_SYNCING)
-    pending = (
-        sa.select(t.c.id)
-        .join(access_rules, access_rules.c.share_id == t.c.share_id)
-        .where(RULE_NOT_ACTIVE, access_rules.c.state.in_(PENDING))
-    )
+    rules = instance_access_rules.c
+    pending = sa.select(rules.share_instance_id).where(RULE_NOT_ACTIVE, rules.state.in_(PENDING))
     statement = (
         sa.select(t.c.id, t.c.share_id, t.c.host)
         .where(t.c.id.in_(sa.union(syncing, pending)), _is_on(service_host), _has_no_operation)

@@ -32,6 +32,15 @@ _speaks = sa.and_(
 _exporting = share_instances.alias("exporting")
 
 
+def _has_available(rules_status: str) -> sa.ColumnElement[bool]:
+    """Whether an available instance of the share shows this of its rules."""
+    return sa.exists().where(
+        _sibling.c.share_id == shares.c.id,
+        _sibling.c.status == sa.literal_column("'available'"),
+        _sibling.c.access_rules_status == sa.literal_column(f"'{rules_status}'"),
+    )
+
+
 def _exports(*conditions: sa.ColumnElement[bool]) -> sa.ColumnElement[Any]:
     """All paths of a share in one text, a line each: what versions before export locations were things show."""
     return (
@@ -43,16 +52,28 @@ def _exports(*conditions: sa.ColumnElement[bool]) -> sa.ColumnElement[Any]:
     )
 
 
+# Of replicas: what is wrong with the rules of any that is available, or else of that which speaks.
+_worst_rules_status = sa.case(
+    *((_has_available(status), sa.literal_column(f"'{status}'")) for status in ("error", "syncing", "active")),
+    else_=share_instances.c.access_rules_status,
+)
 COLUMNS: dict[str, sa.ColumnElement[Any]] = {
     **{column.name: column for column in shares.c},
     "export_paths": _exports(export_locations.c.is_admin_only.is_(False)),
     "all_export_paths": _exports(),
     "instance_id": share_instances.c.id,
+    "instance_statuses": sa.select(sa.func.aggregate_strings(_sibling.c.status, " "))
+    .where(_sibling.c.share_id == shares.c.id)
+    .correlate(shares)
+    .scalar_subquery(),
+    "access_rules_status": sa.case(
+        (shares.c.replication_type.is_(None), share_instances.c.access_rules_status),
+        else_=_worst_rules_status,
+    ),
     **{
         name: share_instances.c[name]
         for name in (
             "status",
-            "access_rules_status",
             "host",
             "availability_zone",
             "share_type_id",

@@ -83,6 +83,11 @@ def beside(name: str, of: tuple[str, ...], value: Callable[..., int]) -> sa.Colu
     return sa.Column(name, sa.SmallInteger, nullable=False, info={"of": of, "value": value})
 
 
+def retired_state(name: str, length: int = 32) -> sa.Column[Any]:
+    """A state of the release before, which nobody writes any more; a later migration takes it away."""
+    return sa.Column(name, sa.String(length), info={"retired": True})
+
+
 def is_guarded(column: sa.Column[Any]) -> bool:
     """Whether only the mover writes it."""
-    return not {"machine", "of"}.isdisjoint(column.info)
+    return not {"machine", "of", "retired"}.isdisjoint(column.info)

@@ -5,7 +5,19 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from abaca.db.tables.columns import ID, KEY, NAME, TIME, an_id, beside, metadata, partial_index, state, times
+from abaca.db.tables.columns import (
+    ID,
+    KEY,
+    NAME,
+    TIME,
+    an_id,
+    beside,
+    metadata,
+    partial_index,
+    retired_state,
+    state,
+    times,
+)
 from abaca.domain.shares.access_rules import ACCESS_RULE
 from abaca.domain.shares.shares import REPLICA, RULES_STATUS, SHARE_INSTANCE, TASK, status_rank
 
@@ -123,7 +135,8 @@ export_location_history = sa.Table(
 ENDED_LOCATION = export_location_history.c.until.is_not(None)
 partial_index("ix_export_location_history_until", ENDED_LOCATION, export_location_history.c.until)
 
-# A rule belongs to the share; `state` is what the back ends have made of it.
+# A rule belongs to the share; what has become of it says the table below. One that `is_denied` goes when no instance
+# has it any more.
 access_rules = sa.Table(
     "access_rules",
     metadata,
@@ -133,16 +146,28 @@ access_rules = sa.Table(
     sa.Column("access_to", NAME, nullable=False),
     sa.Column("access_level", sa.String(2), nullable=False),
     sa.Column("access_key", NAME),
-    state("state", ACCESS_RULE),
+    retired_state("state"),
     # `attachments` where Abaca made it for those, and takes it away with the last that needs it; users' own have none
     sa.Column("made_for", sa.String(32)),
     sa.Column("metadata", sa.JSON, nullable=False),
     *times(),
+    sa.Column("is_denied", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.UniqueConstraint("share_id", "access_type", "access_to"),
+)
+
+# What the back end of each instance has made of each rule of its share. A row goes when it has dropped the rule.
+instance_access_rules = sa.Table(
+    "instance_access_rules",
+    metadata,
+    sa.Column("access_rule_id", ID, sa.ForeignKey("access_rules.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("share_instance_id", ID, sa.ForeignKey("share_instances.id", ondelete="CASCADE"), primary_key=True),
+    state("state", ACCESS_RULE),
+    *times(),
+    sa.Index("ix_instance_access_rules_share_instance_id", "share_instance_id"),
 )
 
 # What is on its way is little among very much, and is looked for each minute.
 RULES_SYNCING = share_instances.c.access_rules_status == sa.literal_column("'syncing'")
 partial_index("ix_share_instances_access_rules_status", RULES_SYNCING, share_instances.c.access_rules_status)
-RULE_NOT_ACTIVE = access_rules.c.state != sa.literal_column("'active'")
-partial_index("ix_access_rules_state", RULE_NOT_ACTIVE, access_rules.c.state)
+RULE_NOT_ACTIVE = instance_access_rules.c.state != sa.literal_column("'active'")
+partial_index("ix_instance_access_rules_state", RULE_NOT_ACTIVE, instance_access_rules.c.state)

@@ -28,8 +28,21 @@ ACCESS_RULE = StateMachine(
     ("denying",                              "done",   "gone"),
     (("applying", "updating", "denying"),    "failed", "error"),
     ("error",                                "done",   "active"),  # it is in every later set, so it may yet succeed
+    ("error",                                "drop",   "denying"),  # it was denied, so no later set has it
     busy=("queued_to_apply", "queued_to_update", "queued_to_deny", "applying", "updating", "denying"),
 )  # fmt: skip
+
+# A rule's own state is the first of these that it has on any instance: what went wrong, what goes, what comes.
+WORST_FIRST = (
+    "error",
+    "denying",
+    "queued_to_deny",
+    "queued_to_apply",
+    "applying",
+    "queued_to_update",
+    "updating",
+    "active",
+)
 
 # What the share-wide word says before rules had states of their own: see the API's view of a rule.
 PENDING = ("queued_to_apply", "queued_to_update", "queued_to_deny", "applying", "updating", "denying")

@@ -12,8 +12,6 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from abaca import errors
 from abaca.db.administration import pools
 from abaca.db.attachments import attachments
@@ -34,16 +32,7 @@ log = logging.getLogger(__name__)
 MARK = "attachments"
 # How long an attachment waits for its rules, in seconds.
 RULES_WITHIN_S = 240.0
-_DENIED = ("queued_to_deny", "denying")
-_COLUMNS = ("id", "access_to", "access_level", "state", "made_for")
-
-
-class _Instance(msgspec.Struct, frozen=True):
-    """The instance whose back end lets in."""
-
-    id: str
-    share_id: str
-    host: str
+_COLUMNS = ("id", "access_to", "access_level", "mounted_state", "is_denied", "made_for")
 
 
 def settle(tx: Tx, share_id: str, addresses: Sequence[str], by: Requester | None) -> None:
@@ -53,9 +42,7 @@ def settle(tx: Tx, share_id: str, addresses: Sequence[str], by: Requester | None
     known = _known(tx, share_id, addresses)
     changed = [_settle(tx, share_id, address, needed.get(address), known.get(address)) for address in addresses]
     if any(changed):
-        share = shares.show(tx, share_id, ("instance_id", "host"))
-        if share is not None and share.host is not None:
-            access_rules_sync.start(tx, _Instance(share.instance_id, share_id, share.host), by)
+        access_rules_sync.start_for_share(tx, share_id, by)
 
 
 def _needed(tx: Tx, share_id: str) -> dict[str, str]:
@@ -79,16 +66,14 @@ def _settle(tx: Tx, share_id: str, address: str, level: str | None, rule: Any) -
         if level is not None:
             access_rules.add(tx, share_id, _ours(address, level))
         return level is not None
-    if rule.made_for != MARK or rule.state in _DENIED:
+    if rule.made_for != MARK or rule.is_denied:
         return False  # a user's; or it goes, and whoever needs it again waits for that
     if level is None:
-        access_rules.move(tx, rule.id, "deny")
+        access_rules.deny(tx, rule.id)
         return True
-    if rule.access_level == level and rule.state != "error":
+    if rule.access_level == level and rule.mounted_state != "error":
         return False
-    if rule.state in ("active", "error"):
-        access_rules.move(tx, rule.id, "update")
-    access_rules.update(tx, rule.id, {"access_level": level})
+    access_rules.want_level(tx, rule.id, level)
     return True
 
 
@@ -203,7 +188,7 @@ def are_missing(tx: Tx, share_id: str, addresses: Sequence[str]) -> bool:
 
 def in_force(tx: Tx, share_id: str, addresses: Sequence[str]) -> set[str]:
     """Those of these addresses for whose rules nobody has to wait."""
-    return {address for address, rule in _known(tx, share_id, addresses).items() if rule.state == "active"}
+    return {address for address, rule in _known(tx, share_id, addresses).items() if rule.mounted_state == "active"}
 
 
 def check(tx: Tx, share_id: str, addresses: Sequence[str], level: str) -> None:
@@ -217,11 +202,10 @@ def check(tx: Tx, share_id: str, addresses: Sequence[str], level: str) -> None:
     is_in = False
     for address in addresses:
         rule = known.get(address)
-        if rule is None or rule.state in PENDING:
-            raise wait(
-                share_id, f"the access rule for {address}, which is {rule.state if rule else 'about to be made'}"
-            )
-        if rule.state == "error":
+        if rule is None or rule.mounted_state in PENDING:
+            found = rule.mounted_state if rule else "about to be made"
+            raise wait(share_id, f"the access rule for {address}, which is {found}")
+        if rule.mounted_state == "error":
             refused.append(f"the back end does not let in {address}")
         elif level == "rw" and rule.access_level == "ro":
             if rule.made_for == MARK:

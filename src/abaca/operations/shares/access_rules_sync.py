@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make a back end let in exactly whom a share's rules name.
+"""Make the back end of an instance let in exactly whom the rules of its share name.
 
-However many rules were posted since the last time, they reach the back end in one call: at most one such operation
-waits per instance, and it takes all that is queued when it starts. What can go wrong: the back end refuses one rule
-(that rule alone goes to `error`), or cannot do any (all those under way do). The claim under faults: it always ends,
-and then the rules say what the back end does.
+Each instance has operations and states of rules of its own. However many rules were posted since the last time, they
+reach its back end in one call: at most one such operation waits per instance, and it takes all that is queued when it
+starts. What can go wrong: the back end refuses one rule (that rule alone goes to `error` there), or cannot do any (all
+those under way do). The claim under faults: it always ends, and then the rules say what the back end does.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from abaca import errors
 from abaca.db.administration import messages, resource_locks
 from abaca.db.attachments import attachments
 from abaca.db.journal import keys, waits
-from abaca.db.shares import access_rules, share_instances, shares
+from abaca.db.shares import access_rules, instance_access_rules, share_instances, shares
 from abaca.domain.administration.messages import Action, Detail
 from abaca.domain.shares.access_rules import PENDING
 from abaca.drivers import contract
@@ -40,6 +40,12 @@ class Args(msgspec.Struct, frozen=True):
     instance_id: str
 
 
+def start_for_share(tx: Tx, share_id: str, by: Requester | None) -> None:
+    """Queue one for each instance of a share that has a back end, and show the rules as not yet in force."""
+    for instance in share_instances.sync_rules(tx, share_id):
+        queueing.enqueue(tx, OPERATION, *_about(instance), by)
+
+
 def start(tx: Tx, instance: Any, by: Requester | None) -> str:
     """Queue it for a row with id, share_id and host, and show the rules as not yet in force; the operation's id."""
     share_instances.RULES_STATUS.try_move(tx, instance.id, "sync")
@@ -57,9 +63,13 @@ def _about(instance: Any) -> tuple[Args, queueing.Target]:
         queue=service_host(instance.host),
         keys=[keys.key("share", instance.share_id)],
         resource_id=instance.share_id,
-        coalesce_key=f"access:{instance.id}",
+        coalesce_key=_coalesce_key(instance.id),
     )
     return Args(share_id=instance.share_id, instance_id=instance.id), target
+
+
+def _coalesce_key(instance_id: str) -> str:
+    return f"access:{instance_id}"
 
 
 def take_rules(op: Op[BackEnd], tx: Tx) -> None:
@@ -68,7 +78,7 @@ def take_rules(op: Op[BackEnd], tx: Tx) -> None:
     if row is None:
         op.record(instance=None, wanted=[], denied=[])
         return
-    rules = access_rules.take(tx, op.args.share_id)
+    rules = instance_access_rules.take(tx, op.args.share_id, op.args.instance_id)
     wanted = [
         contract.AccessRule(
             id=rule.id,
@@ -77,7 +87,7 @@ def take_rules(op: Op[BackEnd], tx: Tx) -> None:
             level="ro" if row.cast_rules_to_readonly else rule.access_level,
         )
         for rule in rules
-        if rule.state != "denying"
+        if not rule.is_denied and rule.state != "denying"
     ]
     denied = [rule.id for rule in rules if rule.state == "denying"]
     op.record(instance=told(row), wanted=wanted, denied=denied)
@@ -103,8 +113,10 @@ def succeed(op: Op[BackEnd], tx: Tx) -> None:
     outcomes = msgspec.convert(op.data.get("outcomes") or {}, dict[str, contract.AccessOutcome])
     refused = {rule_id: outcome for rule_id, outcome in outcomes.items() if outcome.state == "error"}
     wanted = [rule["id"] for rule in op.data["wanted"]]
-    access_rules.finish(tx, op.data["denied"] + [rule_id for rule_id in wanted if rule_id not in refused], "done")
-    access_rules.finish(tx, list(refused), "failed")
+    instance_id = op.args.instance_id
+    instance_access_rules.drop(tx, op.args.share_id, instance_id, op.data["denied"])
+    instance_access_rules.finish(tx, instance_id, [rule_id for rule_id in wanted if rule_id not in refused], "done")
+    instance_access_rules.finish(tx, instance_id, list(refused), "failed")
     for rule_id, outcome in outcomes.items():
         if outcome.key is not None:
             access_rules.update(tx, rule_id, {"access_key": outcome.key})
@@ -122,21 +134,25 @@ def fail(op: Op[BackEnd], tx: Tx, error: errors.AbacaError) -> None:
     elif op.data["instance"] is None:
         return
     else:
-        access_rules.finish(tx, op.data["denied"] + [rule["id"] for rule in op.data["wanted"]], "failed")
+        under_way = op.data["denied"] + [rule["id"] for rule in op.data["wanted"]]
+        instance_access_rules.finish(tx, op.args.instance_id, under_way, "failed")
     _tell(op, tx, Detail.UNKNOWN_ERROR, error.message)
     _settle(op, tx)
 
 
 def _fail_untaken(op: Op[BackEnd], tx: Tx) -> None:
     """It never came to take the rules: whoever comes next does, and if nobody comes they are in error."""
-    if not any(row.state == "queued" and row.kind == op.what.kind for row in keys.holders(tx, op.keys[0])):
-        access_rules.finish(tx, [rule.id for rule in access_rules.take(tx, op.args.share_id)], "failed")
+    instance_id = op.args.instance_id
+    same = _coalesce_key(instance_id)
+    if not any(row.coalesce_key == same for row in keys.holders(tx, op.keys[0])):
+        taken = instance_access_rules.take(tx, op.args.share_id, instance_id)
+        instance_access_rules.finish(tx, instance_id, [rule.id for rule in taken], "failed")
 
 
 def _settle(op: Op[BackEnd], tx: Tx) -> None:
     # before looking: whoever adds a rule has this until the rule can be seen, or says so after us
     share_instances.lock(tx, op.args.instance_id)
-    states = access_rules.summary(tx, op.args.share_id)
+    states = instance_access_rules.summary(tx, op.args.instance_id)
     event = "sync" if states & set(PENDING) else "failed" if "error" in states else "synced"
     move = share_instances.RULES_STATUS.try_move
     if not move(tx, op.args.instance_id, event) and move(tx, op.args.instance_id, "sync"):

@@ -16,7 +16,14 @@ from abaca import errors
 from abaca.db.administration import pools
 from abaca.db.attachments import attachments
 from abaca.db.catalog import quotas
-from abaca.db.shares import access_rules, driver_data, export_location_history, share_instances, shares
+from abaca.db.shares import (
+    access_rules,
+    driver_data,
+    export_location_history,
+    instance_access_rules,
+    share_instances,
+    shares,
+)
 from abaca.db.shares.export_location_history import NOBODY, Cause
 from abaca.domain.administration.messages import Action, Detail
 from abaca.drivers import contract
@@ -126,6 +133,8 @@ def _forget(tx: Tx, row: Any, cause: Cause = NOBODY) -> None:
     if share_instances.INSTANCES.one(tx, ("id",), {"share_id": row.share_id}) is None:
         shares.delete(tx, row.share_id)
         quotas.give_back(tx, row.project_id, row.user_id, row.share_type_id, {"shares": 1, "gigabytes": row.size})
+    else:
+        instance_access_rules.forget_dropped(tx, row.share_id)
     if row.host is not None:
         pools.release(tx, row.host, row.size, row.created_at)
 

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the back end of each instance has made of each rule of its share.
+
+A rule is new on all instances that have a back end, and goes with the last that has dropped it. An instance that came
+later has no rows for older rules: it takes them up with its first sync.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from abaca.db.engine import moving
+from abaca.db.engine.database import Tx
+from abaca.db.shares.export_locations import IS_WRITTEN_TO
+from abaca.db.tables.shares import access_rules, export_locations
+from abaca.db.tables.shares import instance_access_rules as t
+from abaca.db.tables.shares import share_instances as instances
+from abaca.domain.shares.access_rules import ACCESS_RULE, WORST_FIRST
+
+STATE = moving.Mover(t.c.state, "Share access rule")
+_FIRST = ACCESS_RULE.after("none", "allow")
+
+_OF_RULE = t.c.access_rule_id == sa.bindparam("rule", type_=t.c.access_rule_id.type)
+_OF_INSTANCE = t.c.share_instance_id == sa.bindparam("instance", type_=t.c.share_instance_id.type)
+_AMONG = t.c.access_rule_id.in_(sa.bindparam("rules", expanding=True))
+
+
+def worst(*conditions: sa.ColumnElement[bool]) -> sa.ColumnElement[Any]:
+    """The state of a row of access_rules: the first of `WORST_FIRST` on its instances, or on those of the conditions.
+
+    A rule that has come to none of them is queued.
+    """
+    places: dict[Any, Any] = {state: sa.literal_column(str(place)) for place, state in enumerate(WORST_FIRST)}
+    of_rule = sa.select(sa.func.min(sa.case(places, value=t.c.state))).where(t.c.access_rule_id == access_rules.c.id)
+    first = of_rule.where(*conditions).correlate(access_rules).scalar_subquery()
+    names: dict[Any, Any] = {places[state]: sa.literal_column(f"'{state}'", sa.String()) for state in WORST_FIRST}
+    return sa.case(names, value=first, else_=sa.literal_column(f"'{_FIRST}'", sa.String()))
+
+
+# Those that servers mount from: of replicas the one that is written to.
+IS_MOUNTED_FROM = sa.exists().where(
+    instances.c.id == t.c.share_instance_id,
+    IS_WRITTEN_TO,
+    export_locations.c.share_instance_id == instances.c.id,
+    export_locations.c.is_admin_only.is_(False),
+)
+
+
+def add(tx: Tx, share_id: str, rule_id: str) -> None:
+    """A new rule is queued on every instance of its share that has a back end."""
+    _ADD.run(tx, {"of_share": share_id, "rule": rule_id, "born_at": tx.now})
+
+
+_NAMES = ("access_rule_id", "share_instance_id", "created_at")
+_BORN_AT = sa.bindparam("born_at", type_=t.c.created_at.type)
+_ADD = moving.added_from(
+    t,
+    _NAMES,
+    sa.select(sa.bindparam("rule", type_=t.c.access_rule_id.type), instances.c.id, _BORN_AT).where(
+        instances.c.share_id == sa.bindparam("of_share"), instances.c.host.is_not(None)
+    ),
+    {"state": "allow"},
+)
+
+
+def move(tx: Tx, rule_id: str, event: str) -> int:
+    """Let `event` (`deny`, `update`) happen to a rule on each instance where its state allows it; on how many."""
+    return len(_MOVE[event].run(tx, {"rule": rule_id, "at": tx.now}))
+
+
+_MOVE = {event: STATE.moves(event, _OF_RULE) for event in ("deny", "update")}
+
+
+def states(tx: Tx, rule_id: str) -> list[str]:
+    """Those that a rule has, one for each instance; the worst first."""
+    return sorted((row.state for row in tx.rows(_STATES, {"rule": rule_id})), key=WORST_FIRST.index)
+
+
+_STATES = sa.select(t.c.state).where(_OF_RULE)
+
+
+def take(tx: Tx, share_id: str, instance_id: str) -> Sequence[sa.Row[Any]]:
+    """Move whatever is queued on an instance to being worked on, and show all rules of its share as they are there.
+
+    Rows have id, access_type, access_to, access_level, is_denied and state; that is None where a denied rule is gone.
+    """
+    given = {"of_share": share_id, "instance": instance_id}
+    _TAKE.run(tx, {"instance": instance_id, "at": tx.now})
+    rows = tx.rows(_ALL, given)
+    new = [row.id for row in rows if row.state is None and not row.is_denied]
+    if new:
+        _JOIN.run(tx, {"rules": new, "instance": instance_id, "born_at": tx.now})
+        _TAKE.run(tx, {"instance": instance_id, "at": tx.now})
+    kept = [row.id for row in rows if row.state == "error" and row.is_denied]
+    if kept:
+        _DROP_AGAIN.run(tx, {"rules": kept, "instance": instance_id, "at": tx.now})
+    return tx.rows(_ALL, given) if new or kept else rows
+
+
+_TAKE = STATE.moves("take", _OF_INSTANCE)
+_DROP_AGAIN = STATE.moves("drop", _AMONG, _OF_INSTANCE)
+_JOIN = moving.added_from(
+    t,
+    _NAMES,
+    sa.select(access_rules.c.id, sa.bindparam("instance", type_=t.c.share_instance_id.type), _BORN_AT).where(
+        access_rules.c.id.in_(sa.bindparam("rules", expanding=True))
+    ),
+    {"state": "allow"},
+)
+_ALL = (
+    sa.select(
+        *(access_rules.c[name] for name in ("id", "access_type", "access_to", "access_level", "is_denied")), t.c.state
+    )
+    .select_from(access_rules.outerjoin(t, sa.and_(t.c.access_rule_id == access_rules.c.id, _OF_INSTANCE)))
+    .where(access_rules.c.share_id == sa.bindparam("of_share"))
+    .order_by(access_rules.c.created_at, access_rules.c.id)
+)
+
+
+def finish(tx: Tx, instance_id: str, rule_ids: Sequence[str], event: str) -> None:
+    """Let `done` or `failed` happen on an instance to the rules that are still being worked on."""
+    if rule_ids:
+        _FINISH[event].run(tx, {"rules": list(rule_ids), "instance": instance_id, "at": tx.now})
+
+
+_FINISH = {event: STATE.moves(event, _AMONG, _OF_INSTANCE) for event in ("done", "failed")}
+
+
+def drop(tx: Tx, share_id: str, instance_id: str, rule_ids: Sequence[str]) -> None:
+    """Denied rules are done on an instance; those that no other instance has go for good."""
+    if rule_ids:
+        given = {"rules": list(rule_ids)}
+        tx.rows(_LOCK_RULES, given)  # of two instances that are the last, one looks after the other
+        tx.execute(_DROP, {**given, "instance": instance_id})
+        forget_dropped(tx, share_id)
+
+
+_LOCK_RULES = (
+    sa.select(access_rules.c.id)
+    .where(access_rules.c.id.in_(sa.bindparam("rules", expanding=True)))
+    .order_by(access_rules.c.id)
+    .with_for_update()
+)
+_DROP = sa.delete(t).where(_AMONG, _OF_INSTANCE, t.c.state == "denying")
+
+
+def forget_dropped(tx: Tx, share_id: str) -> None:
+    """The denied rules of a share that no instance has go for good."""
+    tx.execute(_FORGET, {"of_share": share_id})
+
+
+_FORGET = sa.delete(access_rules).where(
+    access_rules.c.share_id == sa.bindparam("of_share"),
+    access_rules.c.is_denied.is_(True),
+    ~sa.exists().where(t.c.access_rule_id == access_rules.c.id),
+)
+
+
+def summary(tx: Tx, instance_id: str) -> set[str]:
+    """The states that rules have on an instance."""
+    return {row.state for row in tx.rows(_SUMMARY, {"instance": instance_id})}
+
+
+_SUMMARY = sa.select(t.c.state).where(_OF_INSTANCE).distinct()
