@@ -97,7 +97,9 @@ def states() -> str:
                 busy = ", ".join(f"`{state}`" for state in sorted(found.busy)) or "none"
                 parts += [f"## {found.name}\n", f"From `domain/{name.replace('.', '/')}.py`."]
                 parts[-1] += f" Busy, so an operation is at work: {busy}.\n"
-                parts += ["```mermaid", "stateDiagram-v2", *rows, "```\n"]
+                if found.resettable:
+                    parts.append(f"An operator may set: {', '.join(f'`{state}`' for state in found.resettable)}.\n")
+                parts += ["```mermaid", "stateDiagram-v2", *rows, "```\n"] if rows else []
     return "\n".join(parts)
 
 

@@ -76,12 +76,19 @@ def of_share(
     metadata: Mapping[str, str] | None = None,
 ) -> Sequence[sa.Row[Any]]:
     """A share's rules that match, oldest first."""
-    statement = _select(names).where(t.c.share_id == share_id).order_by(t.c.created_at, t.c.id)
+    statement = _select_of_share(names)
     for column, value in (equal or {}).items():
         statement = statement.where(COLUMNS[column] == value)
     for key, value in (metadata or {}).items():
         statement = statement.where(t.c.metadata[key].as_string() == value)
-    return tx.rows(statement)
+    return tx.rows(statement, {"of_share": share_id})
+
+
+@functools.lru_cache(maxsize=64)
+def _select_of_share(names: tuple[str, ...]) -> sa.Select[Any]:
+    columns = {**COLUMNS, "state": instance_access_rules.worst_of_share("of_share").label("state")}
+    found = sa.select(*[columns[name] for name in names]).select_from(t)
+    return found.where(t.c.share_id == sa.bindparam("of_share")).order_by(t.c.created_at, t.c.id)
 
 
 def of_addresses(tx: Tx, share_id: str, names: tuple[str, ...], addresses: Sequence[str]) -> Sequence[sa.Row[Any]]:

@@ -33,11 +33,25 @@ def worst(*conditions: sa.ColumnElement[bool]) -> sa.ColumnElement[Any]:
 
     A rule that has come to none of them is queued.
     """
-    places: dict[Any, Any] = {state: sa.literal_column(str(place)) for place, state in enumerate(WORST_FIRST)}
+    # the usual state is compared first
+    places: dict[Any, Any] = {state: sa.literal_column(str(WORST_FIRST.index(state))) for state in WORST_FIRST[::-1]}
     of_rule = sa.select(sa.func.min(sa.case(places, value=t.c.state))).where(t.c.access_rule_id == access_rules.c.id)
     first = of_rule.where(*conditions).correlate(access_rules).scalar_subquery()
-    names: dict[Any, Any] = {places[state]: sa.literal_column(f"'{state}'", sa.String()) for state in WORST_FIRST}
+    names: dict[Any, Any] = {places[state]: sa.literal_column(f"'{state}'", sa.String()) for state in places}
     return sa.case(names, value=first, else_=sa.literal_column(f"'{_FIRST}'", sa.String()))
+
+
+def worst_of_share(parameter: str) -> sa.ColumnElement[Any]:
+    """The same for rules of the one share that the parameter names: mostly nothing needs to be looked up for each.
+
+    While all instances say that their rules are in force (access_rules_sync.py), all rules are.
+    """
+    unsettled = sa.exists().where(
+        instances.c.share_id == sa.bindparam(parameter),
+        instances.c.access_rules_status != sa.literal_column("'active'"),
+    )
+    in_force = sa.literal_column(f"'{WORST_FIRST[-1]}'", sa.String())
+    return sa.case((~unsettled.correlate(None), in_force), else_=worst())
 
 
 # Those that servers mount from: of replicas the one that is written to.
