@@ -171,7 +171,7 @@ def test_sqlites_own_ways_are_refused(db, sql):
 
 
 @pytest.mark.parametrize(
-    "named", [f"{table}.{name}" for table, names in guard.guarded_columns().items() for name in names]
+    "named", sorted(f"{table}.{name}" for table, names in guard.guarded_columns().items() for name in names)
 )
 def test_every_declared_state_is_guarded(db, named):
     table, name = named.split(".")

@@ -13,7 +13,7 @@ from tests import planting
 from tests.conftest import wait_until
 from tests.databases import database, on_sqlite, postgres  # noqa: F401 (fixtures)
 from tests.operations import cases
-from tests.operations.pair import AT, Pair
+from tests.operations.shares.pair import AT, Pair
 
 ONE, TWO = "10.0.0.1", "10.0.0.2"
 AWAIT_ACCESS = [step.name for step in attachment_attach.OPERATION.steps].index("await_access")
