@@ -118,14 +118,17 @@ class Handover:
         op = self.op
 
         def register(tx: Tx) -> None:
-            heard = runs.register_wait(tx, op.id, op.token, wait.conditions, op.wait or {})
-            if heard is None:
-                raise LeaseLost
-            op.signals = heard
+            self._hear(runs.register_wait(tx, op.id, op.token, wait.conditions, op.wait or {}))
 
         self.insist(register)
         self.expecting(wait.conditions)
         op.point(op.what.steps[op.step].name, "registered")
+
+    def _hear(self, heard: tuple[int, bool] | None) -> None:
+        if heard is None:
+            raise LeaseLost
+        self.op.signals, is_cancelled = heard
+        self.op.cancel |= is_cancelled
 
     def _put_aside(self, aside: runs.Aside) -> str | None:
         op = self.op
@@ -135,11 +138,7 @@ class Handover:
             nonlocal was_put_aside
             was_put_aside = runs.put_aside(tx, op.id, op.token, op.standing(), aside)
             if not was_put_aside:
-                heard = runs.signals(tx, op.id, op.token)
-                if heard is None:
-                    raise LeaseLost
-                op.signals, is_cancelled = heard
-                op.cancel |= is_cancelled
+                self._hear(runs.signals(tx, op.id, op.token))
 
         self.insist(put_aside)
         if not was_put_aside:

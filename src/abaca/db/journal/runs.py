@@ -123,7 +123,7 @@ _REGISTER = (
     sa.update(t)
     .where(_held)
     .values(wait=sa.bindparam("waits_for", type_=sa.JSON), updated_at=sa.bindparam("at"))
-    .returning(t.c.signals)
+    .returning(t.c.signals, t.c.cancel)
 )
 
 
@@ -190,14 +190,16 @@ def hop(tx: Tx, op_id: str, token: int, place: Place, queue: str) -> bool:
     return tx.execute(_HOP, parameters).rowcount == 1
 
 
-def register_wait(tx: Tx, op_id: str, token: int, conditions: Sequence[str], wait: Mapping[str, Any]) -> int | None:
-    """Write down what it waits for, before it looks once more: how often it was signalled so far, or None as above."""
+def register_wait(
+    tx: Tx, op_id: str, token: int, conditions: Sequence[str], wait: Mapping[str, Any]
+) -> tuple[int, bool] | None:
+    """Write down what it waits for, before it looks once more; what it has heard so far, as `signals` says it."""
     row = tx.row(_REGISTER, {"op": op_id, "held": token, "waits_for": wait, "at": tx.now})
     if row is None:
         return None
     waits.forget(tx, op_id)
     waits.add(tx, op_id, conditions)
-    return int(row.signals)
+    return int(row.signals), bool(row.cancel)
 
 
 class Aside(msgspec.Struct, frozen=True, kw_only=True):
