@@ -135,6 +135,40 @@ def test_one_signal_is_heard_by_all_who_wait_and_by_no_other(bench):
     assert waits_left(bench) == ["bell:another"]
 
 
+def test_what_one_step_waited_for_the_next_waits_for_anew(bench):
+    """The same condition again: it is written down again, and its deadline counts from there."""
+    turns = []
+
+    def look(op):
+        with op.db.read() as tx:
+            if is_fact(tx, f"turn {len(turns)}"):
+                turns.append(op.wait["since_s"])
+                return
+        raise Wait("its turn", conditions=["bell:turn"], look_again_s=300.0, within_s=60.0)
+
+    def next_turn(number):
+        with bench.db.write() as tx:
+            state_fact(tx, f"turn {number}")
+            waits.signal(tx, "bell:turn")
+
+    bench.add("work", step("first", look), step("second", look))
+    bench.worker(faults=Arms({"work:first:registered": lambda: next_turn(0)}))
+    op_id = bench.enqueue("work")
+    row = bench.until(op_id, "waiting")
+    assert row.step == 1
+    assert row.wait["since_s"] > turns[0]
+    next_turn(1)
+    bench.until(op_id, "done")
+    assert waits_left(bench) == []
+
+
+def test_a_wait_in_the_last_step_is_forgotten_with_the_end(bench):
+    bench.add("work", step("look", awaits()))
+    bench.worker(faults=Arms({"work:look:registered": lambda: bell(bench)}))
+    assert bench.run("work").wait is None
+    assert waits_left(bench) == []
+
+
 # ---------------------------------------------------------------- what waits holds nothing
 
 

@@ -120,6 +120,7 @@ class Handover:
         def register(tx: Tx) -> None:
             self._hear(runs.register_wait(tx, op.id, op.token, wait.conditions, op.wait or {}))
 
+        op.has_waits = True
         self.insist(register)
         self.expecting(wait.conditions)
         op.point(op.what.steps[op.step].name, "registered")

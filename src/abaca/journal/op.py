@@ -56,6 +56,8 @@ class Op(Generic[Parts]):
         self.has_children: bool = row.children > 0
         # what it waited for when it was put aside, and how often it was signalled before this run began
         self.wait: dict[str, Any] | None = row.wait
+        # whether this run, or an earlier one, has written down that it waits
+        self.has_waits: bool = row.wait is not None
         self.signals: int = row.signals
         self.step: int = row.step
         self.direction: str = row.direction
@@ -157,8 +159,7 @@ class Op(Generic[Parts]):
 
     def checkpoint(self, tx: Tx) -> None:
         """Record in `tx` where it stands. Raises `LeaseLost`."""
-        was_waiting = self.wait is not None
-        flag = runs.checkpoint(tx, self.id, self.token, self.standing(), was_waiting=was_waiting)
+        flag = runs.checkpoint(tx, self.id, self.token, self.standing(), was_waiting=self.has_waits)
         self.cancel |= self._owned(flag)
 
     def standing(self) -> runs.Place:
@@ -169,7 +170,7 @@ class Op(Generic[Parts]):
 
     def end(self, tx: Tx, state: str) -> None:
         """End it in `tx`. Raises `LeaseLost`."""
-        held = runs.Held(keys=self.keys, parent_id=self.parent_id, has_waits=self.wait is not None)
+        held = runs.Held(keys=self.keys, parent_id=self.parent_id, has_waits=self.has_waits)
         self.is_followed = self._owned(runs.end(tx, self.id, self.token, state, self.standing(), held))
 
     def start(self, tx: Tx, what: Operation, wanted: Iterable[tuple[msgspec.Struct, Target]]) -> list[str]:

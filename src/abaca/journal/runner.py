@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from abaca import errors
-from abaca.db.journal import children, runs, waits
+from abaca.db.journal import children, runs
 from abaca.journal import events
 from abaca.journal.handover import Handover, told
 from abaca.journal.interruptions import (
@@ -154,12 +154,10 @@ class Runner:
         op.error = (error.code, error.message)
         op.direction, op.attempt = "undo", 0
         # how long the way back waits is another matter
-        is_waiting, op.wait = op.wait is not None, None
+        op.wait = None
 
         def turn(tx: Tx) -> None:
             op.checkpoint(tx)
-            if is_waiting:
-                waits.forget(tx, op.id)
             if op.has_children:
                 children.cancel(tx, [op.id])
 
@@ -197,7 +195,7 @@ class Runner:
                 return self.aside.try_again(error)
             # what is left belongs to a resource in error: deleting that takes it away
             log.error("op=%s kind=%s cannot undo %s: %s", op.id, op.what.kind, step.name, error)
-            op.step, op.attempt = op.step - 1, 0
+            op.step, op.attempt, op.wait = op.step - 1, 0, None
         return None
 
     def _step_back(self, step: Step | DatabaseStep) -> str | None:
