@@ -123,7 +123,7 @@ class Handover:
         op.has_waits = True
         self.insist(register)
         self.expecting(wait.conditions)
-        op.point(op.what.steps[op.step].name, "registered")
+        op.point(self._whereabouts(), "registered")
 
     def _hear(self, heard: tuple[int, bool] | None) -> None:
         if heard is None:
@@ -145,7 +145,15 @@ class Handover:
         if not was_put_aside:
             return self.hand_back() if self.stopping.is_set() else None
         op.waits_s = max(0.0, aside.after_s - op.db.time())
+        op.point(self._whereabouts(), "aside")
         return "waiting"
+
+    def _whereabouts(self) -> str:
+        """Where it stands, as points name it."""
+        op = self.op
+        if not 0 <= op.step < len(op.what.steps):
+            return "end"
+        return op.what.steps[op.step].name + (":undo" if op.direction == "undo" else "")
 
     def await_children(self) -> str | None:
         """None when all have ended; before that the operation neither ends nor undoes anything."""
