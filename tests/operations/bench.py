@@ -104,9 +104,8 @@ def operation(kind, *steps, diary=None, **more):
         kind=kind,
         resource="thing",
         args=Args,
-        parts=BackEnd,
         steps=steps,
-        **{**note_end(diary or Diary(), kind), **more},
+        **{"parts": BackEnd, **note_end(diary or Diary(), kind), **more},
     )
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -144,19 +145,27 @@ def operation(**parts: Any) -> Operation:
 
 def _check_parts(what: Operation, function: Callable[..., Any] | None, given: type) -> None:
     """A step that says by its annotation `Op[X]` which parts it gets is given these."""
-    wanted = _asked_parts(function) if function is not None else None
+    wanted = _asked_parts(what, function) if function is not None else None
     if wanted is not None and not issubclass(given, wanted):
         raise ValueError(f"{what.kind}: {function.__name__} asks for {wanted.__name__}, and gets {given.__name__}")  # type: ignore[union-attr]
 
 
-def _asked_parts(function: Callable[..., Any]) -> type | None:
-    """X of a function whose first parameter is annotated `Op[X]`, by the names of its module; None for any other."""
+def _asked_parts(what: Operation, function: Callable[..., Any]) -> type | None:
+    """X of a function whose first parameter is annotated `Op[X]`, by the names of its module; None for any other.
+
+    Raises `ValueError` for a name that the module imports for the type checker only.
+    """
     first = next(iter(inspect.signature(function).parameters))
-    annotation = str(function.__annotations__.get(first, ""))
-    if not (annotation.startswith("Op[") and annotation.endswith("]")):
+    annotation = function.__annotations__.get(first, "")
+    if not isinstance(annotation, str):
+        found: Any = (*typing.get_args(annotation), None)[0]
+    elif annotation.startswith("Op[") and annotation.endswith("]"):
+        name, *attributes = annotation[3:-1].split(".")
+        if name not in function.__globals__:
+            raise ValueError(f"{what.kind}: {function.__name__} asks for {annotation[3:-1]}, unknown at run time")
+        found = functools.reduce(getattr, attributes, function.__globals__[name])
+    else:
         return None
-    name, *attributes = annotation[3:-1].split(".")
-    found = functools.reduce(getattr, attributes, function.__globals__.get(name))
     return found if isinstance(found, type) and found is not Any else None
 
 
