@@ -157,6 +157,8 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
 def end(tx: Tx, op_id: str, token: int, state: str, place: Place, held: Held) -> bool | None:
     """End it and let go of its keys: whether others wait for one of these, or None when the lease is no longer ours."""
     parameters = {"op": op_id, "held": token, "to_state": state, "at": tx.now, "of_keys": held.keys}
+    if held.parent_id is not None:  # first, as whoever cancels takes both rows: the other way round each waits for one
+        children.ended(tx, held.parent_id, is_done=state == "done")
     row = tx.row(_ending(tx.dialect), {**parameters, **place.parameters()})
     if row is None:
         return None
@@ -167,8 +169,6 @@ def end(tx: Tx, op_id: str, token: int, state: str, place: Place, held: Held) ->
     if row.followed:
         for queue in keys.followers(tx, held.keys):
             tx.wake(queue)
-    if held.parent_id is not None:
-        children.ended(tx, held.parent_id, is_done=state == "done")
     return bool(row.followed)
 
 
