@@ -14,6 +14,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from abaca.db.engine.database import insert_into
 from abaca.db.tables.catalog import availability_zones as t
 from abaca.domain.ids import new_id
 
@@ -110,9 +111,9 @@ def _append(path, line):
 
 
 def state_fact(tx, name):
-    """It is so, from this transaction on; a second time as once."""
-    if not is_fact(tx, name):
-        tx.execute(sa.insert(t).values(id=new_id(), name=name, created_at=tx.now))
+    """It is so, from this transaction on; False when that was so already. Of two who say it at once one is first."""
+    row = {"id": new_id(), "name": name, "created_at": tx.now}
+    return tx.row(insert_into(t, tx.dialect).on_conflict_do_nothing().returning(t.c.id), row) is not None
 
 
 def withdraw_fact(tx, name):
