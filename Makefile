@@ -30,6 +30,10 @@ test: environment openstack packages ## Run all tests, those with real component
 quick: environment ## Run the tests that need no real components, in about two minutes
 	@$(BIN)/python -m pytest -m "not system" $(SPREAD) $(ARGS)
 
+.PHONY: thorough
+thorough: environment ## Hurt the journal's toys at every moment in every way, where `make test` takes a sample (TOYS_SEED=n: another)
+	@TOYS_THOROUGH=1 $(BIN)/python -m pytest $(SPREAD) $(ARGS) tests/journal
+
 .PHONY: check
 check: environment ## Check format, lint, types, layers, house rules and that all tests can be read
 	@failed=(); \

@@ -28,6 +28,18 @@ def lines(reporter: pytest.TerminalReporter) -> None:
         size = f"{len(operations)} operations x {len(steps)} steps x {len(faults)} faults"
         stuck, leaked = sum(one.stuck for one in cases), sum(one.leaked for one in cases)
         reporter.write_line(f"faults: {size} = {len(cases)} cases, {stuck} stuck, {leaked} leaked")
+    _toys(reporter)
+
+
+def _toys(reporter: pytest.TerminalReporter) -> None:
+    """The same of toys, which tests tell as `toy`; those that were not hurt are no cases."""
+    cases = [said for said in _told(reporter, "toy") if said["fault"] != "none"]
+    if cases:
+        kinds, steps, faults = ({one[what] for one in cases} for what in ("kind", "step", "fault"))
+        size = f"{len(kinds)} kinds x {len(steps)} steps x {len(faults)} faults"
+        stuck, leaked = (sum(one[what] for one in cases) for what in ("stuck", "leaked"))
+        of = ", ".join(sorted({one["of"] for one in cases}))
+        reporter.write_line(f"toys: {size} = {len(cases)} cases ({of}), {stuck} stuck, {leaked} leaked")
 
 
 def _told(reporter: pytest.TerminalReporter, name: str) -> list[Any]:
