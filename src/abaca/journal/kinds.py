@@ -158,7 +158,7 @@ def _asked_parts(what: Operation, function: Callable[..., Any]) -> type | None:
     first = next(iter(inspect.signature(function).parameters))
     annotation = function.__annotations__.get(first, "")
     if not isinstance(annotation, str):
-        found: Any = (*typing.get_args(annotation), None)[0]
+        found: object = (*typing.get_args(annotation), None)[0]
     elif annotation.startswith("Op[") and annotation.endswith("]"):
         name, *attributes = annotation[3:-1].split(".")
         if name not in function.__globals__:
