@@ -252,3 +252,22 @@ def test_an_undo_that_waits_too_long_keeps_nobody_from_the_end(bench):
     row = bench.run("work")
     assert (row.state, row.error_code) == ("failed", "Final")
     assert waits_left(bench) == []
+
+
+# ---------------------------------------------------------------- pausing
+
+
+def test_what_waits_can_pause_and_resumed_it_looks(bench):
+    bench.add("patient", step("listen", awaits()), pausable=True)
+    bench.worker()
+    op_id = bench.enqueue("patient")
+    bench.until(op_id, "waiting", and_so=aside)
+    with bench.db.write() as tx:
+        assert steering.request_pause(tx, op_id)
+    bench.until(op_id, "paused")
+    bell(bench)
+    assert bench.show(op_id).state == "paused"
+    with bench.db.write() as tx:
+        assert steering.resume(tx, op_id)
+    bench.until(op_id, "done")
+    assert waits_left(bench) == []

@@ -112,6 +112,8 @@ class Handover:
             each_child=wait.each_child,
         )
         op.attempt = 0
+        if op.direction == "do" and op.wants_pause():
+            return self.park()
         return self._put_aside(aside)
 
     def _register(self, wait: Wait) -> None:

@@ -309,6 +309,21 @@ def test_only_what_ended_long_ago_is_forgotten_a_bounded_number_at_a_time(db):
         assert {row.id for row in operations.find(tx)} == set(ids[3:])
 
 
+def test_a_child_is_remembered_until_its_parent_has_ended(db):
+    (parent,) = queue_up(db, "a")
+    (child,) = queue_up(db, "b", parent_id=parent)
+    claim(db)
+    long_ago = datetime.timedelta(days=8)
+    t = operations.t
+    with db.write() as tx:
+        runs.end(tx, child, 1, "done", place(), held("b", parent_id=parent))
+        tx.execute(t.update().where(t.c.id == child).values(finished_at=tx.now - long_ago))
+        assert operations.purge(tx, tx.now - datetime.timedelta(days=7)) == 0
+    with db.write() as tx:
+        runs.end(tx, parent, 1, "done", place(), held("a"))
+        assert operations.purge(tx, tx.now - datetime.timedelta(days=7)) == 1
+
+
 # ---------------------------------------------------------------- time
 
 

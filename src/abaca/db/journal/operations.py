@@ -145,5 +145,8 @@ def find(
 
 def purge(tx: Tx, ended_before: Any, most: int = 1000) -> int:
     """Forget up to `most` operations that ended before then; how many."""
-    old = sa.select(t.c.seq).where(t.c.state.in_(ENDED), t.c.finished_at < ended_before).limit(most)
+    # a parent looks at its children until it ends itself
+    parent = t.alias("parent")
+    is_joined = sa.exists().where(parent.c.id == t.c.parent_id, parent.c.state.in_(LIVE))
+    old = sa.select(t.c.seq).where(t.c.state.in_(ENDED), t.c.finished_at < ended_before, ~is_joined).limit(most)
     return tx.execute(sa.delete(t).where(t.c.seq.in_(old))).rowcount
