@@ -25,7 +25,7 @@ def run(stand: Stand) -> Iterator[Figure]:
     parts = [shares[at::CLIENTS] for at in range(CLIENTS)]
     clients.drive(stand.door, [_allow(stand, part, "10.0.0.2", took_s) for part in parts])
     cpu_s = spent.so_far()
-    yield Figure("allow to active: p50, one client", clients.middle(alone_s) * 1000, "ms", 8)
+    yield Figure("allow to active: p50, one client", clients.middle(alone_s) * 1000, "ms")
     yield Figure(f"allow to active: p50, {CLIENTS} clients", clients.middle(took_s) * 1000, "ms")
     yield Figure("allow to active: CPU with its polls, all in", sum(cpu_s.values()) / len(took_s) * 1000, "ms")
 
