@@ -33,7 +33,7 @@ def waiting(world, share_id, attempt):
 
     def listed():
         (row,) = world.command("operation", "list", "--resource", share_id)
-        return row if row["attempt"] >= attempt and row["state"] == "queued" else None
+        return row if row["attempt"] >= attempt and row["state"] == "waiting" else None
 
     return wait_until(listed, 30, 0.2)
 

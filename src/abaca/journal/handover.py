@@ -181,6 +181,7 @@ def told(error: BaseException) -> errors.AbacaError:
     if isinstance(error, errors.AbacaError):
         return error
     if isinstance(error, PASSING):
+        log.warning("the database: %s", str(error).split("\n")[0])
         return errors.Unavailable(part="The database")
     log.error("unexpected error in an operation", exc_info=error)
     return errors.AbacaError(f"an unexpected {type(error).__name__} stopped the work; the worker's log has the details")

@@ -267,5 +267,5 @@ def problems(site):
         found = [*theatre.stuck(tx), *theatre.counted_wrong(tx)]
         found += [f"only the back end knows {key}" for key in held.keys() - known.keys()]
         for key, row in known.items():
-            found += theatre.differs(row, held.get(key), theatre.rules_of(tx, row.share_id))
+            found += theatre.differs(row, held.get(key), theatre.rules_of(tx, row.id))
     return found

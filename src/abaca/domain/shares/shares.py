@@ -93,8 +93,9 @@ RULES_STATUS = StateMachine(
     ("none",                      "create",  "active"),  # there are no rules yet
     (("active", "error",
       "syncing"),                 "sync",    "syncing"),
-    ("syncing",                   "synced",  "active"),
+    (("syncing", "error"),        "synced",  "active"),
     ("syncing",                   "failed",  "error"),  # the back end does not honour one of them as it shall
+    ("active",                    "refused", "error"),  # the same, after another operation had ended the syncing
     busy=("syncing",),
 )  # fmt: skip
 

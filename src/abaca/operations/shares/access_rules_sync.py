@@ -154,9 +154,9 @@ def _settle(op: Op[BackEnd], tx: Tx) -> None:
     share_instances.lock(tx, op.args.instance_id)
     states = instance_access_rules.summary(tx, op.args.instance_id)
     event = "sync" if states & set(PENDING) else "failed" if "error" in states else "synced"
-    move = share_instances.RULES_STATUS.try_move
-    if not move(tx, op.args.instance_id, event) and move(tx, op.args.instance_id, "sync"):
-        move(tx, op.args.instance_id, event)  # an operation before this one has ended since this one was queued
+    # once at most: a row that is changed twice waits for its share, which whoever changes its rules has locked
+    if not share_instances.RULES_STATUS.try_move(tx, op.args.instance_id, event) and event == "failed":
+        share_instances.RULES_STATUS.try_move(tx, op.args.instance_id, "refused")
     waits.signal(tx, attachments.rules_condition(op.args.share_id))
 
 
