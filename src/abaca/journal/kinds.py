@@ -145,9 +145,11 @@ def operation(**parts: Any) -> Operation:
 
 def _check_parts(what: Operation, function: Callable[..., Any] | None, given: type) -> None:
     """A step that says by its annotation `Op[X]` which parts it gets is given these."""
-    wanted = _asked_parts(what, function) if function is not None else None
+    if function is None:
+        return
+    wanted = _asked_parts(what, function)
     if wanted is not None and not issubclass(given, wanted):
-        raise ValueError(f"{what.kind}: {function.__name__} asks for {wanted.__name__}, and gets {given.__name__}")  # type: ignore[union-attr]
+        raise ValueError(f"{what.kind}: {function.__name__} asks for {wanted.__name__}, and gets {given.__name__}")
 
 
 def _asked_parts(what: Operation, function: Callable[..., Any]) -> type | None:
