@@ -36,7 +36,7 @@ def test_an_operator_attaches_looks_verifies_and_detaches(world, attachment):
     door.until(world, attachment_id, "active")
     (row,) = json.loads(attachment("list", "--server", server_id, "--json").out)
     assert (row["id"], row["state"], row["access_level"]) == (attachment_id, "active", "ro")
-    assert attachment_id in attachment("list").out
+    assert attachment_id in attachment("list", "-o", "wide").out
     assert json.loads(attachment("show", attachment_id, "--json").out)["source"].startswith("10.0.0.10:/")
     assert attachment("verify", attachment_id).status == 0
     door.until(world, attachment_id, "active")

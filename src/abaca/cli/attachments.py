@@ -42,8 +42,8 @@ def attachment() -> None:
 @click.option("--server", "server_id", help="Only on this server, by name or id.")
 @click.option("--mode", type=click.Choice(domain.MODES), help="Only those attached this way.")
 @click.option("--state", type=click.Choice(sorted(domain.ATTACHMENT.states)), help="Only in this state.")
-@shown.as_json
-def list_attachments(given: Given, *, is_json: bool, **equal: str | None) -> None:
+@shown.listed
+def list_attachments(given: Given, *, output: shown.Output, **equal: str | None) -> None:
     """List attachments, the newest first."""
     from abaca.db.attachments import attachments as rows
     from abaca.db.engine.lists import Page
@@ -54,19 +54,19 @@ def list_attachments(given: Given, *, is_json: bool, **equal: str | None) -> Non
             asked["server_id"] = server.id
         with db.read() as tx:
             found = rows.ATTACHMENTS.entities(tx, domain.Attachment, asked, Page(MOST))
-    shown.table(SHOWN if is_json else COLUMNS, [msgspec.structs.asdict(one) for one in found], is_json=is_json)
+    shown.table([msgspec.structs.asdict(one) for one in found], output, brief=COLUMNS, wide=SHOWN)
 
 
 @attachment.command("show")
 @configured
 @click.argument("attachment_id")
-@shown.as_json
-def show(given: Given, attachment_id: str, *, is_json: bool) -> None:
+@shown.detailed
+def show(given: Given, attachment_id: str, *, output: shown.Output) -> None:
     """Show everything about one attachment, and what to do about its error."""
     with _open(given) as (db, _), db.read() as tx:
         row = _found(tx, attachment_id)
     fields = {name: getattr(row, name) for name in SHOWN} | {"mend": domain.mend(row.error_code)}
-    shown.one({name: value for name, value in fields.items() if value is not None}, is_json=is_json)
+    shown.one({name: value for name, value in fields.items() if value is not None}, output)
 
 
 @attachment.command("add")
@@ -135,14 +135,14 @@ def verify(given: Given, attachment_id: str) -> None:
 
 @attachment.command("orphaned")
 @configured
-@shown.as_json
-def orphaned(given: Given, *, is_json: bool) -> None:
+@shown.listed
+def orphaned(given: Given, *, output: shown.Output) -> None:
     """List what forced detaching left on machines that could not be entered; it goes by itself when they can."""
     from abaca.db.attachments import orphaned_mounts
 
     with _open(given) as (db, _), db.read() as tx:
         found = orphaned_mounts.every(tx)
-    shown.table(ORPHANED, [msgspec.structs.asdict(orphan) for orphan in found], is_json=is_json)
+    shown.table([msgspec.structs.asdict(orphan) for orphan in found], output, brief=ORPHANED)
 
 
 @contextlib.contextmanager

@@ -44,8 +44,8 @@ def backend() -> None:
 
 @backend.command("list")
 @configured
-@shown.as_json
-def list_backends(given: Given, *, is_json: bool) -> None:
+@shown.listed
+def list_backends(given: Given, *, output: shown.Output) -> None:
     """List back ends with their pools, and how many operations wait or run there.
 
     A back end that is configured on this host and has never been served yet is `new`. Where one cannot be served or
@@ -61,7 +61,7 @@ def list_backends(given: Given, *, is_json: bool) -> None:
             rows = _rows(tx, loaded)
     finally:
         db.close()
-    shown.table(COLUMNS, rows, is_json=is_json)
+    shown.table(rows, output, brief=COLUMNS)
 
 
 @backend.command("ensure")
@@ -115,7 +115,7 @@ def _watch(db: Database, op_id: str) -> None:
             break
         time.sleep(0.2)
     findings = row.data.get("findings", {})
-    shown.one({name: value for name, value in findings.items() if not isinstance(value, list)}, is_json=False)
+    shown.one({name: value for name, value in findings.items() if not isinstance(value, list)}, shown.Output())
     _list_findings(db, op_id)
     if row.state != "done":
         raise errors.BackendError(reason=row.error_text or row.state)
@@ -130,7 +130,7 @@ def _list_findings(db: Database, op_id: str) -> None:
     with db.read() as tx:
         found = FINDINGS.rows(tx, columns, {"operation_id": op_id}, Page(limit=SHOWN, descending=False))
     if found:
-        shown.table(columns, [dict(row._mapping) for row in found], is_json=False)
+        shown.table([dict(row._mapping) for row in found], shown.Output("wide"), brief=columns)
 
 
 def _rows(tx: Tx, loaded: Settings) -> list[dict[str, object]]:

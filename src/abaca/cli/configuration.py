@@ -26,15 +26,15 @@ def config() -> None:
 @config.command()
 @configured
 @click.option("--all", "with_defaults", is_flag=True, help="Also what nobody set.")
-@shown.as_json
-def check(given: Given, *, with_defaults: bool, is_json: bool) -> None:
+@shown.listed
+def check(given: Given, *, with_defaults: bool, output: shown.Output) -> None:
     """Say what is in force and where it was set; refuse what cannot work. Secrets are not shown."""
     loaded = given.load()
     for backend in loaded.settings.backends:
         app.driver(loaded.settings, backend)
     rows = [row for row in _values(loaded) if with_defaults or row["source"] != "default"]
-    shown.table(("section", "option", "value", "source"), rows, is_json=is_json)
-    if not is_json:
+    shown.table(rows, output, brief=("section", "option", "value", "source"))
+    if output.is_for_people:
         names = ", ".join(f"{backend.name} ({backend.driver})" for backend in loaded.settings.backends)
         click.echo(f"The configuration is right. Back ends: {names}.")
 

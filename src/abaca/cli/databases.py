@@ -57,8 +57,8 @@ def version(given: Given) -> None:
 @db.command()
 @configured
 @click.option("--dry-run", "is_dry", is_flag=True, help="Only show what is wrong.")
-@shown.as_json
-def recount(given: Given, *, is_dry: bool, is_json: bool) -> None:
+@shown.listed
+def recount(given: Given, *, is_dry: bool, output: shown.Output) -> None:
     """Make what quotas and pools count as used what is there; show what was wrong.
 
     They are kept exact by every change; this is for after a change by hand. It may run at any time, and leaves out what
@@ -76,7 +76,7 @@ def recount(given: Given, *, is_dry: bool, is_json: bool) -> None:
             of_pools = pools.differences(tx) if is_dry else pools.recount(tx)
     rows = [one._asdict() for one in of_quotas]
     rows += [{"pool": one.host, "resource": "gigabytes", "counted": one.counted, "real": one.real} for one in of_pools]
-    if rows or is_json:
-        shown.table(("project_id", "scope", "pool", "resource", "counted", "real"), rows, is_json=is_json)
+    if rows or not output.is_for_people:
+        shown.table(rows, output, brief=("project_id", "scope", "pool", "resource", "counted", "real"))
     else:
         click.echo("All counts are right.")

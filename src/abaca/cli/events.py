@@ -47,25 +47,25 @@ def event() -> None:
 @click.option("--type", "event_type", help="Only of this type, e.g. share.create.end.")
 @click.option("--resource", "resource_id", help="Only about this resource.")
 @click.option("--limit", default=100, show_default=True, help="At most so many, the newest first.")
-@shown.as_json
-def list_events(given: Given, *, limit: int, is_json: bool, **equal: str | None) -> None:
+@shown.listed
+def list_events(given: Given, *, limit: int, output: shown.Output, **equal: str | None) -> None:
     """List events, and how many targets do not have each yet."""
     from abaca.db.administration import events as rows
 
     with open_database(given) as db, db.read() as tx:
         found = rows.find(tx, limit=limit, **equal)
-        shown.table(EVENTS, [msgspec.structs.asdict(one) for one in found], is_json=is_json)
+        shown.table([msgspec.structs.asdict(one) for one in found], output, brief=EVENTS)
 
 
 @event.command("targets")
 @configured
-@shown.as_json
-def list_targets(given: Given, *, is_json: bool) -> None:
+@shown.listed
+def list_targets(given: Given, *, output: shown.Output) -> None:
     """List who is told, what each still has to get, since when, and why it does not."""
     from abaca.db.administration import events as rows
 
     with open_database(given) as db, db.read() as tx:
-        shown.table(TARGETS, [_brief(target, waiting, tx) for target, waiting in rows.targets(tx)], is_json=is_json)
+        shown.table([_brief(target, waiting, tx) for target, waiting in rows.targets(tx)], output, brief=TARGETS)
 
 
 @event.command("retry")

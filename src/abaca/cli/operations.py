@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from abaca.db.engine.database import Database, Tx
     from abaca.journal.steering import Verb
 
-COLUMNS = ("id", "kind", "resource_id", "queue", "state", "step", "attempt", "next_try", "age", "problem")
+COLUMNS = ("id", "kind", "resource_id", "state", "step", "attempt", "age", "problem")
+WIDE = ("id", "kind", "resource_id", "queue", "state", "step", "attempt", "next_try", "age", "problem")
 
 
 @click.group()
@@ -34,21 +35,21 @@ def operation() -> None:
 @click.option("--queue", help="Only on this queue, e.g. host@backend.")
 @click.option("--resource", "resource_id", help="Only about this resource.")
 @click.option("--limit", default=100, show_default=True, help="At most so many, the newest first.")
-@shown.as_json
-def list_operations(given: Given, *, with_ended: bool, limit: int, is_json: bool, **equal: Any) -> None:
+@shown.listed
+def list_operations(given: Given, *, with_ended: bool, limit: int, output: shown.Output, **equal: Any) -> None:
     """List operations that have not ended."""
     from abaca.db.journal import operations as rows
 
     with open_database(given) as db, db.read() as tx:
         found = rows.find(tx, live=not with_ended, limit=limit, **equal)
-        shown.table(COLUMNS, [_brief(row, tx) for row in found], is_json=is_json)
+        shown.table([_brief(row, tx) for row in found], output, brief=COLUMNS, wide=WIDE)
 
 
 @operation.command("show")
 @configured
 @click.argument("operation_id")
-@shown.as_json
-def show_operation(given: Given, operation_id: str, *, is_json: bool) -> None:
+@shown.detailed
+def show_operation(given: Given, operation_id: str, *, output: shown.Output) -> None:
     """Show everything about one operation, and what it waits for."""
     from abaca.db.journal import operations as rows
 
@@ -57,7 +58,7 @@ def show_operation(given: Given, operation_id: str, *, is_json: bool) -> None:
         if row is None:
             raise errors.NotFound(resource="Operation", id=operation_id)
         fields = {**row._mapping, **_times(row, tx), "step": _step(row), "waits": _waits(row, tx)}
-        shown.one({name: value for name, value in fields.items() if value is not None}, is_json=is_json)
+        shown.one({name: value for name, value in fields.items() if value is not None}, output)
 
 
 @operation.command("retry")
@@ -125,7 +126,7 @@ def open_database(given: Given) -> Iterator[Database]:
 
 def _brief(row: Any, tx: Tx) -> dict[str, Any]:
     return {
-        **{column: row._mapping.get(column) for column in COLUMNS},
+        **{column: row._mapping.get(column) for column in WIDE},
         **_times(row, tx),
         "step": _step(row),
         "problem": row.error_text,

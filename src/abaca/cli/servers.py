@@ -66,8 +66,8 @@ def add(given: Given, *, properties: tuple[str, ...], addresses: tuple[str, ...]
 @configured
 @click.option("--project", "project_id", help="Only of this project.")
 @click.option("--name", help="Only with this name.")
-@shown.as_json
-def list_servers(given: Given, *, is_json: bool, **equal: str | None) -> None:
+@shown.listed
+def list_servers(given: Given, *, output: shown.Output, **equal: str | None) -> None:
     """List registered servers."""
     from abaca.db.attachments import servers as rows
     from abaca.db.engine.lists import Page
@@ -76,24 +76,24 @@ def list_servers(given: Given, *, is_json: bool, **equal: str | None) -> None:
     with _inventory(given) as (db, _), db.read() as tx:
         found = rows.SERVERS.entities(tx, RegisteredServer, asked, Page(MOST, sort_key="name", descending=False))
         at = rows.addresses(tx, [row.id for row in found])
-    shown.table(COLUMNS, [_fields(row, at[row.id], is_json=is_json) for row in found], is_json=is_json)
+    for_people = output.is_for_people
+    shown.table([_fields(row, at[row.id], for_people=for_people) for row in found], output, brief=COLUMNS)
 
 
 @server.command("show")
 @configured
 @click.argument("name_or_id")
 @in_project
-@shown.as_json
-def show_server(given: Given, name_or_id: str, project_id: str | None, *, is_json: bool) -> None:
+@shown.detailed
+def show_server(given: Given, name_or_id: str, project_id: str | None, *, output: shown.Output) -> None:
     """Show everything about one server."""
     from abaca.db.attachments import servers as rows
 
     with _inventory(given) as (db, _), db.read() as tx:
         row = _find(tx, name_or_id, project_id)
         at = rows.addresses(tx, [row.id])[row.id]
-    shown.one(
-        {name: value for name, value in _fields(row, at, is_json=is_json).items() if value is not None}, is_json=is_json
-    )
+    fields = _fields(row, at, for_people=output.is_for_people)
+    shown.one({name: value for name, value in fields.items() if value is not None}, output)
 
 
 @server.command("remove")
@@ -186,9 +186,9 @@ def _find(tx: Tx, name_or_id: str, project_id: str | None) -> RegisteredServer:
     return found[0]
 
 
-def _fields(row: RegisteredServer, at: list[tuple[str, str]], *, is_json: bool) -> dict[str, object]:
+def _fields(row: RegisteredServer, at: list[tuple[str, str]], *, for_people: bool) -> dict[str, object]:
     said = [{"ip": ip, "network": network} for ip, network in at]
-    return {**msgspec.structs.asdict(row), "addresses": said if is_json else ", ".join(ip for ip, _ in at)}
+    return {**msgspec.structs.asdict(row), "addresses": ", ".join(ip for ip, _ in at) if for_people else said}
 
 
 def _read(file: Path) -> list[dict[str, Any]]:
