@@ -92,7 +92,7 @@ def add(given: Given, share_id: str, servers: tuple[str, ...], **said: str | Non
         known = [server for server in found if server.id not in lacking]
         with db.write() as tx:
             shares.lock(tx, share_id)
-            share = shares.show(tx, share_id, accepting.SHARE_COLUMNS)
+            share = shares.find(tx, share_id)
             if share is None:
                 raise errors.NotFound(resource="Share", id=share_id)
             done = accepting.accept(tx, share, known, accepting.AttachmentRequest(**said), None, hosts=hosts)

@@ -114,7 +114,7 @@ def create(call: Call, body: CreateLock) -> Row | None:
     with call.db.write() as tx:
         try:
             if body.resource_type == SHARE:
-                share_for_change(call, tx, body.resource_id, ())
+                share_for_change(call, tx, body.resource_id)
                 lock_id = resource_locks.lock_share(tx, body.resource_id, reason, call.caller)
             else:
                 rule = _rule_for_change(call, tx, body.resource_id)
@@ -171,7 +171,7 @@ def _rule_for_change(call: Call, tx: Tx, rule_id: str) -> Row:
     if rule is None:
         raise missing
     try:
-        share_for_change(call, tx, rule.share_id, ())
+        share_for_change(call, tx, rule.share_id)
     except (errors.NotFound, errors.Forbidden):
         # of a public share others see that it is there, but not its rules
         raise missing from None

@@ -28,7 +28,7 @@ def attach(
     found = [server for server in found if server.id not in lacking]
     with call.db.write() as tx:
         shares.lock(tx, share_id)
-        share = share_for_change(call, tx, share_id, attachment_accept.SHARE_COLUMNS)
+        share = share_for_change(call, tx, share_id)
         done = attachment_accept.accept(tx, share, found, request, call.caller, hosts=hosts)
         done.refused = [*refused, *done.refused]
         if not done.ids:

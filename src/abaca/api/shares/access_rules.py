@@ -18,7 +18,7 @@ from abaca.db.shares import access_rules, shares
 from abaca.domain import metadata
 from abaca.domain.administration import resource_locks as locks
 from abaca.domain.shares import access_rules as rules
-from abaca.domain.shares.shares import TRANSITIONAL
+from abaca.domain.shares.shares import TRANSITIONAL, Share
 from abaca.http.bodies import UNSET, Body, Filters, Flag, Pairs, Text, UnsetType
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
@@ -148,7 +148,7 @@ def allow(call: Call, id: str, body: Allow) -> Row[Any] | None:
 def deny(call: Call, id: str, body: Deny) -> None:
     """Take a rule away, whatever became of it; to do so twice is fine. Attachments that live by it get their own."""
     with call.db.write() as tx:
-        row = share_for_change(call, tx, id, _WANTED)
+        share = share_for_change(call, tx, id)
         shares.lock(tx, id)
         rule = access_rules.show(tx, body.access_id, ("id", "state", *_RULE))
         if rule is None or rule.share_id != id:
@@ -157,7 +157,7 @@ def deny(call: Call, id: str, body: Deny) -> None:
             return
         _check_is_users(rule)
         rule_locks.refuse_denial(call, tx, rule.id, unrestrict=body.unrestrict)
-        _check_settled(row, id)
+        _check_settled(share)
         if not attachment_rules.take_over(tx, rule):
             access_rules.deny(tx, rule.id)
         attachment_rules.look_again(tx, id)
@@ -258,7 +258,6 @@ def delete_metadata(call: Call, id: str, key: str) -> None:
 # ---------------------------------------------------------------- looking up and checking
 
 _RULE = ("share_id", "access_type", "access_to", "made_for")
-_WANTED = ("id", "host", "status", "access_rules_status", "instance_statuses", "is_soft_deleted")
 
 
 def _share_whose_rules_are_seen(call: Call, tx: Tx, share_id: str) -> None:
@@ -277,19 +276,18 @@ def _rule(call: Call, tx: Tx, rule_id: str, columns: tuple[str, ...]) -> Row[Any
     return row
 
 
-def _open_for_rules(call: Call, tx: Tx, share_id: str) -> Row[Any]:
-    row = share_for_change(call, tx, share_id, _WANTED)
-    if row.is_soft_deleted:
+def _open_for_rules(call: Call, tx: Tx, share_id: str) -> None:
+    share = share_for_change(call, tx, share_id)
+    if share.is_soft_deleted:
         raise errors.Forbidden(
             f"Share {share_id} is in the recycle bin; restore it before you change who may reach it."
         )
-    _check_settled(row, share_id)
-    is_broken = "error" in row.instance_statuses.split()
-    if row.host is None or (is_broken and not call.has(RULES_FOR_BROKEN_INSTANCES)):
+    _check_settled(share)
+    is_broken = "error" in share.instance_statuses.split()
+    if share.host is None or (is_broken and not call.has(RULES_FOR_BROKEN_INSTANCES)):
         raise errors.Invalid(f"Share {share_id} is in error; its access rules cannot change.")
-    if row.access_rules_status == "error" and not call.has(RULES_DESPITE_ERRORS):
+    if share.access_rules_status == "error" and not call.has(RULES_DESPITE_ERRORS):
         raise errors.Invalid(f"Share {share_id} has an access rule in error; deny that one first.")
-    return row
 
 
 def _add(tx: Tx, share_id: str, values: dict[str, Any]) -> str:
@@ -310,7 +308,7 @@ def _check_is_users(rule: Row[Any]) -> None:
         )
 
 
-def _check_settled(row: Row[Any], share_id: str) -> None:
-    changing = [status for status in row.instance_statuses.split() if status in TRANSITIONAL]
+def _check_settled(share: Share) -> None:
+    changing = [status for status in share.instance_statuses.split() if status in TRANSITIONAL]
     if changing:
-        raise errors.Invalid(f"Share {share_id} is {changing[0]}; its access rules can change when that is over.")
+        raise errors.Invalid(f"Share {share.id} is {changing[0]}; its access rules can change when that is over.")

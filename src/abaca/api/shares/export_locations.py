@@ -200,7 +200,7 @@ def _checked(call: Call, sent: dict[str, Any]) -> dict[str, str]:
 
 def _write(call: Call, share_id: str, location_id: str, change: Any) -> dict[str, str]:
     with call.db.write() as tx:
-        share_for_change(call, tx, share_id, ())
+        share_for_change(call, tx, share_id)
         shares.lock(tx, share_id)  # or of two who write at once one would not see what the other adds
         row = _found(call, tx, share_id, location_id, _METADATA)
         new = change(dict(row.metadata))

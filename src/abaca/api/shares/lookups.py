@@ -3,17 +3,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from sqlalchemy import Row
-
 from abaca import errors
 from abaca.db.engine.database import Tx
+from abaca.db.engine.statements import Row
 from abaca.db.shares import shares
+from abaca.domain.shares.shares import Share
 from abaca.http.pipeline import Call
 
 
-def share_for_look(call: Call, tx: Tx, share_id: str, names: tuple[str, ...]) -> Row[Any]:
+def share_for_look(call: Call, tx: Tx, share_id: str, names: tuple[str, ...]) -> Row:
     """The columns `names` of a share that the caller may see: their project's, or a public one. Raises NotFound."""
     wanted = (*names, *(name for name in ("project_id", "is_public") if name not in names))
     row = shares.show(tx, share_id, wanted)
@@ -24,9 +22,13 @@ def share_for_look(call: Call, tx: Tx, share_id: str, names: tuple[str, ...]) ->
     return row
 
 
-def share_for_change(call: Call, tx: Tx, share_id: str, names: tuple[str, ...]) -> Row[Any]:
-    """The same for a share that the caller wants to change. Raises Forbidden for another project's public share."""
-    row = share_for_look(call, tx, share_id, names)
-    if row.project_id != call.caller.project_id:
-        call.require(call.route.policy, project_id=row.project_id)
-    return row
+def share_for_change(call: Call, tx: Tx, share_id: str) -> Share:
+    """A share that the caller wants to change. Raises NotFound, and Forbidden for another project's public share."""
+    share = shares.find(tx, share_id)
+    if share is None:
+        raise errors.NotFound(resource="Share", id=share_id)
+    if not share.is_public:
+        call.visible(share.project_id, "Share", share_id)
+    if share.project_id != call.caller.project_id:
+        call.require(call.route.policy, project_id=share.project_id)
+    return share

@@ -6,9 +6,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 from collections.abc import Iterator
-from typing import Annotated, Any
-
-from sqlalchemy import Row
+from typing import Annotated
 
 from abaca import errors
 from abaca.api.shares.lookups import share_for_change
@@ -17,6 +15,7 @@ from abaca.db.catalog import quotas
 from abaca.db.engine.database import Tx
 from abaca.db.shares import share_instances, shares
 from abaca.domain.shares import shares as rules
+from abaca.domain.shares.shares import Share
 from abaca.http.bodies import Body, Flag, Gib, Text
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
@@ -30,9 +29,6 @@ from abaca.scheduler.filters import ShareRequest
 FORCE_EXTEND = admin("share:force_extend", "Extend a share whatever the scheduler thinks of it.")
 
 RESOURCE = Resource("share actions", "/shares", rules=(FORCE_EXTEND,))
-
-_WANTED = ("id", "instance_id", "project_id", "user_id", "status", "size", "host", "share_type_id", "extra_specs",
-           "share_proto", "is_soft_deleted", "access_rules_status")  # fmt: skip
 
 
 class Extend(Body):
@@ -69,11 +65,11 @@ def refused_as(kind: type[errors.AbacaError]) -> Iterator[None]:
         raise kind(conflict.message) from None
 
 
-def _usable(call: Call, tx: Tx, share_id: str, verb: str) -> Row[Any]:
-    row = share_for_change(call, tx, share_id, _WANTED)
-    if row.is_soft_deleted:
+def _usable(call: Call, tx: Tx, share_id: str, verb: str) -> Share:
+    share = share_for_change(call, tx, share_id)
+    if share.is_soft_deleted:
         raise errors.Forbidden(f"Share {share_id} is in the recycle bin and cannot be {verb}; restore it first.")
-    return row
+    return share
 
 
 @RESOURCE.action(
@@ -82,21 +78,21 @@ def _usable(call: Call, tx: Tx, share_id: str, verb: str) -> Row[Any]:
 def extend(call: Call, id: str, body: Extend) -> None:
     """Grow a share; it stays in use meanwhile."""
     with call.db.write() as tx:
-        row = _usable(call, tx, id, "extended")
+        share = _usable(call, tx, id, "extended")
         if body.force:
-            call.require(FORCE_EXTEND, project_id=row.project_id)
+            call.require(FORCE_EXTEND, project_id=share.project_id)
         rules.check_size(body.new_size)
-        rules.check_type_limits(body.new_size, row.extra_specs or {}, extending=not call.caller.is_admin)
+        rules.check_type_limits(body.new_size, share.extra_specs or {}, extending=not call.caller.is_admin)
         with refused_as(errors.Invalid):
-            more = share_extend.start(tx, row, body.new_size, call.caller)
+            more = share_extend.start(tx, share, body.new_size, call.caller)
         request = ShareRequest(
             size_gib=more,
-            share_proto=row.share_proto,
-            specs=row.extra_specs or {},
+            share_proto=share.share_proto,
+            specs=share.extra_specs or {},
             kind="extend",
-            project_id=row.project_id,
+            project_id=share.project_id,
         )
-        pool = pools.show(tx, row.host, call.settings.service_down_time)
+        pool = pools.show(tx, share.host or "", call.settings.service_down_time)
         if pool is None:
             raise errors.Invalid(f"The pool of share {id} is not known any more; ask the administrator.")
         refusal = None if body.force else choose.fits(request, pool, choose.rules_of(call.settings))
@@ -105,10 +101,11 @@ def extend(call: Call, id: str, body: Extend) -> None:
                 f"Share {id} cannot be extended by {more} GiB where it is: its pool has no room for that."
             )
         taken = {"gigabytes": more, "per_share_gigabytes": body.new_size}
-        quotas.take_or_forbid(tx, row.project_id, row.user_id, row.share_type_id, taken, call.settings.quota.limits)
+        limits = call.settings.quota.limits
+        quotas.take_or_forbid(tx, share.project_id, share.user_id, share.share_type_id, taken, limits)
         claim = pool.claim(more, "extend", request.specs)
         if body.force:
-            pools.claim_anyway(tx, row.host, more)
+            pools.claim_anyway(tx, pool.host, more)
         elif not pools.claim(tx, claim):
             raise errors.Invalid(f"Share {id} cannot be extended by {more} GiB where it is: the room was just taken.")
 
@@ -119,11 +116,11 @@ def extend(call: Call, id: str, body: Extend) -> None:
 def shrink(call: Call, id: str, body: Shrink) -> None:
     """Make a share smaller; refused, with a message, when more is in use."""
     with call.db.write() as tx:
-        row = _usable(call, tx, id, "shrunk")
+        share = _usable(call, tx, id, "shrunk")
         rules.check_size(body.new_size)
-        rules.check_type_limits(body.new_size, row.extra_specs or {})
+        rules.check_type_limits(body.new_size, share.extra_specs or {})
         with refused_as(errors.Invalid):
-            share_shrink.start(tx, row, body.new_size, call.caller)
+            share_shrink.start(tx, share, body.new_size, call.caller)
 
 
 @RESOURCE.action(
@@ -138,8 +135,7 @@ def reset_status(call: Call, id: str, body: ResetStatus) -> None:
     if body.status is None:
         raise errors.Invalid("'status' is required.")
     with call.db.write() as tx:
-        row = share_for_change(call, tx, id, ("instance_id",))
-        share_instances.reset(tx, row.instance_id, body.status)
+        share_instances.reset(tx, share_for_change(call, tx, id).instance_id, body.status)
 
 
 @RESOURCE.action(
@@ -154,7 +150,7 @@ def reset_task_state(call: Call, id: str, body: ResetTaskState) -> None:
     """Set the step of a migration that the share shows; clients clear it whenever they change a share."""
     state = rules.check_task_state(body.task_state)
     with call.db.write() as tx:
-        share_for_change(call, tx, id, ())
+        share_for_change(call, tx, id)
         shares.TASK_STATE.reset(tx, id, state)
 
 
@@ -167,9 +163,9 @@ def reset_task_state(call: Call, id: str, body: ResetTaskState) -> None:
 def force_delete(call: Call, id: str) -> None:
     """Delete it whatever its status."""
     with call.db.write() as tx:
-        row = share_for_change(call, tx, id, _WANTED)
+        share = share_for_change(call, tx, id)
         with refused_as(errors.Forbidden):
-            share_delete.start(tx, row, call.caller, event="force_delete")
+            share_delete.start(tx, id, share.instance_id, call.caller, event="force_delete")
 
 
 @RESOURCE.action(
@@ -178,14 +174,14 @@ def force_delete(call: Call, id: str) -> None:
 def soft_delete(call: Call, id: str) -> None:
     """Put it into the recycle bin; it is deleted when its time there is over."""
     with call.db.write() as tx:
-        row = share_for_change(call, tx, id, _WANTED)
-        if row.is_soft_deleted:
+        share = share_for_change(call, tx, id)
+        if share.is_soft_deleted:
             raise errors.Forbidden(f"Share {id} is in the recycle bin already.")
         shares.lock(tx, id)
         resource_locks.refuse_deletion(tx, id)
         share_delete.refuse_attached(tx, id)
-        if row.status not in rules.DELETABLE:
-            raise errors.Forbidden(f"Share {id} cannot be put into the recycle bin while it is {row.status}.")
+        if share.status not in rules.DELETABLE:
+            raise errors.Forbidden(f"Share {id} cannot be put into the recycle bin while it is {share.status}.")
         until = tx.now + datetime.timedelta(seconds=call.settings.soft_deleted_share_retention_time)
         shares.update(tx, id, {"is_soft_deleted": True, "scheduled_to_be_deleted_at": until})
 
@@ -197,10 +193,10 @@ def restore(call: Call, id: str) -> None:
     """Take it out of the recycle bin; when it is not there, that is fine too."""
     with call.db.write() as tx:
         shares.lock(tx, id)
-        row = share_for_change(call, tx, id, _WANTED)
-        if not row.is_soft_deleted:
+        share = share_for_change(call, tx, id)
+        if not share.is_soft_deleted:
             call.status = 200
             return
-        if row.status == "deleting":
+        if share.status == "deleting":
             raise errors.Forbidden(f"Share {id} is being deleted; it cannot be restored any more.")
         shares.update(tx, id, {"is_soft_deleted": False, "scheduled_to_be_deleted_at": None})

@@ -7,13 +7,12 @@ import datetime
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from sqlalchemy import Row
-
 from abaca import errors
 from abaca.api.shares.lookups import share_for_look
 from abaca.api.shares.share_actions import ResetStatus, refused_as
 from abaca.api.shares.shares import FIRST_PATH, PATHS
 from abaca.db.engine.database import Tx
+from abaca.db.engine.statements import Row
 from abaca.db.shares import share_instances
 from abaca.http.bodies import Filters, Flag, Text
 from abaca.http.pipeline import Call
@@ -67,7 +66,7 @@ class InstanceFilters(Filters):
 
 
 @RESOURCE.get(policy=LIST, view=Many("share_instances", InstanceView), filters=InstanceFilters)
-def index(call: Call, filters: dict[str, Any]) -> Sequence[Row[Any]]:
+def index(call: Call, filters: dict[str, Any]) -> Sequence[Row]:
     """All instances of all projects."""
     asked = {"is_soft_deleted": False, **filters}
     with call.db.read() as tx:
@@ -75,7 +74,7 @@ def index(call: Call, filters: dict[str, Any]) -> Sequence[Row[Any]]:
 
 
 @OF_SHARE.get("/{id}/instances", policy=LIST, view=Many("share_instances", InstanceView))
-def index_of_share(call: Call, id: str) -> Sequence[Row[Any]]:
+def index_of_share(call: Call, id: str) -> Sequence[Row]:
     """The instances of one share."""
     with call.db.read() as tx:
         share_for_look(call, tx, id, ())
@@ -83,7 +82,7 @@ def index_of_share(call: Call, id: str) -> Sequence[Row[Any]]:
 
 
 @RESOURCE.get("/{id}", policy=SHOW, view=One("share_instance", InstanceView))
-def show(call: Call, id: str) -> Row[Any]:
+def show(call: Call, id: str) -> Row:
     """One instance."""
     with call.db.read() as tx:
         return _found(tx, id, call.columns)
@@ -103,17 +102,11 @@ def reset_status(call: Call, id: str, body: ResetStatus) -> None:
 def force_delete(call: Call, id: str) -> None:
     """Take it away whatever its status; its share goes with its last instance."""
     with call.db.write() as tx, refused_as(errors.Forbidden):
-        share_delete.start(tx, _Whole(_found(tx, id, ("id", "share_id", "host"))), call.caller, event="force_delete")
+        share_id = _found(tx, id, ("share_id",)).share_id
+        share_delete.start(tx, share_id, id, call.caller, event="force_delete")
 
 
-class _Whole:
-    """An instance's row as the deletion of a share wants it."""
-
-    def __init__(self, row: Row[Any]) -> None:
-        self.id, self.instance_id, self.host = row.share_id, row.id, row.host
-
-
-def _found(tx: Tx, instance_id: str, columns: tuple[str, ...]) -> Row[Any]:
+def _found(tx: Tx, instance_id: str, columns: tuple[str, ...]) -> Row:
     row = share_instances.INSTANCES.one(tx, columns, {"id": instance_id})
     if row is None:
         raise errors.NotFound(resource="Share instance", id=instance_id)

@@ -106,5 +106,5 @@ def _checked(call: Call, sent: dict[str, Any]) -> dict[str, str]:
 
 
 def _locked(call: Call, tx: Tx, share_id: str) -> dict[str, str]:
-    share_for_change(call, tx, share_id, ())
+    share_for_change(call, tx, share_id)
     return shares.metadata_for_update(tx, share_id)

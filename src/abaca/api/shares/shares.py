@@ -7,13 +7,13 @@ import datetime
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from sqlalchemy import Row
-
 from abaca import errors
 from abaca.api.permissions import SPECS_INDEX
 from abaca.api.shares.lookups import share_for_change, share_for_look
 from abaca.db.engine.lists import Page
+from abaca.db.engine.statements import Row
 from abaca.db.shares import shares
+from abaca.domain.shares.shares import Share
 from abaca.http.bodies import Also, Body, Filters, Flag, Gib, Name, Pairs, Text
 from abaca.http.paging import Listed
 from abaca.http.pipeline import Call
@@ -209,14 +209,14 @@ def _page(call: Call) -> Page:
 
 
 @RESOURCE.get("/{id}", policy=reader("share:get", "See a share."), view=One("share", ShareView))
-def show(call: Call, id: str) -> Row[Any]:
+def show(call: Call, id: str) -> Row:
     """One share."""
     with call.db.read() as tx:
         return share_for_look(call, tx, id, call.columns)
 
 
 @RESOURCE.post(policy=member("share:create", "Create a share."), body=CreateShare, view=One("share", ShareView))
-def create(call: Call, body: CreateShare) -> Row[Any] | None:
+def create(call: Call, body: CreateShare) -> Row | None:
     """Accept a new share; the back end makes it meanwhile, and `status` tells how that ended."""
     if body.is_public:
         call.require(CREATE_PUBLIC)
@@ -242,9 +242,9 @@ def create(call: Call, body: CreateShare) -> Row[Any] | None:
 
 
 @RESOURCE.put("/{id}", policy=UPDATE, body=UpdateShare, view=One("share", ShareView))
-def update(call: Call, id: str, body: UpdateShare) -> Row[Any] | None:
+def update(call: Call, id: str, body: UpdateShare) -> Row | None:
     """Change name, description or who sees it."""
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     if body.display_name is not None:
         values["name"] = body.display_name
     if body.display_description is not None:
@@ -252,10 +252,10 @@ def update(call: Call, id: str, body: UpdateShare) -> Row[Any] | None:
     if body.is_public is not None:
         values["is_public"] = body.is_public
     with call.db.write() as tx:
-        row = share_for_change(call, tx, id, ("is_soft_deleted",))
-        if body.is_public and not row.is_public:
-            call.require(SET_PUBLIC, project_id=row.project_id)
-        if row.is_soft_deleted:
+        share = share_for_change(call, tx, id)
+        if body.is_public and not share.is_public:
+            call.require(SET_PUBLIC, project_id=share.project_id)
+        if share.is_soft_deleted:
             raise errors.Forbidden(f"Share {id} is in the recycle bin; restore it before you change it.")
         if values:
             shares.update(tx, id, values)
@@ -266,19 +266,19 @@ def update(call: Call, id: str, body: UpdateShare) -> Row[Any] | None:
 def delete(call: Call, id: str) -> None:
     """Take it away for good."""
     with call.db.write() as tx:
-        row = share_for_change(call, tx, id, ("id", "instance_id", "status", "share_group_id"))
-        _check_group(call, row)
+        share = share_for_change(call, tx, id)
+        _check_group(call, share)
         try:
-            share_delete.start(tx, row, call.caller)
+            share_delete.start(tx, id, share.instance_id, call.caller)
         except share_delete.Attached:
             raise
         except errors.Conflict as conflict:
             raise errors.Forbidden(conflict.message) from None
 
 
-def _check_group(call: Call, row: Row[Any]) -> None:
+def _check_group(call: Call, share: Share) -> None:
     said = call.query.get("share_group_id")
-    if row.share_group_id and said != row.share_group_id:
+    if share.share_group_id and said != share.share_group_id:
         raise errors.Invalid("The share is in a share group: name the group with share_group_id to delete it.")
-    if said and not row.share_group_id:
+    if said and not share.share_group_id:
         raise errors.Invalid(f"The share is not in share group {said}.")

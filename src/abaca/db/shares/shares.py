@@ -8,14 +8,16 @@ one statement whatever the number of instances. Columns are asked for by name; o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+import msgspec
 import sqlalchemy as sa
 
 from abaca.db.engine import lists, moving
 from abaca.db.engine.database import Tx
+from abaca.db.engine.statements import Column, Row, columns_of
 from abaca.db.tables.catalog import share_types
 from abaca.db.tables.shares import OF_ANY_PROJECT, export_locations, share_instances, shares
+from abaca.domain.shares.shares import Share
 
 _better = share_instances.alias("better")
 _sibling = share_instances.alias("sibling")
@@ -41,7 +43,7 @@ def _has_available(rules_status: str) -> sa.ColumnElement[bool]:
     )
 
 
-def _exports(*conditions: sa.ColumnElement[bool]) -> sa.ColumnElement[Any]:
+def _exports(*conditions: sa.ColumnElement[bool]) -> Column:
     """All paths of a share in one text, a line each: what versions before export locations were things show."""
     return (
         sa.select(sa.func.aggregate_strings(export_locations.c.path, "\n"))
@@ -57,7 +59,7 @@ _worst_rules_status = sa.case(
     *((_has_available(status), sa.literal_column(f"'{status}'")) for status in ("error", "syncing", "active")),
     else_=share_instances.c.access_rules_status,
 )
-COLUMNS: dict[str, sa.ColumnElement[Any]] = {
+COLUMNS: dict[str, Column] = {
     **{column.name: column for column in shares.c},
     "export_paths": _exports(export_locations.c.is_admin_only.is_(False)),
     "all_export_paths": _exports(),
@@ -155,21 +157,26 @@ SHARES = lists.Listing(
 TASK_STATE = moving.Mover(shares.c.task_state, "Share")
 
 
-def show(tx: Tx, share_id: str, names: tuple[str, ...]) -> sa.Row[Any] | None:
-    """The columns `names` of one share, or None. Who may see it is the caller's business."""
+def find(tx: Tx, share_id: str) -> Share | None:
+    """One share, or None. Who may see it is the caller's business."""
+    return SHARES.entity(tx, Share, {"id": share_id})
+
+
+def show(tx: Tx, share_id: str, names: tuple[str, ...]) -> Row | None:
+    """The same as the columns `names`, for a view."""
     return SHARES.one(tx, names, {"id": share_id})
 
 
-def add(tx: Tx, values: Mapping[str, Any]) -> None:
+def add(tx: Tx, values: Mapping[str, object]) -> None:
     """A new share's row."""
     tx.execute(_ADD, {**_NEW, "created_at": tx.now, **values})
 
 
-_NEW: dict[str, Any] = {"metadata": {}, "is_public": False, "is_soft_deleted": False, **dict.fromkeys(TRAITS, False)}
+_NEW: dict[str, object] = {"metadata": {}, "is_public": False, "is_soft_deleted": False, **dict.fromkeys(TRAITS, False)}
 _ADD = sa.insert(shares).inline()
 
 
-def update(tx: Tx, share_id: str, values: Mapping[str, Any]) -> None:
+def update(tx: Tx, share_id: str, values: Mapping[str, object]) -> None:
     """Change what the user or an operation may change; never a state."""
     tx.change(shares, share_id, values)
 
@@ -218,14 +225,21 @@ def delete(tx: Tx, share_id: str) -> None:
 _DELETE = sa.delete(shares).where(shares.c.id == sa.bindparam("share"))
 
 
-def expired(tx: Tx, host: str | None, most: int) -> Sequence[sa.Row[Any]]:
+class Expired(msgspec.Struct, frozen=True, gc=False):
+    """A share whose time in the recycle bin is over, and one of its instances."""
+
+    id: str
+    instance_id: str
+
+
+def expired(tx: Tx, host: str | None, most: int) -> list[Expired]:
     """Soft-deleted shares of the back end `host` (host@backend) whose time has come, or, for None, those of none.
 
     Their rows are locked until this transaction ends: whoever restores one was sooner, or comes too late.
     """
     of_host = share_instances.c.host
     statement = (
-        sa.select(shares, share_instances.c.id.label("instance_id"), share_instances.c.host)
+        sa.select(*columns_of(Expired, shares, instance_id=share_instances.c.id))
         .join(share_instances, share_instances.c.share_id == shares.c.id)
         .where(
             shares.c.is_soft_deleted.is_(True),
@@ -238,4 +252,4 @@ def expired(tx: Tx, host: str | None, most: int) -> Sequence[sa.Row[Any]]:
         .limit(most)
         .with_for_update(of=shares)
     )
-    return tx.rows(statement)
+    return tx.entities(Expired, statement)

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import re
 
+import msgspec
+
 from abaca import errors
 from abaca.domain.state_machine import StateMachine
 
@@ -134,6 +136,31 @@ TASK_STATES = (
 
 # No event moves it yet; an operator may set it.
 TASK = StateMachine("share task", resettable=TASK_STATES)
+
+
+class Share(msgspec.Struct, frozen=True, gc=False):
+    """A share, and what the instance that speaks for it says: the type, the host (host@backend#pool) and the states.
+
+    `size` is in GiB. `extra_specs` are those of its type, and `instance_statuses` those of all its instances, with
+    blanks between them.
+    """
+
+    id: str
+    project_id: str
+    user_id: str | None
+    size: int
+    share_proto: str
+    is_public: bool
+    is_soft_deleted: bool
+    share_group_id: str | None
+    share_type_id: str | None
+    extra_specs: dict[str, str] | None
+    instance_id: str
+    host: str | None
+    status: str
+    instance_statuses: str
+    access_rules_status: str
+
 
 # Of a share's instances the first by this speaks for it; a status that is not named comes between these and those that
 # are transitional.

@@ -88,7 +88,7 @@ def _whose(caller: Caller) -> dict[str, str]:
 
 
 def _check_share(tx: Tx, share_id: str) -> None:
-    share = shares.show(tx, share_id, ("status", "is_soft_deleted"))
+    share = shares.find(tx, share_id)
     if share is None:
         raise errors.NotFound(resource="Share", id=share_id)
     if share.is_soft_deleted:

@@ -8,7 +8,7 @@ the back end. Each server is accepted or refused by itself.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -21,6 +21,7 @@ from abaca.operations.attachments import attachment_attach, attachment_rules
 if TYPE_CHECKING:
     from abaca.compute.contract import Server
     from abaca.db.engine.database import Tx
+    from abaca.domain.shares.shares import Share
     from abaca.journal.requester import Requester
 
 
@@ -40,20 +41,16 @@ class Accepted(msgspec.Struct):
     refused: list[tuple[str, errors.AbacaError]] = msgspec.field(default_factory=list)
 
 
-# What `accept` reads of a share.
-SHARE_COLUMNS = ("id", "project_id", "status", "host", "share_proto", "is_soft_deleted")
-
-
 def accept(
     tx: Tx,
-    share: Any,
+    share: Share,
     servers: Sequence[Server],
     request: AttachmentRequest,
     by: Requester | None,
     *,
     hosts: Mapping[str, Server],
 ) -> Accepted:
-    """Attach a share, whose row was locked before it was read with SHARE_COLUMNS, to servers.
+    """Attach a share, whose row was locked before it was read, to servers.
 
     `hosts` are, by the ids of guests that are handed the share by them, their hypervisors: who mounts is let in.
 
@@ -61,7 +58,7 @@ def accept(
     """
     values = _common(share, request)
     _check(share)
-    versions = attachment_rules.versions_of(tx, share.host)
+    versions = attachment_rules.versions_of(tx, share.host or "")
     found = Accepted()
     # In one order: who wants the same place for another share, there too, waits and does not hold what is waited for.
     for server in sorted(servers, key=lambda server: server.id):
@@ -78,7 +75,7 @@ def accept(
     return found
 
 
-def _common(share: Any, request: AttachmentRequest) -> dict[str, Any]:
+def _common(share: Share, request: AttachmentRequest) -> dict[str, object]:
     mode = "network" if request.mode is None else request.mode
     if mode not in domain.MODES:
         raise errors.Invalid(f"'mode' must be one of: {', '.join(domain.MODES)}.")
@@ -94,7 +91,7 @@ def _common(share: Any, request: AttachmentRequest) -> dict[str, Any]:
     }
 
 
-def _check(share: Any) -> None:
+def _check(share: Share) -> None:
     if share.is_soft_deleted:
         raise errors.Conflict(f"Share {share.id} is in the recycle bin; restore it before you attach it.")
     if share.status != "available":

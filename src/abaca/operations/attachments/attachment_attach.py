@@ -246,7 +246,7 @@ def _row(op: Op[AttachmentParts], tx: Tx) -> Attachment:
 
 def told_of(tx: Tx, row: Attachment) -> dict[str, Any]:
     """An attachment's row as its steps keep it; `wanted_source` is None where the share has nothing to mount."""
-    share = shares.show(tx, row.share_id, ("share_proto",))
+    share = shares.find(tx, row.share_id)
     return {
         "id": row.id,
         "share_id": row.share_id,

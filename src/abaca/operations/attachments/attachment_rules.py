@@ -102,10 +102,10 @@ def follow(tx: Tx, row: Attachment, addresses: Sequence[str], by: Requester | No
     Where it has none any more the former stay: that is told when its machine is looked at.
     """
     shares.lock(tx, row.share_id)
-    share = shares.show(tx, row.share_id, ("host",))
+    share = shares.find(tx, row.share_id)
     if share is None:
         return
-    now = let_in(addresses, versions_of(tx, share.host)) or row.addresses
+    now = let_in(addresses, versions_of(tx, share.host or "")) or row.addresses
     if now != row.addresses:
         log.info("attachment=%s: server %s has other addresses", row.id, row.server_id)
         attachments.update(tx, row.id, {"addresses": now})

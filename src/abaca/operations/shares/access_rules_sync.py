@@ -161,7 +161,7 @@ def _settle(op: Op[BackEnd], tx: Tx) -> None:
 
 
 def _tell(op: Op[BackEnd], tx: Tx, detail: Detail, reason: str | None) -> None:
-    share = shares.show(tx, op.args.share_id, ("project_id",))
+    share = shares.find(tx, op.args.share_id)
     if share is not None:
         about = messages.About(share.project_id, op.request_id, "SHARE", op.args.share_id)
         messages.record(tx, about, Action.UPDATE_ACCESS_RULES, detail, reason=reason)

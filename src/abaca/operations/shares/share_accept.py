@@ -33,9 +33,8 @@ from abaca.scheduler import choose
 from abaca.scheduler.filters import ShareRequest
 
 if TYPE_CHECKING:
-    from sqlalchemy import Row
-
     from abaca.db.engine.database import Database, Tx
+    from abaca.db.engine.statements import Row
     from abaca.domain.administration.pools import Pool
     from abaca.domain.callers import Caller
     from abaca.settings import Settings
@@ -84,7 +83,7 @@ class Admission:
         self.settings = settings
         self.caller = caller
 
-    def share(self, db: Database, wanted: CreateRequest, columns: tuple[str, ...]) -> Row[Any] | None:
+    def share(self, db: Database, wanted: CreateRequest, columns: tuple[str, ...]) -> Row | None:
         """The new share as it was accepted, with these columns.
 
         Raises `Invalid`, `NotFound`, `Forbidden`, `OverLimit`, `Unavailable`; then nothing is written.
@@ -135,7 +134,7 @@ class Admission:
 
     def _write(
         self, tx: Tx, wanted: CreateRequest, checked: tuple[str, dict[str, str]], columns: tuple[str, ...]
-    ) -> Row[Any] | None:
+    ) -> Row | None:
         protocol, pairs = checked
         resolved = self._resolve(tx, wanted)
         self._check(tx, wanted, resolved)
@@ -244,11 +243,11 @@ class Admission:
     def _hosts(self, tx: Tx, wanted: CreateRequest, hint: str) -> list[str]:
         found = []
         for share_id in self._hinted(wanted, hint):
-            row = shares.show(tx, share_id, ("host", "project_id"))
-            if row is None or (row.project_id != self.caller.project_id and not self.caller.is_admin):
+            share = shares.find(tx, share_id)
+            if share is None or (share.project_id != self.caller.project_id and not self.caller.is_admin):
                 raise errors.NotFound(resource="Share", id=share_id)
-            if row.host:
-                found.append(row.host)
+            if share.host:
+                found.append(share.host)
         return found
 
     def _add(

@@ -59,23 +59,23 @@ class StillAttached(errors.Conflict):
 DETACHED_WITHIN_S = 240.0
 
 
-def start(tx: Tx, share: Any, by: Requester | None, *, event: str = "delete") -> str | None:
-    """Accept the deletion of a row with id, instance_id and host; the operation's id.
+def start(tx: Tx, share_id: str, instance_id: str, by: Requester | None, *, event: str = "delete") -> str | None:
+    """Accept the deletion of an instance of a share, and with the last one of the share; the operation's id.
 
     None when no back end ever had it: then it is gone at once. Raises `Conflict` where its status forbids `event`,
     `Locked` where somebody has locked it, and `Attached` where servers use it; with `force_delete` those are made to
     let go of it first.
     """
-    shares.lock(tx, share.id)
-    resource_locks.refuse_deletion(tx, share.id)
+    shares.lock(tx, share_id)
+    resource_locks.refuse_deletion(tx, share_id)
     if event == "force_delete":
-        _detach(tx, share.id, by)
+        _detach(tx, share_id, by)
     else:
-        refuse_attached(tx, share.id)
-    share_instances.move(tx, share.instance_id, event)
-    row = share_instances.whole(tx, share.instance_id)
+        refuse_attached(tx, share_id)
+    share_instances.move(tx, instance_id, event)
+    row = share_instances.whole(tx, instance_id)
     if row is None:
-        raise errors.NotFound(resource="Share", id=share.id)
+        raise errors.NotFound(resource="Share", id=share_id)
     if row.host is None:
         events.notify_share(tx, "share.delete.start", row.share_id, by)
         events.notify_share(tx, "share.delete.end", row.share_id, by, status="deleted")

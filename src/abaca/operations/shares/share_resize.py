@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -18,6 +18,7 @@ from abaca.operations.shares.share_instances import target_of, told
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
+    from abaca.domain.shares.shares import Share
     from abaca.journal.kinds import Operation
     from abaca.journal.op import Op
     from abaca.journal.requester import Requester
@@ -41,8 +42,8 @@ class Args(msgspec.Struct, frozen=True):
         return abs(self.new_size_gib - self.instance.size_gib)
 
 
-def start(tx: Tx, what: Operation, event: str, share: Any, new_size_gib: int, by: Requester | None) -> int:
-    """Move a share (a row with id and instance_id) and queue `what`; by how many GiB its size will change.
+def start(tx: Tx, what: Operation, event: str, share: Share, new_size_gib: int, by: Requester | None) -> int:
+    """Move a share and queue `what`; by how many GiB its size will change.
 
     The size that counts is the one after the move: from then on nobody else changes it. Raises `Conflict`, and
     `Invalid` for a size that is no larger, or no smaller, than that.

@@ -8,7 +8,7 @@ claim under faults: it always ends.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from abaca.db.administration import pools
 from abaca.db.catalog import quotas
@@ -24,12 +24,13 @@ from abaca.operations.shares.share_instances import tell
 if TYPE_CHECKING:
     from abaca import errors
     from abaca.db.engine.database import Tx
+    from abaca.domain.shares.shares import Share
     from abaca.journal.op import Op
     from abaca.journal.requester import Requester
 
 
-def start(tx: Tx, share: Any, new_size_gib: int, by: Requester | None) -> int:
-    """Accept it for a row with id and instance_id; by how many GiB it shrinks. Raises `Conflict`, `Invalid`."""
+def start(tx: Tx, share: Share, new_size_gib: int, by: Requester | None) -> int:
+    """Accept it; by how many GiB it shrinks. Raises `Conflict`, `Invalid`."""
     return share_resize.start(tx, OPERATION, "shrink", share, new_size_gib, by)
 
 
