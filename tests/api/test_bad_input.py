@@ -10,7 +10,7 @@ import json
 import pytest
 
 from abaca.http import bodies, openapi
-from tests.api import seeds
+from tests.api import seeds, test_surface
 from tests.api.planted import refused, routes, send
 from tests.api.test_surface import NOTHING, OWN, body, newest
 
@@ -143,6 +143,30 @@ def test_a_field_of_the_wrong_kind_is_refused(planted, unchanged, route):
             wrong,
             message,
         )
+
+
+@routes(lambda route: route.body and route.body is not bodies.Anything)
+def test_a_field_that_is_needed_is_asked_for(planted, unchanged, route):
+    """Also where the body's class inherits a field that is optional in its base."""
+    key = route.action or (route.body.KEYS[0] if route.body.KEYS else None)
+    needed = openapi.body_schema(route.body, newest(route)).get("required", [])
+    for field in needed:
+        whole = body(route)
+        (whole[key] if key else whole).pop(field)
+        message = refused(send(planted, route, raw=json.dumps(whole).encode()), 400, 422)
+        assert f"'{field}' is required" in message or len(needed) == 1, (field, message)
+    if needed:
+        refused(send(planted, route, raw=json.dumps({key: {}} if key else {}).encode()), 400, 422)
+
+
+@routes(lambda route: route.body and route.body is not bodies.Anything and not route.action)
+def test_a_body_of_nothing_but_what_is_optional_is_no_bug(planted, route):
+    """Whatever else is missing is asked for, or not missed."""
+    key = route.body.KEYS[0] if route.body.KEYS else None
+    schema = openapi.body_schema(route.body, newest(route))
+    for fields in ({}, *({name: test_surface.sample(kind)} for name, kind in schema.get("properties", {}).items())):
+        answer = send(planted, route, raw=json.dumps({key: fields} if key else fields).encode())
+        assert answer.status < 500, (fields, answer.body)
 
 
 def wrong_fields(route):

@@ -178,6 +178,8 @@ class Body(wire.Declared):
         cls.REFUSES = unknown == "refuse"
         cls.MISSING = missing
         cls.ALONE = alone
+        for name in vars(cls).get("__annotations__", {}).keys() - vars(cls).keys():
+            setattr(cls, name, dataclasses.field())  # else a default of the base would make it optional
         dataclasses.dataclass(frozen=True, kw_only=True)(cls)
 
 
