@@ -75,8 +75,6 @@ def test_a_path_that_names_another_project_is_refused(here, who):
         ("GET", "//v2x/types"),
         ("GET", "/nosuch"),
         ("GET", "/types/"),
-        ("PATCH", "/types"),
-        ("DELETE", "/types"),
         ("GET", "//v2//types"),
         ("GET", "//abaca/v1/nosuch"),
     ],
@@ -85,6 +83,22 @@ def test_what_does_not_exist_is_not_found_in_one_form(here, method, path):
     answer = here.ask("member", method, path)
     assert answer.status == 404
     assert set(answer.body) == {"code", "title", "message"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("PATCH", "/types", "GET, POST"),
+        ("DELETE", "/types", "GET, POST"),
+        ("GET", "/shares/x/action", "POST"),
+        ("PUT", "//abaca/v1/attachments", "GET, POST"),
+        ("POST", "//compute/v2.1/servers/detail", "GET"),
+    ],
+)
+def test_a_wrong_method_is_told_the_right_ones(here, method, path, allowed):
+    answer = here.ask("member", method, path)
+    assert (answer.status, answer.headers["allow"]) == (405, allowed)
+    assert all(one in next(iter(answer.body.values()))["message"] for one in allowed.split(", "))
 
 
 def test_doors_without_their_last_slash_lead_to_where_it_is(here):

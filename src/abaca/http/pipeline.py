@@ -11,7 +11,7 @@ import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import falcon
 import msgspec
@@ -225,8 +225,10 @@ def find_route(call: Call) -> bool:
             rest = "/" + following
     # An empty segment would be a thing without an id.
     found = None if "//" in rest or rest.endswith("/") else door.table.find(rest)
-    if found is None or not (call.request.method in found[0].methods or _is_action(call, found[0])):
+    if found is None:
         raise faults.NoSuchRoute(faults.NoSuchRoute.__doc__)
+    if not (call.request.method in found[0].methods or _is_action(call, found[0])):
+        _refuse_method(call, found[0])
     call.path = rest
     call._asked, call.arguments = found
     return False
@@ -371,6 +373,12 @@ def _announce(call: Call, rest: str) -> bool:
         return _finish(call, "302 Found", call.door.document(call.root))
     call.door.negotiate(call.request, call.response)
     return _finish(call, "200 OK", call.door.document(call.root))
+
+
+def _refuse_method(call: Call, entry: routing.Entry) -> NoReturn:
+    known = sorted(entry.methods.keys() | ({"POST"} if entry.actions else set()))
+    call.response.set_header("allow", ", ".join(known))
+    raise errors.NotAllowed(f"{call.request.method[:16]} is not what this address takes: {' or '.join(known)}.")
 
 
 def _is_action(call: Call, entry: routing.Entry) -> bool:
