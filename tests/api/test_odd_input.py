@@ -397,5 +397,5 @@ def test_the_last_of_repeated_parameters_counts_and_none_is_split(planted):
     for query, names in (("name=nobody&name=", 0), ("name=a,b", 0), ("limit=5&limit=1", 1)):
         answer = ask(planted, "GET", f"/shares?{query}")
         assert (answer.status, len(answer.body["shares"])) == (200, names), query
-    many = "&".join(f"k{number}=v" for number in range(5000))
+    many = "&".join(f"k{number}=v" for number in range(120))
     assert ask(planted, "GET", f"/shares?{many}").status == 200

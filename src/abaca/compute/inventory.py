@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -40,11 +41,12 @@ class Inventory(Compute):
                 read = rows.SERVERS.entities(tx, RegisteredServer, asked, page)
                 at = rows.addresses(tx, [row.id for row in read])
                 servers = (_server(row, at[row.id]) for row in read)
-                found.extend(server for server in servers if wanted.only is None or wanted.only(server))
+                wished = (server for server in servers if wanted.only is None or wanted.only(server))
+                found.extend(itertools.islice(wished, wanted.limit - len(found)))
                 if len(read) < size:
                     break
                 marker = read[-1].id
-        return found[: wanted.limit]
+        return found
 
     def show(self, server_id: str) -> Server | None:
         """The registered server with that id."""

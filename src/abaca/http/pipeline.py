@@ -26,6 +26,8 @@ from abaca.policy.decisions import Policy
 from abaca.settings import Settings
 
 _ENCODER = msgspec.json.Encoder()
+# Of an address, in characters as they are sent.
+MOST_PATH, MOST_QUERY, MOST_PARAMETERS = 2048, 16384, 128
 _REQUEST_ID = re.compile(r"req-[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 
 
@@ -182,12 +184,18 @@ def find_door(call: Call) -> bool:
     raise faults.NoSuchRoute(faults.NoSuchRoute.__doc__)
 
 
-def refuse_control_characters(call: Call) -> None:
-    """No handler and no database ever sees them."""
+def refuse_odd_addresses(call: Call) -> None:
+    """No handler and no database ever sees control characters, or an address without end."""
     request = call.request
+    if len(call.path) > MOST_PATH:
+        raise errors.Invalid(f"The path of the address is longer than {MOST_PATH} characters.")
     if not call.path.isprintable() and reading.CONTROL_OR_BREAK.search(call.path):
         raise errors.Invalid("The address must not hold control characters.")
     if request.query_string:
+        if len(request.query_string) > MOST_QUERY:
+            raise errors.Invalid(f"The query of the address is longer than {MOST_QUERY} characters.")
+        if request.query_string.count("&") >= MOST_PARAMETERS:
+            raise errors.Invalid(f"The query of the address has more than {MOST_PARAMETERS} parameters.")
         call.query = {key: value[-1] if isinstance(value, list) else value for key, value in request.params.items()}
         if "%" in request.query_string and any(
             reading.CONTROL.search(text) for pair in call.query.items() for text in pair
@@ -311,7 +319,7 @@ def render(call: Call) -> None:
 
 STEPS: tuple[Step, ...] = (
     name_request,
-    refuse_control_characters,
+    refuse_odd_addresses,
     find_door,
     authenticate,
     find_route,
@@ -346,7 +354,7 @@ def make_app(settings: Settings, db: Database, all_doors: Sequence[doors.Door], 
             _fail(call, error)
 
     app: falcon.App[Any, Any] = falcon.App()
-    app.add_sink(serve, "/")
+    app.add_sink(serve, re.compile(""))  # "*" is an address, too
     return app
 
 

@@ -19,6 +19,8 @@ _NO_BODY = f"The request needs a JSON body, and the header that says so: Content
 CONTROL = bodies.CONTROL
 # In an address they are none.
 CONTROL_OR_BREAK = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
+# How many objects and lists may stand in each other.
+DEEPEST = 32
 # JSON has no raw control characters, so only these can bring one in.
 _SUSPICIOUS = re.compile(rb"\\u00[01]|\\[bf]|\\u007[fF]|\x7f")
 
@@ -42,8 +44,8 @@ def json_body(request: falcon.Request, most: int) -> Any:
         sent = msgspec.json.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise errors.Invalid("The body of the request is not valid JSON.") from None
-    if _SUSPICIOUS.search(raw) and _has_control(sent):
-        raise errors.Invalid("Text must not hold control characters.")
+    if raw.count(b"{") + raw.count(b"[") > DEEPEST or _SUSPICIOUS.search(raw):
+        _look_into(sent)
     return sent
 
 
@@ -74,9 +76,19 @@ def entity(request: falcon.Request, most: int, body: type[bodies.Body]) -> Any:
     raise kind(f"The body must hold an object under '{body.KEYS[0]}'.")
 
 
-def _has_control(sent: Any) -> bool:
-    if isinstance(sent, str):
-        return CONTROL.search(sent) is not None
-    if isinstance(sent, dict):
-        return any(_has_control(key) or _has_control(value) for key, value in sent.items())
-    return isinstance(sent, list) and any(_has_control(item) for item in sent)
+def _look_into(sent: object) -> None:
+    """Raises Invalid for what is nested too deeply, and for control characters."""
+    level: list[object] = [sent]
+    for _ in range(DEEPEST + 1):
+        following: list[object] = []
+        for value in level:
+            if isinstance(value, str):
+                if CONTROL.search(value):
+                    raise errors.Invalid("Text must not hold control characters.")
+            elif isinstance(value, dict):
+                following += [*value, *value.values()]
+            elif isinstance(value, list):
+                following += value
+        level = following
+    if level:
+        raise errors.Invalid(f"The body of the request is nested more than {DEEPEST} levels deep.")

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -14,6 +13,7 @@ from abaca.db.catalog import share_types
 from abaca.domain.administration.pools import Pool, parts
 from abaca.domain.catalog import extra_specs
 from abaca.http.bodies import Filters, Name, Pairs
+from abaca.http.patterns import Pattern
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
 from abaca.http.wire import Computed, Many, Since, View
@@ -87,19 +87,16 @@ def index(call: Call, filters: dict[str, Any]) -> list[tuple[Pool]]:
                 raise errors.Invalid(f"There is no share type with the name or id {filters['share_type']}.")
             wanted |= extra_specs.wanted_capabilities(found.extra_specs)
         pools = db.read_for_scheduling(tx, call.settings.service_down_time)
-    patterns = [(at, _pattern(filters[name])) for at, name in enumerate(("host", "backend", "pool")) if name in filters]
+    patterns = [
+        (at, Pattern(filters[name], ignores_case=False))
+        for at, name in enumerate(("host", "backend", "pool"))
+        if name in filters
+    ]
     return [
         (pool,)
         for pool in pools
         if pool.is_up
         and not pool.is_disabled
-        and all(pattern.match(parts(pool.host)[at]) for at, pattern in patterns)
+        and all(pattern.begins(parts(pool.host)[at]) for at, pattern in patterns)
         and scheduler.lacking(pool, wanted) is None
     ]
-
-
-def _pattern(text: str) -> re.Pattern[str]:
-    try:
-        return re.compile(text)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise errors.Invalid(f"{text!r} is no regular expression: {error}.") from None

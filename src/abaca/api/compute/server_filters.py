@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
@@ -11,8 +12,8 @@ from abaca import errors
 from abaca.api.compute import server_views
 from abaca.api.compute.versions import MAXIMUM
 from abaca.compute import contract
-from abaca.domain.patterns import Pattern
 from abaca.http.bodies import Filters, Flag, Text
+from abaca.http.patterns import Pattern
 from abaca.http.wire import AdminOnly, Named, Since, fields_of
 
 
@@ -60,9 +61,12 @@ _OF_NO_EFFECT = frozenset(
 )  # fmt: skip
 KNOWN = _OF_NO_EFFECT | {field.name(MAXIMUM) for field in fields_of(ServerFilters)}
 
+# Servers that a list looks through for what no plug-in can be asked for.
+MOST_LOOKED_AT = 20_000
+
 
 def predicate(filters: dict[str, Any]) -> Callable[[contract.Server], bool] | None:
-    """What of the query no plug-in is asked for."""
+    """What of the query no plug-in is asked for. It raises Invalid when it has to look at too many servers."""
     tests: list[Callable[[contract.Server], bool]] = []
     name = filters.get("name", filters.get("display_name"))
     if name:
@@ -79,7 +83,21 @@ def predicate(filters: dict[str, Any]) -> Callable[[contract.Server], bool] | No
             tests.append(_tagged(agrees, filters[field]))
     if "locked" in filters:
         tests.append(lambda server: server.told.get("locked", False) == filters["locked"])
-    return (lambda server: all(test(server) for test in tests)) if tests else None
+    return _all_of(tests) if tests else None
+
+
+def _all_of(tests: list[Callable[[contract.Server], bool]]) -> Callable[[contract.Server], bool]:
+    looked_at = itertools.count(1)
+
+    def agrees(server: contract.Server) -> bool:
+        if next(looked_at) > MOST_LOOKED_AT:
+            raise errors.Invalid(
+                f"More than {MOST_LOOKED_AT} servers would have to be looked at: narrow the list down, by project_id, "
+                "user_id, status, availability_zone or changes-since, or go on after a marker."
+            )
+        return all(test(server) for test in tests)
+
+    return agrees
 
 
 # What of a server must be as it is asked for, word for word.
