@@ -31,8 +31,8 @@ quick: environment ## Run the tests that need no real components, in about two m
 	@$(BIN)/python -m pytest -m "not system" $(SPREAD) $(ARGS)
 
 .PHONY: thorough
-thorough: environment ## Hurt the journal's toys at every moment in every way, where `make test` takes a sample (TOYS_SEED=n: another)
-	@TOYS_THOROUGH=1 $(BIN)/python -m pytest $(SPREAD) $(ARGS) tests/journal
+thorough: environment ## All toys of the journal and all hostile requests, of which `make test` takes samples (TOYS_SEED, HOSTILE_SEED=n: others)
+	@TOYS_THOROUGH=1 HOSTILE_THOROUGH=1 $(BIN)/python -m pytest $(SPREAD) $(ARGS) tests/journal tests/api/test_hostile.py
 
 .PHONY: check
 check: environment ## Check format, lint, types, layers, house rules and that all tests can be read

@@ -29,6 +29,10 @@ def lines(reporter: pytest.TerminalReporter) -> None:
         stuck, leaked = sum(one.stuck for one in cases), sum(one.leaked for one in cases)
         reporter.write_line(f"faults: {size} = {len(cases)} cases, {stuck} stuck, {leaked} leaked")
     _toys(reporter)
+    hostile = _told(reporter, "hostile")
+    if hostile:
+        sent, fives, undeclared = (sum(column) for column in zip(*hostile, strict=True))
+        reporter.write_line(f"hostile: {sent} requests, {fives} 5xx, {undeclared} undeclared statuses")
 
 
 def _toys(reporter: pytest.TerminalReporter) -> None:

@@ -11,6 +11,37 @@ from tests.api.world import PROJECT, World
 # Nobody's in particular: share types are everybody's, and the routes to change them the administrators'.
 OF_EVERYBODY = ("/types", "/quota-class-sets", "/os-quota-class-sets", "/openapi")
 
+# What is possible for fields that decide how far a request comes; anything else stays as it was made up.
+POSSIBLE = {
+    "share_proto": ["NFS", "CIFS"],
+    "size": [1, 2],
+    "share_type": ["garden", None],
+    "volume_type": [None],
+    "share_network_id": [None],
+    "snapshot_id": [None],
+    "share_group_id": [None],
+    "availability_zone": [None, "nova"],
+    "scheduler_hints": [None, {}],
+    "mount_point_name": [None],
+    "encryption_key_ref": [None],
+    "metadata": [{"k": "v"}, {"other": "\U0001f4be"}],
+    "meta": [{"k": "v"}],
+    "access_type": ["ip"],
+    "access_to": ["10.0.0.0/8", "10.9.8.7", "2001:db8::/32"],
+    "access_level": ["ro", "rw"],
+    "lock_visibility": [False, True],
+    "lock_deletion": [False, True],
+    "lock_reason": [None, "why"],
+    "resource_action": [None, "delete", "show"],
+    "new_size": [1, 2, 3],
+    "status": ["available", "error"],
+    "task_state": [None, "migration_success"],
+    "host": ["testhost@alpha"],
+    "binary": ["manila-share"],
+    "extra_specs": [{"driver_handles_share_servers": "False"}, {"colour": "mauve"}],
+    "is_public": [False],
+}
+
 
 def places(path: str) -> list[str]:
     """The places of a path, in order."""

@@ -50,36 +50,6 @@ NEWEST = {"x-openstack-manila-api-version": "2.99"}
 TABLE = routing.Table(routes.RESOURCES)
 SHARES = Door(TABLE, "/abaca/v1/openapi/{}.json", of_shares)
 COMPUTE = Door(routing.Table(routes.COMPUTE), "/abaca/v1/openapi/compute/{}.json", of_compute)
-# What is possible for fields that decide how far a request comes; anything else stays as it was made up.
-POSSIBLE = {
-    "share_proto": ["NFS", "CIFS"],
-    "size": [1, 2],
-    "share_type": ["garden", None],
-    "volume_type": [None],
-    "share_network_id": [None],
-    "snapshot_id": [None],
-    "share_group_id": [None],
-    "availability_zone": [None, "nova"],
-    "scheduler_hints": [None, {}],
-    "mount_point_name": [None],
-    "encryption_key_ref": [None],
-    "metadata": [{"k": "v"}, {"other": "\U0001f4be"}],
-    "meta": [{"k": "v"}],
-    "access_type": ["ip"],
-    "access_to": ["10.0.0.0/8", "10.9.8.7", "2001:db8::/32"],
-    "access_level": ["ro", "rw"],
-    "lock_visibility": [False, True],
-    "lock_deletion": [False, True],
-    "lock_reason": [None, "why"],
-    "resource_action": [None, "delete", "show"],
-    "new_size": [1, 2, 3],
-    "status": ["available", "error"],
-    "task_state": [None, "migration_success"],
-    "host": ["testhost@alpha"],
-    "binary": ["manila-share"],
-    "extra_specs": [{"driver_handles_share_servers": "False"}, {"colour": "mauve"}],
-    "is_public": [False],
-}
 
 
 class Garden:
@@ -178,7 +148,7 @@ def body_of(route, case, garden, data):
     fields = {}
     for name, kind in schema.get("properties", {}).items():
         if name in schema.get("required", ()) or data.draw(st.booleans()):
-            fields[name] = data.draw(st.sampled_from(POSSIBLE.get(name, [sample(kind)])))
+            fields[name] = data.draw(st.sampled_from(seeds.POSSIBLE.get(name, [sample(kind)])))
     if "access_id" in fields:
         fields["access_id"] = garden.things["/share-access-rules/{id}"]
     key = route.action or (route.body.KEYS[0] if route.body.KEYS else None)
