@@ -107,9 +107,12 @@ exec {self._server_command(own)}"""
     def _own_programs(self) -> str:
         if not self._programs:
             return ""
-        lines = ["mount -t tmpfs tmpfs /usr/local/sbin"]
+        lines = [
+            "mkdir -p /run/own/upper /run/own/work",
+            "mount -t overlay overlay -o lowerdir=/usr/sbin,upperdir=/run/own/upper,workdir=/run/own/work /usr/sbin",
+        ]
         for name, script in self._programs.items():
-            place = shlex.quote(f"/usr/local/sbin/{name}")
+            place = shlex.quote(f"/usr/sbin/{name}")
             lines += [f"printf %s {shlex.quote(script)} > {place}", f"chmod 755 {place}"]
         return "\n".join(lines)
 

@@ -110,10 +110,12 @@ class Everything:
                 "export_ips": f"{self.network.host_ipv4}, {self.network.host_ipv6}",
                 "ganesha_port": self.nfs_port,
             }
-        sections["nodes"] = {"plugin": "rehearsal"}
+        sections["nodes"] = {"mount_roots": "/net"}
         if self.machine:
-            sections["nodes"] = {"nfs_port": self.nfs_port}
+            sections["nodes"]["nfs_port"] = self.nfs_port
             sections["compute"] = {"key_directory": self.machine.ssh.private_key.parent}
+        else:
+            sections["nodes"]["plugin"] = "rehearsal"
         self.service = service.Service(self.run, sections, directory=self.directory, port=self._port)
         self.service.start()
         self._write_clouds()

@@ -11,7 +11,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote_to_bytes, urlsplit
@@ -52,6 +52,7 @@ enabled_share_protocols = NFS,CIFS
 metrics = false
 [nodes]
 plugin = rehearsal
+mount_roots = /net
 [alpha]
 driver = dummy
 export_ips = 10.0.0.10, 10.0.0.20
@@ -92,6 +93,10 @@ class World:
             headers.setdefault("content-type", "application/json")
         raw = body.encode() if isinstance(body, str) else json.dumps(body).encode() if body is not None else b""
         return call(self.application, method, full, raw, headers)
+
+    def serving_by(self, changed: settings.Settings) -> "World":
+        """The same with an API that has other settings."""
+        return replace(self, application=_application(changed, self.db), settings=changed)
 
     def settle(self) -> None:
         """Wait until the worker has nothing left to do."""
@@ -140,6 +145,11 @@ def call(
     return Answer(int(status[:3]), {name.lower(): value for name, value in sent}, json.loads(text) if text else None)
 
 
+def _application(loaded: settings.Settings, db: Database) -> Any:
+    application = pipeline.make_app(loaded, db, doors.every(), compute=app.compute(loaded, db))
+    return health.front(application, health.Health(db), None)
+
+
 @contextlib.contextmanager
 def world(directory: Path, *, worker: bool, more: str = "", backend: str = "") -> Iterator[World]:
     """A world in an empty directory; with `worker`, one that carries operations out."""
@@ -149,8 +159,7 @@ def world(directory: Path, *, worker: bool, more: str = "", backend: str = "") -
     (directory / "abaca.conf").write_text(CONFIG.format(directory=directory, more=more, backend=backend))
     loaded = settings.read([directory / "abaca.conf"], environ={}).settings
     db = app.ready_database(loaded)
-    application = pipeline.make_app(loaded, db, doors.every(), compute=app.compute(loaded, db))
-    made = World(directory, health.front(application, health.Health(db), None), db, loaded)
+    made = World(directory, _application(loaded, db), db, loaded)
     for name in PEOPLE:
         secret = base64.b64encode(f"{name}:{PASSWORD}".encode()).decode()
         made.passwords[name] = f"Basic {secret}"

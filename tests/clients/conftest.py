@@ -40,7 +40,7 @@ def standalone(run):
             "enabled_share_protocols": "NFS,CIFS",
         },
         "alpha": BACKEND,
-        "nodes": {"plugin": "rehearsal"},
+        "nodes": {"plugin": "rehearsal", "mount_roots": "/net"},
     }
     with service.Service(run, sections, directory=directory) as made:
         made.clouds = directory / "clouds.yaml"

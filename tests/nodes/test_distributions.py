@@ -52,7 +52,7 @@ def test_nobody_is_asked_and_another_package_manager_is_waited_for(id, words):
 def test_old_relatives_of_rhel_are_served_by_yum():
     centos = distributions.read(["ID=centos"])
     installer = distributions.installer(centos, ["nfs-utils"])
-    assert [one[3] for one in (*installer.commands, *installer.instead)] == ["dnf", "yum"]
+    assert [one[2] for one in (*installer.commands, *installer.instead)] == ["dnf", "yum"]
 
 
 def test_an_empty_package_list_is_refreshed_before_the_second_try():

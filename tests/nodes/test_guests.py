@@ -58,7 +58,7 @@ def test_a_mounted_share_can_be_written_and_is_kept_and_seen(nodes, machine, mou
     seen = nodes.mount(machine.login, mount)
     assert seen.source == mount.source
     assert (seen.mount_point, seen.fstype) == (mount.mount_point, "nfs4")
-    assert {"rw", "vers=4.2", "hard", "timeo=600", "retrans=2"} <= set(seen.options)
+    assert {"rw", "vers=4.2", "hard", "timeo=600", "retrans=2", "nosuid", "nodev"} <= set(seen.options)
     assert (seen.is_read_only, seen.made_directory, seen.is_persistent) == (False, True, True)
     machine.check(["sh", "-c", f"echo text > {mount.mount_point}/file && sync -f {mount.mount_point}/file"])
     assert server.read(share[0]) == "text\n"

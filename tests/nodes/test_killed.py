@@ -4,6 +4,7 @@
 import asyncio
 import contextlib
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 import pytest
@@ -126,3 +127,19 @@ def test_what_a_killed_worker_left_waiting_does_nothing_when_its_turn_comes(node
     machine.script(f"kill -CONT {' '.join(left)}")
     wait_until(lambda: waiting(machine) == [], 20)
     assert machine.script(TRACES).stdout == "/etc/fstab\n"
+
+
+def test_a_link_that_is_put_in_the_way_at_the_last_moment_leads_no_mount_astray(nodes, machine, login):
+    """Where users may write they can exchange a directory after it was looked at."""
+    mount = wanted(mount_point="/mnt/theirs/x")
+    machine.script("mkdir -p /mnt/theirs /mnt/keys/x")
+    hold_turn(machine, mount)
+    with ThreadPoolExecutor(1) as pool:
+        mounting = pool.submit(nodes.mount, login, mount)
+        wait_until(lambda: len(waiting(machine)) == 4, 20)
+        machine.script("rmdir /mnt/theirs && ln -s /mnt/keys /mnt/theirs")
+        let_go(machine)
+        with pytest.raises(contract.MountRefused, match="leads through a link by now"):
+            mounting.result(20)
+    assert machine.script("grep -c /mnt/keys /proc/mounts").stdout == "0\n"
+    assert machine.script("ls -d /mnt/keys/x; cat /etc/fstab").stdout == "/mnt/keys/x\n"

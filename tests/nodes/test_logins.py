@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who is logged in to, with which key, and what a machine that does not answer costs."""
 
+import shlex
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -91,8 +92,8 @@ def test_a_machine_without_the_program_says_what_to_run(nodes, machine, login, m
 
 INSTALLER = """#!/bin/sh
 sleep 3
-printf '#!/bin/sh\n' > /usr/local/sbin/mount.absent
-chmod 755 /usr/local/sbin/mount.absent
+printf '#!/bin/sh\n' > /usr/sbin/mount.absent
+chmod 755 /usr/sbin/mount.absent
 """
 
 
@@ -101,6 +102,39 @@ def test_installing_may_take_longer_than_a_command(network, mount):
     with SshNode(network, "bare", programs={"apt-get": INSTALLER}) as bare:
         assert hasty.mount(login_of(bare), msgspec.structs.replace(mount, protocol="ABSENT")).is_persistent
     hasty.close()
+
+
+HIJACK = """#!/bin/sh
+name=${0##*/}
+echo "$name $*" >> /run/taken
+PATH=/usr/sbin:/usr/bin:/sbin:/bin exec "$name" "$@"
+"""
+PLANT = """
+for place in /usr/local/sbin /usr/local/bin; do
+    mount -t tmpfs tmpfs $place
+    for name in sh env sudo timeout mount umount mkdir flock; do
+        printf %s {0} > $place/$name
+        chmod 755 $place/$name
+    done
+done
+: > /run/taken
+"""
+
+
+@pytest.mark.parametrize("user", ["root", "operator"])
+def test_no_program_of_ours_is_taken_from_where_others_may_have_put_theirs(network, mount, user):
+    with SshNode(network, f"hijack-{user[:2]}") as there:
+        there.script(PLANT.format(shlex.quote(HIJACK)))
+        made = mounts.Nodes([Memory()], limits=Limits())
+        login = msgspec.structs.replace(login_of(there), user=user)
+        made.mount(login, mount)
+        made.unmount(login, mount)
+        made.close()
+        taken = there.script("cat /run/taken").stdout.splitlines()
+    # those of whoever looks here are found in the same places
+    assert [
+        line for line in taken if line not in ("timeout -s KILL 30 sh -c cat /run/taken", "sh -c cat /run/taken")
+    ] == []
 
 
 def test_no_shell_of_ours_is_left_on_a_machine(nodes, machine, login, mount):

@@ -35,11 +35,23 @@ def check(settings: Settings) -> None:
             mend="Make its directory, writable for this user",
         )
     _check_messaging(settings)
+    _check_mount_roots(settings)
     if settings.service_down_time <= settings.report_interval:
         raise errors.ConfigError(
             problem=f"service_down_time = {settings.service_down_time} is not above report_interval",
             mend=f"Set it to at least {3 * settings.report_interval}",
         )
+
+
+def _check_mount_roots(settings: Settings) -> None:
+    from abaca.domain.attachments import mount_points
+
+    try:
+        mount_points.read_roots(settings.nodes.mount_roots)
+    except errors.Invalid as error:
+        raise errors.ConfigError(
+            problem="[nodes] mount_roots names a directory that is no root for mounts", mend=error.message
+        ) from None
 
 
 def _check_messaging(settings: Settings) -> None:

@@ -37,11 +37,13 @@ def nodes(settings: Settings) -> Machines:
     """The hands on servers, as `[nodes] plugin` says. Raises `ConfigError`."""
     said = settings.nodes
     if said.plugin == "rehearsal":
+        from abaca.nodes.nfs import Nfs
         from abaca.nodes.rehearsal import Rehearsal
 
         path = settings.state_path / "nodes" / "rehearsal.sqlite"
         try:
-            return Rehearsal(path, delays=said.rehearsal_delays, failures=said.rehearsal_failures)
+            mounters = [Nfs(port=said.nfs_port, more=said.mount_options)]
+            return Rehearsal(path, mounters, delays=said.rehearsal_delays, failures=said.rehearsal_failures)
         except ValueError as error:
             raise errors.ConfigError(
                 problem=f"[nodes] rehearsal_failures: {error}", mend="Name a method and an error"
@@ -53,7 +55,9 @@ def nodes(settings: Settings) -> Machines:
     limits = Limits(
         connect_s=said.connect_timeout_s, command_s=said.command_timeout_s, install_s=said.install_timeout_s
     )
-    return Nodes([Nfs(port=said.nfs_port)], limits=limits, max_connections=said.max_connections)
+    return Nodes(
+        [Nfs(port=said.nfs_port, more=said.mount_options)], limits=limits, max_connections=said.max_connections
+    )
 
 
 def serve_nodes(settings: Settings, db: Database) -> WorkQueue[AttachmentParts]:

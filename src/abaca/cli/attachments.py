@@ -15,6 +15,7 @@ from abaca import app, errors
 from abaca.cli import shown
 from abaca.cli.options import Given, configured
 from abaca.domain.attachments import attachments as domain
+from abaca.domain.attachments import mount_points
 
 if TYPE_CHECKING:
     from abaca.compute.contract import Compute, Server
@@ -95,7 +96,8 @@ def add(given: Given, share_id: str, servers: tuple[str, ...], **said: str | Non
             share = shares.find(tx, share_id)
             if share is None:
                 raise errors.NotFound(resource="Share", id=share_id)
-            done = accepting.accept(tx, share, known, accepting.AttachmentRequest(**said), None, hosts=hosts)
+            request = accepting.AttachmentRequest(**said, roots=mount_points.ANYWHERE)
+            done = accepting.accept(tx, share, known, request, None, hosts=hosts)
     for one in done.ids:
         click.echo(f"{one} attaching")
     missing = [f"Server {one} could not be found." for one, server in asked.items() if server is None]

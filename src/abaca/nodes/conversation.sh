@@ -3,7 +3,7 @@
 # what there is as lines "key value"; then come the words of the next action, each a line, an empty one at the end. A line
 # is never read as code. The shell has read all of its text before it answers, and whoever goes on has heard the answer, so
 # that a shell that reads ahead takes no word for text.
-export LC_ALL=C PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+export LC_ALL=C PATH=/usr/sbin:/usr/bin:/sbin:/bin
 umask 022
 cd /
 newline='

@@ -31,8 +31,8 @@ FAMILIES: Mapping[str, str] = {
     "opensuse-tumbleweed": "suse",
     "alpine": "alpine",
 }
-# A login by SSH may bring no path to the administrator's programs, and a language of its own.
-_ENVIRONMENT = ("env", "LC_ALL=C", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+# A login by SSH may bring a language of its own.
+_ENVIRONMENT = ("env", "LC_ALL=C")
 _PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]*")
 ABSENT = 127
 """What a command ends with whose program is not there."""

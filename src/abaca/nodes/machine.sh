@@ -206,11 +206,38 @@ forget() {
     [ -z "$own_fstab" ] || alone write_fstab
 }
 
+# Whether no part of a path is a link. It is asked again at the last moment: where users may write, what was looked at
+# can be another thing by now, and what is mounted would lie wherever the link leads.
+is_straight() {
+    part=$1
+    while [ -n "$part" ]; do
+        [ ! -L "$part" ] || return 1
+        part=${part%/*}
+    done
+}
+
+# The mounts that there are, to be compared with.
+note_mounts() {
+    ids=' '
+    while read -r id _; do ids="$ids$id "; done < /proc/self/mountinfo
+}
+
+# Takes away what has just been mounted somewhere else than it was told.
+undo_astray() {
+    while read -r id _ _ _ point rest; do
+        case $ids in *" $id "*) continue ;; esac
+        what=${rest#* - }
+        what=${what#* }
+        [ "$(printf '%b' "${what%% *}")" != "$source" ] || limited 15 umount -f -l "$(printf '%b' "$point")"
+    done < /proc/self/mountinfo
+}
+
 # From the mount point up to the first directory that was made for it, as long as they are empty. It comes before
 # forgetting, since only what is remembered can be finished after a crash; that may have taken some of them already.
 remove_directory() {
     [ -n "$made" ] || return 0
     case $mount_point in "$made" | "$made"/*) ;; *) return 0 ;; esac
+    is_straight "$mount_point" || return 0
     here=$mount_point
     while { rmdir "$here" 2> /dev/null || [ ! -e "$here" ]; } && [ "$here" != "$made" ]; do here=${here%/*}; done
     return 0
@@ -271,14 +298,22 @@ mount_it() {
     fi
     if [ -n "$replace" ]; then release || return 1; fi
     read_table
-    if [ -z "$mounted" ]; then
+    astray="$mount_point leads through a link by now"
+    if [ -z "$mounted" ] && ! is_straight "$mount_point"; then
+        say problem "$astray"
+    elif [ -z "$mounted" ]; then
         [ -d "$mount_point" ] || said=$(mkdir -p "$mount_point" 2>&1) || say problem "$(printf '%s' "$said" | one_line)"
     fi
-    if [ -z "$mounted" ] && [ -d "$mount_point" ]; then
+    if [ -z "$mounted" ] && [ -d "$mount_point" ] && is_straight "$mount_point"; then
+        note_mounts
         said=$(limited "$mount_s" mount -t "$fstype" -o "$options" "$source" "$mount_point" 2>&1)
         code=$?
         read_table
         [ $code -ne 137 ] || [ -n "$mounted" ] || say hung yes
+        if [ -z "$mounted" ] && [ $code -eq 0 ]; then
+            undo_astray
+            said=$astray
+        fi
         [ -n "$mounted" ] || say problem "$(printf '%s' "$said" | one_line)"
     fi
     [ -n "$mounted" ] || [ -z "$fresh" ] || take_back

@@ -28,9 +28,10 @@ class Nfs(Mounter):
     fstype = "nfs4"
     program = "mount.nfs4"
 
-    def __init__(self, *, port: int = 2049) -> None:
-        """`port` is where the servers listen, for those that cannot use 2049."""
+    def __init__(self, *, port: int = 2049, more: tuple[str, ...] = ("nosuid", "nodev")) -> None:
+        """`port` is where the servers listen, for those that cannot use 2049; `more` are options of every mount."""
         self.port = port
+        self.more = more
 
     def packages(self, distribution: Distribution) -> tuple[str, ...]:
         family = distributions.family(distribution)
@@ -50,7 +51,7 @@ class Nfs(Mounter):
     def options(self, mount: Mount) -> tuple[str, ...]:
         port = () if self.port == 2049 else (f"port={self.port}",)
         level = "ro" if mount.is_read_only else "rw"
-        return (level, "vers=4.2", "hard", "timeo=600", "retrans=2", *port)
+        return (level, "vers=4.2", "hard", "timeo=600", "retrans=2", *port, *self.more)
 
     def plain_options(self, mount: Mount) -> tuple[str, ...] | None:
         found = _SOURCE.fullmatch(mount.source)

@@ -29,6 +29,10 @@ OUTPUT_BYTES = 256 * 1024
 GRACE_S = 5.0
 """How much longer than the machine this side waits for a command."""
 KILLED = 128 + 9
+# Programs are the system's: neither the user who logs in nor sudo says where they are, since the places where machines
+# look first, such as /usr/local/sbin, may hold anybody's.
+PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+_FIXED = ("/bin/sh", "-c", f'PATH={PATH}; export PATH; exec "$@"', "sh")
 _PART_BYTES = 16384
 _HOST_KEY_KINDS = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "rsa-sha2-512", "rsa-sha2-256")
 
@@ -69,7 +73,7 @@ class Shell:
 
     def __init__(self, login: Login, connection: asyncssh.SSHClientConnection) -> None:
         self.host = login.host
-        self._sudo = [] if login.user == "root" else ["sudo", "-n", "--"]
+        self._sudo = [] if login.user == "root" else ["sudo", "-n", "--", *_FIXED]
         self._user = login.user
         self.connection = connection
 
@@ -89,7 +93,7 @@ class Shell:
     async def start(self, words: Sequence[str], *, limit_s: float, kill_after_s: float = 0) -> Command:
         """A command that has begun, and that is over within those seconds. Raises as `run` does."""
         signal = ["-s", "TERM", "-k", f"{kill_after_s:g}"] if kill_after_s else ["-s", "KILL"]
-        line = quoted([*self._sudo, "timeout", *signal, f"{limit_s:g}", *words])
+        line = quoted([*_FIXED, *self._sudo, "timeout", *signal, f"{limit_s:g}", *words])
         command = Command(self, limit_s, limit_s + kill_after_s + GRACE_S)
         await command.begin(line)
         return command

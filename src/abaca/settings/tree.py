@@ -245,6 +245,17 @@ class Nodes(Section, frozen=True):
     command_timeout_s: Annotated[float, said("Seconds for one command on a machine, such as mounting.", gt=0)] = 60
     install_timeout_s: Annotated[float, said("Seconds for installing the client's packages.", gt=0)] = 600
     nfs_port: Annotated[Port, said("Where the NFS servers of the back ends listen.")] = 2049
+    mount_roots: Annotated[
+        tuple[Annotated[str, Meta(pattern=r"^([A-Za-z0-9][A-Za-z0-9._@-]{0,254}:)?/\S+$")], ...],
+        said(
+            "Directories below which members may attach shares, beside those that they always may: `/net` on all "
+            "servers, `ID:/net` on the server, or on those of the project, with that id."
+        ),
+    ] = ()
+    mount_options: Annotated[
+        tuple[Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]*(=[A-Za-z0-9._:-]+)?$")], ...],
+        said("Options of every mount beside those of its protocol. Empty: set-user-id programs of shares work."),
+    ] = ("nosuid", "nodev")
     verify_interval_s: Annotated[
         float, said("Seconds after which an attachment is looked at again on its machine.", ge=1, le=LONG_S)
     ] = 600

@@ -3,6 +3,7 @@
 
 import itertools
 
+import msgspec
 import pytest
 
 from abaca.db.attachments import servers
@@ -317,6 +318,34 @@ def test_bad_input_is_refused_and_changes_nothing(world, wrong, status):
     assert rules(world, share_of(world)) == {}
 
 
+@pytest.mark.parametrize("path", ["/usr/local/sbin", "/root/.ssh", "/home/ann/.ssh", "/var/lib/systemd", "/opt/x"])
+def test_members_mount_only_where_they_cannot_become_root_and_administrators_elsewhere(world, path):
+    share_id, server_id = share(world), server(world)
+    action = {"share_attach": {"share_id": share_id, "mount_point": path}}
+    before = world.number("SELECT count(*) FROM attachments")
+    for answer in (
+        attach(world, share_id, server_id, mount_point=path),
+        world.ask("member", "POST", f"//compute/v2.1/servers/{server_id}/action", action),
+    ):
+        assert answer.status == 400
+        assert "below /data, /media, /mnt, /srv, /net or /home/<user>" in answer.body["badRequest"]["message"]
+    assert world.number("SELECT count(*) FROM attachments") == before
+    assert rules(world, share_id) == {}
+    assert attach(world, share_id, server_id, who="admin", mount_point=path).status == 202
+    world.settle()
+
+
+def test_of_many_servers_those_whose_operator_allows_the_place_are_attached(world):
+    share_id, one, two = share(world), server(world), server(world)
+    nodes = msgspec.structs.replace(world.settings.nodes, mount_roots=(f"{two}:/opt/apps",))
+    wish = {"share_id": share_id, "server_ids": [one, two], "mount_point": "/opt/apps/x"}
+    there = world.serving_by(world.settings.changed(nodes=nodes))
+    answer = there.ask("member", "POST", DOOR, {"attachment": wish})
+    assert [found["server_id"] for found in answer.body["attachments"]] == [two]
+    assert [(refused["server_id"], refused["code"]) for refused in answer.body["refused"]] == [(one, 400)]
+    until(world, answer.body["attachments"][0]["id"], "active")
+
+
 def share_of(world):
     if not hasattr(world, "spare_share"):
         world.spare_share = share(world)
@@ -377,7 +406,9 @@ def test_how_to_mount_by_oneself_is_ready_to_be_copied(world):
     path = f"//abaca/v1/shares/{share_id}/connect"
     said = world.ask("reader", "GET", f"{path}?server={server_id}&os=fedora&mount_point=/srv/x-y").body["connect"]
     source = said["export_location"]
-    assert said["commands"][-1] == f"mount -t nfs4 -o rw,vers=4.2,hard,timeo=600,retrans=2 {source} /srv/x-y"
+    assert (
+        said["commands"][-1] == f"mount -t nfs4 -o rw,vers=4.2,hard,timeo=600,retrans=2,nosuid,nodev {source} /srv/x-y"
+    )
     assert said["fstab"].startswith(f"{source} /srv/x-y nfs4 ")
     assert said["systemd"]["name"] == "srv-x\\x2dy.mount"
     assert "kind: PersistentVolume" in said["kubernetes"]

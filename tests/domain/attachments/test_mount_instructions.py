@@ -60,10 +60,10 @@ def test_a_volume_names_the_server_without_brackets():
 
 
 def test_people_mount_as_abaca_does():
-    for level, port in (("rw", 2049), ("ro", 2049), ("rw", 20490)):
-        way = WAY._replace(level=level, port=port)
+    for level, port, more in (("rw", 2049, ()), ("ro", 2049, ("nosuid", "nodev")), ("rw", 20490, ("noexec",))):
+        way = WAY._replace(level=level, port=port, more=more)
         mount = Mount(name="x", source=way.source, mount_point=way.mount_point, is_read_only=level == "ro")
-        assert way.options == Nfs(port=port).options(mount)
+        assert way.options == Nfs(port=port, more=more).options(mount)
     assert Nfs().fstype == mount_instructions.FSTYPE
     assert Nfs().protocols == attachments.PROTOCOLS
 

@@ -6,21 +6,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from abaca import errors
 from abaca.api.shares.lookups import share_for_change
 from abaca.db.shares import shares
+from abaca.domain.attachments import mount_points
 from abaca.http.pipeline import Call
 from abaca.operations.attachments import attachment_accept
 from abaca.operations.attachments.attachment_parts import hosts_of
+from abaca.policy import admin
 
 if TYPE_CHECKING:
     from abaca.compute.contract import Server
+
+MOUNT_ANYWHERE = admin("attachment:mount_anywhere", "Mount a share at a place that members may not choose.")
 
 
 def attach(
     call: Call, share_id: str, server_ids: Sequence[str], request: attachment_accept.AttachmentRequest
 ) -> attachment_accept.Accepted:
     """Attach a share to servers that the caller may use. Where all are refused, raises the first refusal."""
+    roots = mount_points.ANYWHERE
+    if not call.allows(MOUNT_ANYWHERE):
+        roots = mount_points.read_roots(call.settings.nodes.mount_roots)
+    request = msgspec.structs.replace(request, roots=roots)
     found, refused = _servers(call, server_ids)
     hosts, without = hosts_of(call.parts.extras["compute"], found, request.mode)
     refused += without

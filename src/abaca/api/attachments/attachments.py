@@ -31,7 +31,7 @@ CREATE = member("attachment:create", "Attach a share to servers.")
 DELETE = member("attachment:delete", "Detach a share from a server.")
 VERIFY = member("attachment:verify", "Have an attachment looked at, and made true again.")
 
-RESOURCE = Resource("attachments", "/attachments", rules=(LIST_ALL_PROJECTS,))
+RESOURCE = Resource("attachments", "/attachments", rules=(LIST_ALL_PROJECTS, attaching.MOUNT_ANYWHERE))
 
 MOST_SERVERS = 1000
 

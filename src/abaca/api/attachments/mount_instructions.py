@@ -11,7 +11,7 @@ from abaca.api.shares.lookups import share_for_look
 from abaca.db.engine.database import Tx
 from abaca.db.shares import access_rules, export_locations
 from abaca.domain.attachments import attachments as domain
-from abaca.domain.attachments import mount_instructions
+from abaca.domain.attachments import mount_instructions, mount_points
 from abaca.domain.shares import access_rules as levels
 from abaca.http.bodies import Filters, Text
 from abaca.http.pipeline import Call
@@ -57,7 +57,7 @@ def show(call: Call, id: str, filters: dict[str, str]) -> dict[str, Any]:
     """The commands, fstab line, systemd unit and Kubernetes volume, and which addresses are not let in yet."""
     system = mount_instructions.check_system(filters.get("os", "debian"))
     level = levels.check_level(filters.get("access_level"))
-    mount_point = domain.check_mount_point(filters.get("mount_point", domain.default_mount_point(id)))
+    mount_point = mount_points.check(filters.get("mount_point", mount_points.default(id)))
     server = server_for(call, filters["server"]) if "server" in filters else None
     addresses = sorted(address.ip for address in server.addresses) if server is not None else []
     with call.db.read() as tx:
@@ -69,7 +69,8 @@ def show(call: Call, id: str, filters: dict[str, str]) -> dict[str, Any]:
         missing = [] if server is None else _missing(tx, id, addresses, level)
     if source is None:
         raise errors.Conflict(f"Share {id} is {share.status}: there is nothing to mount it from.")
-    way = mount_instructions.Way(id, source, mount_point, level, share.size, call.settings.nodes.nfs_port)
+    nodes = call.settings.nodes
+    way = mount_instructions.Way(id, source, mount_point, level, share.size, nodes.nfs_port, nodes.mount_options)
     return {
         "export_location": source,
         "export_locations": paths,

@@ -129,51 +129,9 @@ def mend(error_code: str | None) -> str | None:
 # Delays, in seconds, before an attachment in error is tried again; the last goes on for ever.
 RETRY_S = (30, 60, 120, 300, 600, 1800, 3600)
 
-_PART = re.compile(r"[A-Za-z0-9_+@.][A-Za-z0-9_+@.-]*")
-# Nothing is mounted on or below these,
-_SYSTEM = ("bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "run", "sbin", "sys", "usr",
-           "lost+found")  # fmt: skip
-_OF_VAR = ("backups", "cache", "lib", "local", "lock", "log", "mail", "opt", "run", "spool", "tmp")
-# and on these themselves only what hides nothing may be: below them is fine.
-_TREES = frozenset(
-    {"/home", "/media", "/mnt", "/net", "/opt", "/root", "/srv", "/tmp", "/var", "/usr/local"}  # noqa: S108
-    | {f"/var/{name}" for name in _OF_VAR}
-)
 # As long as the device has room for.
 VIRTIOFS_TAG = 36
 _TAG = re.compile(r"[A-Za-z0-9-]{1,255}")
-
-
-def check_mount_point(path: str) -> str:
-    """`path`, fit to stand in a command line, an fstab line and a unit file as it is. Raises `Invalid`.
-
-    It is absolute and normalised, of letters, digits and `_ + @ . -`, and neither a directory of the system nor in one.
-    """
-    if not path.startswith("/"):
-        raise errors.Invalid("A mount point must be an absolute path: it begins with '/'.")
-    if len(path.encode(errors="replace")) > 255:
-        raise errors.Invalid("A mount point has at most 255 bytes.")
-    parts = path[1:].split("/")
-    if path == "/" or "" in parts or "." in parts or ".." in parts:
-        raise errors.Invalid(
-            "A mount point must be a normalised path below '/': no '.', '..', '//' and no '/' at its end."
-        )
-    if not all(_PART.fullmatch(part) for part in parts):
-        raise errors.Invalid(
-            "A mount point consists of letters, digits and the characters _ + @ . - between its slashes, "
-            "and no part of it begins with '-'."
-        )
-    is_system = parts[0] in _SYSTEM and not path.startswith("/usr/local/")
-    if is_system or path in _TREES or parts[:2] in (["var", "run"], ["var", "lock"]):
-        raise errors.Invalid(
-            f"{path} belongs to the system; choose another directory, such as one below /mnt, /srv or /home."
-        )
-    return path
-
-
-def default_mount_point(share_id: str) -> str:
-    """Where a share is mounted when nobody says."""
-    return f"/mnt/{share_id}"
 
 
 def check_tag(tag: str | None, share_id: str, mode: str = "network") -> str:

@@ -43,7 +43,7 @@ def check_system(name: str) -> str:
 class Way(NamedTuple):
     """A share by itself: where from (`10.0.0.10:/shares/x`, `[fd77::1]:/shares/x`), where to, `rw` or `ro`.
 
-    `port` is where its NFS server listens.
+    `port` is where its NFS server listens, `more` are options that the operator wants for every mount.
     """
 
     share_id: str
@@ -52,12 +52,13 @@ class Way(NamedTuple):
     level: str
     size_gib: int
     port: int = _PORT
+    more: tuple[str, ...] = ()
 
     @property
     def options(self) -> tuple[str, ...]:
         """Of the mount."""
         port = () if self.port == _PORT else (f"port={self.port}",)
-        return (self.level, "vers=4.2", "hard", "timeo=600", "retrans=2", *port)
+        return (self.level, "vers=4.2", "hard", "timeo=600", "retrans=2", *port, *self.more)
 
 
 def commands(way: Way, system: str) -> list[str]:

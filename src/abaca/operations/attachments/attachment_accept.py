@@ -15,6 +15,8 @@ import msgspec
 from abaca import errors
 from abaca.db.attachments import attachments
 from abaca.domain.attachments import attachments as domain
+from abaca.domain.attachments import mount_points
+from abaca.domain.attachments.mount_points import Roots
 from abaca.domain.shares import access_rules as rules
 from abaca.operations.attachments import attachment_attach, attachment_rules
 
@@ -26,12 +28,13 @@ if TYPE_CHECKING:
 
 
 class AttachmentRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """How the share shall be there; what is None is chosen."""
+    """How the share shall be there; what is None is chosen. It is mounted within `roots` only."""
 
     mount_point: str | None = None
     tag: str | None = None
     access_level: str | None = None
     mode: str | None = None
+    roots: Roots = Roots()
 
 
 class Accepted(msgspec.Struct):
@@ -63,6 +66,7 @@ def accept(
     # In one order: who wants the same place for another share, there too, waits and does not hold what is waited for.
     for server in sorted(servers, key=lambda server: server.id):
         try:
+            request.roots.check(str(values["mount_point"]), server.project_id, server.id)
             told = {"server_id": server.id, "addresses": _addresses_of(hosts.get(server.id, server), versions)}
             user_id = by.user_id if by is not None else None
             found.ids.append(attachments.add(tx, {**values, **told, "user_id": user_id}))
@@ -83,8 +87,8 @@ def _common(share: Share, request: AttachmentRequest) -> dict[str, object]:
         "share_id": share.id,
         "project_id": share.project_id,
         "mode": mode,
-        "mount_point": domain.check_mount_point(
-            domain.default_mount_point(share.id) if request.mount_point is None else request.mount_point
+        "mount_point": mount_points.check(
+            mount_points.default(share.id) if request.mount_point is None else request.mount_point
         ),
         "tag": domain.check_tag(request.tag, share.id, mode),
         "access_level": rules.check_level(request.access_level),
