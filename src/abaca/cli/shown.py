@@ -113,6 +113,11 @@ def age(then: datetime.datetime | None, now: datetime.datetime) -> str:
     return f"{seconds} s"
 
 
+def now() -> datetime.datetime:
+    """The time by this machine's clock, as the API writes times: UTC, without saying so."""
+    return datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
+
+
 def short_ids(ids: Sequence[str]) -> dict[str, str]:
     """Each id with as much of its beginning as tells it from the others; at least `SHORTEST_ID` characters."""
     ordered = sorted(set(ids))

@@ -333,15 +333,23 @@ STEPS: tuple[Step, ...] = (
 )
 
 
-def make_app(settings: Settings, db: Database, all_doors: Sequence[doors.Door], **extras: Any) -> falcon.App[Any, Any]:
+def make_app(
+    settings: Settings,
+    db: Database,
+    all_doors: Sequence[doors.Door],
+    *,
+    strategy: auth.Strategy | None = None,
+    **extras: Any,
+) -> falcon.App[Any, Any]:
     """The WSGI application that serves what is behind the doors; the document of the first stands at `/` as well.
 
-    Handlers find `extras` in `call.parts.extras`. Raises ConfigError for settings that cannot work.
+    Without a `strategy` callers are known by the configured one. Handlers find `extras` in `call.parts.extras`. Raises
+    ConfigError for settings that cannot work.
     """
     dirs = [settings.policy_file.parent / name for name in settings.oslo_policy.policy_dirs]
     policy = Policy([rule for door in all_doors for rule in door.table.rules], settings.policy_file, dirs)
     project_id = re.compile(settings.project_id_regex)
-    parts = Parts(settings, db, tuple(all_doors), policy, auth.strategy(settings), project_id, extras)
+    parts = Parts(settings, db, tuple(all_doors), policy, strategy or auth.strategy(settings), project_id, extras)
 
     def serve(req: falcon.Request, resp: falcon.Response, **_: Any) -> None:
         call = Call(parts, req, resp)

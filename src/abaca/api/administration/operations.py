@@ -7,9 +7,9 @@ import datetime
 from typing import Annotated, Any, Literal
 
 from abaca import errors
-from abaca.db.journal import operations
+from abaca.db.journal import keys, operations
 from abaca.db.journal.findings import FINDINGS
-from abaca.http.bodies import Filters, Flag, Text
+from abaca.http.bodies import Filters, Flag, IdPrefix, Text
 from abaca.http.paging import Listed
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
@@ -54,8 +54,18 @@ def _time(seconds: float) -> str:
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC).replace(tzinfo=None).isoformat("T", "microseconds")
 
 
-def _waits_for(_call: Call, state: str, wait: dict[str, Any] | None) -> str | None:
-    return str(wait["what"]) if state == "waiting" and wait else None
+def _waits_for(call: Call, id: str, queue: str, state: str, wait: dict[str, Any] | None) -> str | None:
+    """What an operation that is not under way waits for; what is ahead of a queued one is looked up for one alone."""
+    if state == "waiting":
+        return str(wait["what"]) if wait else "its next try"
+    if state == "paused":
+        return f"`abaca operation resume {id}`"
+    if state != "queued" or "ahead" not in call.notes:
+        return None
+    ahead = call.notes["ahead"]
+    if ahead:
+        return f"the end of {ahead[0].id} ({ahead[0].kind})"
+    return f"a worker that serves {queue}" if call.caller.is_admin else "a worker"
 
 
 def _overdue_since(_call: Call, overdue_since: float | None) -> str | None:
@@ -70,6 +80,7 @@ class OperationView(View):
     """An operation; `step`, `attempt`, `error`, `waits_for` and `next_try_at` say where it stands and why it waits.
 
     `overdue_since` is set while its step takes longer than it may; `progress` of one with children counts those.
+    `cancel` and `pause` say whether it was asked to.
     """
 
     id: str
@@ -83,8 +94,10 @@ class OperationView(View):
     step: Annotated[str | None, Computed(_step, needs=("kind", "step", "state"))]
     direction: Literal["do", "undo"]
     attempt: int
+    cancel: bool
+    pause: bool
     next_try_at: Annotated[str | None, Computed(_next_try, needs=("state", "not_before"))]
-    waits_for: Annotated[str | None, Computed(_waits_for, needs=("state", "wait"))]
+    waits_for: Annotated[str | None, Computed(_waits_for, needs=("id", "queue", "state", "wait"))]
     overdue_since: Annotated[str | None, Computed(_overdue_since, needs=("overdue_since",))]
     parent_id: str | None
     progress: Annotated[dict[str, int] | None, Computed(_progress, needs=("progress_done", "progress_total"))]
@@ -124,8 +137,11 @@ class OperationFilters(Filters, unknown="refuse"):
     resource_id: Text
     resource_type: Text
     kind: Text
+    queue: Text
     state: Text
     parent_id: Text
+    id: Text
+    id_prefix: IdPrefix
     live: Flag
 
 
@@ -148,6 +164,7 @@ def show(call: Call, id: str) -> Any:
     """One operation."""
     with call.db.read() as tx:
         row = operations.OPERATIONS.one(tx, call.columns, {"id": id})
+        call.notes["ahead"] = keys.ahead_of(tx, id)
     if row is None:
         raise errors.NotFound(resource="Operation", id=id)
     call.visible(row.project_id or "", "Operation", id)

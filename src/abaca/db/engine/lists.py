@@ -17,6 +17,7 @@ Entities have the columns that their fields are called like; whoever works with 
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -86,6 +87,18 @@ def one_of(column: Column) -> Filter:
     return Filter(
         lambda name, _: column.in_(sa.bindparam(name, type_=column.type, expanding=True)),
         bind=lambda name, values: {name: list(values)},
+    )
+
+
+def begins(column: Column) -> Filter:
+    """The column is an id that begins so. Both ends are whole ids, so that an index serves in every collation."""
+
+    def whole(beginning: str, filler: str) -> str:
+        return beginning + re.sub("x", filler, "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx")[len(beginning) :]
+
+    return Filter(
+        lambda name, _: column.between(sa.bindparam(f"{name}_low"), sa.bindparam(f"{name}_high")),
+        bind=lambda name, value: {f"{name}_low": whole(str(value), "0"), f"{name}_high": whole(str(value), "f")},
     )
 
 

@@ -115,8 +115,9 @@ OPERATIONS = lists.Listing(
     filters={
         **{
             name: lists.equal(t.c[name])
-            for name in ("project_id", "resource_type", "resource_id", "kind", "state", "parent_id")
+            for name in ("project_id", "resource_type", "resource_id", "kind", "queue", "state", "parent_id")
         },
+        "id_prefix": lists.begins(t.c.id),
         "states": lists.one_of(t.c.state),
     },
     sorts=("created_at", "updated_at", "kind", "state"),

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The API inside of the process that asks: for commands on a host that may open the database."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from abaca.app.databases import open_database
+from abaca.app.servers import compute
+
+if TYPE_CHECKING:
+    from wsgiref.types import WSGIApplication
+
+    from abaca.db.engine.database import Database
+    from abaca.domain.callers import Identity
+    from abaca.settings import Settings
+
+# What operations and attachments that a command asked for say of their user.
+USER_ID = "abaca"
+
+
+class Operator:
+    """Whoever may open the database is an administrator: the file's or the database's own permissions decide that."""
+
+    challenge = "none"
+
+    def __init__(self) -> None:
+        from abaca.domain.callers import Identity, with_implied
+        from abaca.http.auth import NoAuth
+
+        self._identity = Identity(USER_ID, NoAuth.PROJECT_ID, with_implied(frozenset({"admin"})), "all")
+
+    def identify(self, environ: Mapping[str, object]) -> Identity:
+        return self._identity
+
+
+def local_api(settings: Settings) -> tuple[WSGIApplication, Database]:
+    """The WSGI application whose every caller is an administrator, and its database, which the caller closes.
+
+    Nothing listens. Raises `ConfigError`, also for a database at another revision, and `Unavailable`.
+    """
+    from abaca.api import doors
+    from abaca.db.engine import schema
+    from abaca.http import pipeline
+
+    db = open_database(settings)
+    try:
+        schema.check(db)
+        parts = {"compute": compute(settings, db)}
+        return pipeline.make_app(settings, db, doors.every(), strategy=Operator(), **parts), db
+    except BaseException:
+        db.close()
+        raise
