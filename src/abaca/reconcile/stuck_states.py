@@ -8,8 +8,8 @@ takes no input and may run at any time: what an operation explains is left alone
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from abaca.db.administration import messages, services
 from abaca.db.journal import keys, operations
@@ -21,8 +21,11 @@ from abaca.operations.shares.share_instances import service_host
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Database, Tx
+    from abaca.domain.shares.share_instances import PlacedInstance, ShareInstance
 
 log = logging.getLogger(__name__)
+
+Found = TypeVar("Found")
 
 # How much is looked at together.
 BATCH = 500
@@ -50,16 +53,14 @@ class StuckStates:
         """Busy instances fail, rules on their way get a new operation, services tell the truth; how many of all."""
         with self.db.write() as tx:
             settled = services.settle(tx, self.hosts)
-        return settled + sum(
-            self._heal(host, find, mend)
-            for host in self.hosts
-            for find, mend in (
-                (share_instances.busy_without_operation, _fail),
-                (share_instances.rules_without_operation, _sync),
-            )
-        )
+        for host in self.hosts:
+            settled += self._heal(host, share_instances.busy_without_operation, _fail)
+            settled += self._heal(host, share_instances.rules_without_operation, _sync)
+        return settled
 
-    def _heal(self, host: str, find: Callable[[Tx, str, int], Any], mend: Callable[[Tx, Any], None]) -> int:
+    def _heal(
+        self, host: str, find: Callable[[Tx, str, int], Sequence[Found]], mend: Callable[[Tx, Found], None]
+    ) -> int:
         healed = 0
         while True:
             with self.db.read() as tx:
@@ -69,7 +70,7 @@ class StuckStates:
             if len(found) < BATCH or not mended:
                 return healed
 
-    def _mended(self, row: Any, mend: Callable[[Tx, Any], None]) -> bool:
+    def _mended(self, row: Found, mend: Callable[[Tx, Found], None]) -> bool:
         try:
             with self.db.write() as tx:
                 mend(tx, row)
@@ -78,7 +79,7 @@ class StuckStates:
         return True
 
 
-def _fail(tx: Tx, row: Any) -> None:
+def _fail(tx: Tx, row: ShareInstance) -> None:
     # moving locks the row: whoever begins an operation on it has committed before, or waits until we have
     if not share_instances.try_move(tx, row.id, "failed") or _is_explained(tx, row):
         raise _Explained
@@ -92,14 +93,14 @@ def _fail(tx: Tx, row: Any) -> None:
     )
 
 
-def _sync(tx: Tx, row: Any) -> None:
+def _sync(tx: Tx, row: PlacedInstance) -> None:
     log.warning("share=%s instance=%s had rules on their way without an operation", row.share_id, row.id)
     access_rules_sync.start(tx, row, None)
 
 
-def _is_explained(tx: Tx, row: Any) -> bool:
+def _is_explained(tx: Tx, row: ShareInstance) -> bool:
     if row.status == "ensuring":  # that operation is about the whole back end
-        kind, queue = backend_ensure.OPERATION.kind, service_host(row.host)
+        kind, queue = backend_ensure.OPERATION.kind, service_host(row.placed().host)
         found = operations.find(tx, live=True, kind=kind, queue=queue, limit=1)
         return bool(found) and found[0].state != "paused"
     return bool(keys.holders(tx, keys.key("share", row.share_id)))

@@ -20,12 +20,11 @@ import sqlalchemy as sa
 from abaca import errors
 from abaca.db.engine import guard
 from abaca.db.engine.database import Tx, insert_into
+from abaca.db.engine.statements import Column, Entity, Parameters, Row, Select
 from abaca.db.tables import columns
 from abaca.domain.state_machine import StateMachine
 
 _PERMISSION = guard.claim()
-
-Row = sa.Row[Any]
 
 
 class _Moves:
@@ -34,10 +33,15 @@ class _Moves:
     def __init__(self, statement: sa.UpdateBase) -> None:
         self._statement = statement
 
-    def run(self, tx: Tx, parameters: Mapping[str, Any] | None = None) -> Sequence[Row]:
+    def run(self, tx: Tx, parameters: Parameters | None = None) -> Sequence[Row]:
         """What was moved, as the columns that were asked for."""
         with _PERMISSION.on(tx.connection):
             return tx.rows(self._statement, parameters)
+
+    def entities(self, tx: Tx, entity: type[Entity], parameters: Parameters | None = None) -> list[Entity]:
+        """The same as entities, whose columns were asked for."""
+        with _PERMISSION.on(tx.connection):
+            return tx.entities(entity, self._statement, parameters)
 
 
 class Mover:
@@ -63,7 +67,7 @@ class Mover:
         row_id: str,
         event: str,
         at: str | Sequence[str] | None = None,
-        also: Mapping[str, Any] | None = None,
+        also: Parameters | None = None,
     ) -> bool:
         """Let `event` happen to one; False, with nothing changed, where its state does not allow it or nothing is left.
 
@@ -106,7 +110,7 @@ class Mover:
         event: str,
         *conditions: sa.ColumnElement[bool],
         at: Sequence[str] | None = None,
-        returning: Sequence[sa.ColumnElement[Any]] | None = None,
+        returning: Sequence[Column] | None = None,
     ) -> _Moves:
         """The statement that lets `event` happen to all rows that meet the conditions; it has a parameter `at`."""
         return _Moves(
@@ -130,7 +134,7 @@ class Mover:
         named = c.id.in_(sa.bindparam("rows", expanding=True))
         return _Moves(self._moving(event, self._compared, None).where(named).returning(c.id))
 
-    def _moving(self, event: str, compared: sa.ColumnElement[Any], at: Sequence[str] | None) -> sa.Update:
+    def _moving(self, event: str, compared: Column, at: Sequence[str] | None) -> sa.Update:
         """Of all rows at one of its sources: the state and what stands beside it."""
         sources = {one: to for one, to in self.machine.sources(event).items() if to != "gone"}
         if at is not None:
@@ -145,23 +149,23 @@ class Mover:
             values[name] = self._by_source(self.table.c[name], sources, {to: beside[to][name] for to in targets})
         return sa.update(self.table).where(is_source).values(**values, updated_at=sa.bindparam("at"))
 
-    def _by_source(self, column: sa.Column[Any], sources: Mapping[str, str], value: Mapping[str, Any]) -> Any:
+    def _by_source(self, column: sa.Column[Any], sources: Mapping[str, str], value: Mapping[str, object]) -> object:
         """The value of a column at the state to which each source leads."""
         if len(value) == 1:
             return next(iter(value.values()))
         is_at = {one: self.column.is_(None) if one == "none" else self.column == one for one in sources}
         return sa.case(*((is_at[one], value[to]) for one, to in sources.items()), else_=column)
 
-    def _beside(self, state: str | None) -> dict[str, Any]:
+    def _beside(self, state: str | None) -> dict[str, object]:
         """What is written beside the state, whatever the other states of the row are."""
-        found: dict[str, Any] = {}
+        found: dict[str, object] = {}
         for column in self.table.c:
             if self.column.name in column.info.get("of", ()):
                 found[column.name] = _computed(column, self.column, state)
         return found
 
 
-def _computed(column: sa.Column[Any], moved: sa.Column[Any], state: str | None) -> Any:
+def _computed(column: sa.Column[Any], moved: sa.Column[Any], state: str | None) -> object:
     """The value of a column beside states, one of which becomes `state`; in SQL where others have a part in it."""
     of, value = column.info["of"], column.info["value"]
     others = [column.table.c[name] for name in of if name != moved.name]
@@ -191,9 +195,7 @@ def _computed(column: sa.Column[Any], moved: sa.Column[Any], state: str | None) 
 # ---------------------------------------------------------------- rows that come to be
 
 
-def add(
-    tx: Tx, table: sa.Table, values: Mapping[str, Any], born: Mapping[str, str], *, unless_taken: bool = False
-) -> bool:
+def add(tx: Tx, table: sa.Table, values: Parameters, born: Mapping[str, str], *, unless_taken: bool = False) -> bool:
     """Write a new row, whose states are those that the events `born` lead to from `none`; whether it was written.
 
     With `unless_taken` it is not where another row has one of its unique keys; otherwise that raises `IntegrityError`.
@@ -206,14 +208,14 @@ def add(
     return True
 
 
-def add_many(tx: Tx, table: sa.Table, rows: Sequence[Mapping[str, Any]], born: Mapping[str, str]) -> None:
+def add_many(tx: Tx, table: sa.Table, rows: Sequence[Parameters], born: Mapping[str, str]) -> None:
     """The same for many rows with the same columns."""
     if rows:
         with _PERMISSION.on(tx.connection):
             tx.execute(_inserting(table, None), [{**row, **states(table, born, row)} for row in rows])
 
 
-def added_from(table: sa.Table, names: Sequence[str], select: sa.Select[Any], born: Mapping[str, str]) -> _Moves:
+def added_from(table: sa.Table, names: Sequence[str], select: Select, born: Mapping[str, str]) -> _Moves:
     """The statement that writes a new row for each that `select` finds, with its columns under these names."""
     own = states(table, born, names)
     wanted = select.add_columns(*(sa.literal(value, table.c[name].type).label(name) for name, value in own.items()))
@@ -221,11 +223,11 @@ def added_from(table: sa.Table, names: Sequence[str], select: sa.Select[Any], bo
     return _Moves(written.returning(*table.primary_key.columns))
 
 
-def states(table: sa.Table, born: Mapping[str, str], given: Iterable[str] = ()) -> dict[str, Any]:
+def states(table: sa.Table, born: Mapping[str, str], given: Iterable[str] = ()) -> dict[str, object]:
     """The states of a new row, and what stands beside them. Raises `ValueError` when an event is missing."""
     if taken := [name for name in given if columns.is_guarded(table.c[name])]:
         raise guard.StateWriteRefused(f"{table.name}.{taken[0]}")
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for column in table.c:
         machine = column.info.get("machine")
         if machine is None:

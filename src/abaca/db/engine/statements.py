@@ -23,8 +23,9 @@ from sqlalchemy.sql.compiler import SQLCompiler
 # the same ones a query gives entities (`Tx.entities`), whose fields have types and are read forty times as fast.
 Row = sa.Row[*tuple[Any, ...]]
 Entity = TypeVar("Entity", bound=msgspec.Struct)
-# A column of a table, or any expression that a statement can select.
+# A column of a table, or any expression that a statement can select; and a statement of whatever columns.
 Column = sa.ColumnElement[Any]
+Select = sa.Select[*tuple[Any, ...]]
 Parameters = Mapping[str, object]
 Convert = Callable[[Any], object]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import sqlalchemy as sa
 
 from abaca.db.engine import lists, moving
 from abaca.db.engine.database import Tx
+from abaca.db.engine.statements import Column, Select, columns_of
 from abaca.db.journal import keys
 from abaca.db.journal.operations import ACTIVE
 from abaca.db.tables.catalog import share_types
@@ -25,6 +25,7 @@ from abaca.db.tables.shares import (
 )
 from abaca.db.tables.shares import share_instances as t
 from abaca.domain.shares.access_rules import PENDING
+from abaca.domain.shares.share_instances import InstanceStatus, PlacedInstance, ShareInstance
 from abaca.domain.shares.shares import SHARE_INSTANCE
 
 STATUS = moving.Mover(t.c.status, "Share instance", conflict=("Share", t.c.share_id))
@@ -34,7 +35,7 @@ RULES_STATUS = moving.Mover(t.c.access_rules_status, "Share instance")
 move, try_move, move_many, reset = STATUS.move, STATUS.try_move, STATUS.move_many, STATUS.reset
 
 
-def add(tx: Tx, values: Mapping[str, Any], event: str = "create") -> None:
+def add(tx: Tx, values: Mapping[str, object], event: str = "create") -> None:
     """A new instance, born by `event`: `create`, or `refuse` when no pool can hold it."""
     row = {"cast_rules_to_readonly": False, "created_at": tx.now, **values}
     moving.add(tx, t, row, {"status": event, "access_rules_status": "create"})
@@ -45,16 +46,16 @@ def finish_create(tx: Tx, instance_id: str) -> None:
     STATUS.try_move(tx, instance_id, "created", also={"progress": "100%"})
 
 
-def sync_rules(tx: Tx, share_id: str) -> Sequence[sa.Row[Any]]:
-    """Say that the rules of a share are on their way to the back ends of its instances; id, share_id, host of these."""
-    return _SYNC_RULES.run(tx, {"of_share": share_id, "at": tx.now})
+def sync_rules(tx: Tx, share_id: str) -> list[PlacedInstance]:
+    """Say that the rules of a share are on their way to the back ends of its instances; these."""
+    return _SYNC_RULES.entities(tx, PlacedInstance, {"of_share": share_id, "at": tx.now})
 
 
 _SYNC_RULES = RULES_STATUS.moves(
     "sync",
     t.c.share_id == sa.bindparam("of_share"),
     t.c.host.is_not(None),
-    returning=(t.c.id, t.c.share_id, t.c.host),
+    returning=columns_of(PlacedInstance, t),
 )
 
 
@@ -63,7 +64,7 @@ def move_on_backend(tx: Tx, service_host: str, event: str) -> int:
     return len(STATUS.moves(event, _is_on(service_host)).run(tx, {"at": tx.now}))
 
 
-def update(tx: Tx, instance_id: str, values: Mapping[str, Any]) -> None:
+def update(tx: Tx, instance_id: str, values: Mapping[str, object]) -> None:
     """Change anything but its states."""
     tx.change(t, instance_id, values)
 
@@ -84,7 +85,7 @@ def delete(tx: Tx, instance_id: str) -> None:
 _DELETE = sa.delete(t).where(t.c.id == sa.bindparam("instance"))
 
 
-def _exports(*conditions: sa.ColumnElement[bool]) -> sa.ColumnElement[Any]:
+def _exports(*conditions: sa.ColumnElement[bool]) -> Column:
     """All paths of an instance in one text, a line each."""
     return (
         sa.select(sa.func.aggregate_strings(export_locations.c.path, "\n"))
@@ -121,17 +122,8 @@ INSTANCES = lists.Listing(
 # Of rows that are named by their ids the status is compared without its index, which SQLite would go through instead.
 _STATUS = t.c.status.concat(sa.literal_column("''"))
 _WHOLE = (
-    sa.select(
-        t,
-        shares.c.project_id,
-        shares.c.user_id,
-        shares.c.size,
-        shares.c.share_proto,
-        shares.c.mount_point_name,
-        shares.c.metadata,
-        share_types.c.extra_specs,
-        driver_data.c.data.label("driver_data"),
-    )
+    sa.select(*columns_of(ShareInstance, t, shares, share_types, driver_data=driver_data.c.data))
+    .select_from(t)
     .join(shares, shares.c.id == t.c.share_id)
     .outerjoin(driver_data, driver_data.c.resource_id == t.c.id)
     .outerjoin(share_types, share_types.c.id == t.c.share_type_id)
@@ -140,29 +132,28 @@ _WHOLE_ONE = _WHOLE.where(t.c.id == sa.bindparam("instance"))
 _WHOLE_MANY = _WHOLE.where(t.c.id.in_(sa.bindparam("instances", expanding=True))).order_by(t.c.id)
 
 
-def whole(tx: Tx, instance_id: str) -> sa.Row[Any] | None:
+def whole(tx: Tx, instance_id: str) -> ShareInstance | None:
     """An instance with what its driver is told of the share."""
-    return tx.row(_WHOLE_ONE, {"instance": instance_id})
+    return tx.entity(ShareInstance, _WHOLE_ONE, {"instance": instance_id})
 
 
-def whole_of(tx: Tx, instance_ids: Iterable[str]) -> Sequence[sa.Row[Any]]:
+def whole_of(tx: Tx, instance_ids: Iterable[str]) -> list[ShareInstance]:
     """The same for many, in the order of their ids."""
-    return tx.rows(_WHOLE_MANY, {"instances": list(instance_ids)})
+    return tx.entities(ShareInstance, _WHOLE_MANY, {"instances": list(instance_ids)})
 
 
 def _is_on(service_host: str) -> sa.ColumnElement[bool]:
     return t.c.host.startswith(service_host + "#", autoescape=True)
 
 
-def page_of_backend(tx: Tx, service_host: str, after: str, most: int) -> Sequence[sa.Row[Any]]:
-    """The next instances of a back end (id, share_id, status) whose ids follow `after`, in the order of ids."""
-    return tx.rows(_page(service_host), {"after": after, "most": most})
+def page_of_backend(tx: Tx, service_host: str, after: str, most: int) -> list[InstanceStatus]:
+    """The next instances of a back end whose ids follow `after`, in the order of ids."""
+    return tx.entities(InstanceStatus, _page(service_host), {"after": after, "most": most})
 
 
 @functools.lru_cache(64)
-def _page(service_host: str) -> sa.Select[Any]:
-    columns = (t.c.id, t.c.share_id, t.c.status)
-    following = sa.select(*columns).where(_is_on(service_host), t.c.id > sa.bindparam("after"))
+def _page(service_host: str) -> Select:
+    following = sa.select(*columns_of(InstanceStatus, t)).where(_is_on(service_host), t.c.id > sa.bindparam("after"))
     return following.order_by(t.c.id).limit(sa.bindparam("most"))
 
 
@@ -194,32 +185,27 @@ _ensuring = sa.exists().where(
 _has_no_operation = ~keys.is_held("share", t.c.share_id)
 
 
-def busy_without_operation(tx: Tx, service_host: str, most: int = 500) -> Sequence[sa.Row[Any]]:
-    """Busy instances of a back end (id, share_id, project_id, host, status) that no live operation explains."""
-    statement = (
-        sa.select(t.c.id, t.c.share_id, t.c.host, t.c.status, shares.c.project_id)
-        .join(shares, shares.c.id == t.c.share_id)
-        .where(
-            t.c.status.in_(sorted(SHARE_INSTANCE.busy)),
-            _is_on(service_host),
-            _has_no_operation,
-            # that operation is about the whole back end
-            sa.or_(t.c.status != "ensuring", ~_ensuring),
-        )
-        .limit(most)
-    )
-    return tx.rows(statement, {"on_queue": service_host})
+def busy_without_operation(tx: Tx, service_host: str, most: int = 500) -> list[ShareInstance]:
+    """Busy instances of a back end that no live operation explains."""
+    statement = _WHOLE.where(
+        t.c.status.in_(sorted(SHARE_INSTANCE.busy)),
+        _is_on(service_host),
+        _has_no_operation,
+        # that operation is about the whole back end
+        sa.or_(t.c.status != "ensuring", ~_ensuring),
+    ).limit(most)
+    return tx.entities(ShareInstance, statement, {"on_queue": service_host})
 
 
-def rules_without_operation(tx: Tx, service_host: str, most: int = 500) -> Sequence[sa.Row[Any]]:
-    """Instances of a back end (id, share_id, host) with rules on their way that no live operation carries."""
+def rules_without_operation(tx: Tx, service_host: str, most: int = 500) -> list[PlacedInstance]:
+    """Instances of a back end with rules on their way that no live operation carries."""
     # two small sets, each by its index: an OR would read every instance of the back end
     syncing = sa.select(t.c.id).where(RULES_SYNCING)
     rules = instance_access_rules.c
     pending = sa.select(rules.share_instance_id).where(RULE_NOT_ACTIVE, rules.state.in_(PENDING))
     statement = (
-        sa.select(t.c.id, t.c.share_id, t.c.host)
+        sa.select(*columns_of(PlacedInstance, t))
         .where(t.c.id.in_(sa.union(syncing, pending)), _is_on(service_host), _has_no_operation)
         .limit(most)
     )
-    return tx.rows(statement)
+    return tx.entities(PlacedInstance, statement)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -30,6 +30,7 @@ from abaca.db.shares.export_location_history import Cause, Owner
 from abaca.domain.administration.ensuring import LISTED, Findings
 from abaca.domain.administration.messages import About, Action, Detail
 from abaca.domain.administration.services import Service
+from abaca.domain.shares.share_instances import InstanceStatus, ShareInstance
 from abaca.domain.shares.shares import ENSURABLE
 from abaca.drivers import contract
 from abaca.journal import interruptions, kinds, queueing
@@ -74,10 +75,10 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 class Page(msgspec.Struct):
-    """A few instances: all that were looked at (rows), and those that are worked on, as the driver is told of them."""
+    """A few instances: all that were looked at, and those that are worked on, also as the driver is told of them."""
 
-    seen: Sequence[Any]
-    taken: Mapping[str, Any]
+    seen: Sequence[InstanceStatus]
+    taken: Mapping[str, ShareInstance]
     told: Sequence[contract.ShareInstance]
 
 
@@ -180,7 +181,7 @@ def _take(op: Op[BackEnd], tx: Tx) -> Page:
     return page_of(tx, seen, taken, is_held=manner.shows_status)
 
 
-def page_of(tx: Tx, seen: Sequence[Any], ids: set[str], *, is_held: bool) -> Page:
+def page_of(tx: Tx, seen: Sequence[InstanceStatus], ids: set[str], *, is_held: bool) -> Page:
     """The page of which these instances are worked on."""
     whole = share_instances.whole_of(tx, ids) if ids else []
     exports = export_locations.of_many(tx, ids) if ids else {}
@@ -202,7 +203,7 @@ def _write_down(op: Op[BackEnd], tx: Tx, page: Page, outcomes: Mapping[str, cont
     still = {id: outcomes.get(id, UNCHANGED) for id in kept}
     changed = _update(op, tx, page, still)
     again = [id for id in kept if is_synced_again(page, id, still[id])]
-    access_rules_sync.start_many(tx, [page.taken[id] for id in sorted(again)], op)
+    access_rules_sync.start_many(tx, [page.taken[id].placed() for id in sorted(again)], op)
     reasons = {id: lost[id].reason or "The back end cannot serve it." for id in gone}
     told_of = [(_about(op, page.taken[id]), _LOST.format(reason=reason)) for id, reason in reasons.items()]
     messages.record_many(tx, told_of, Action.UPDATE, Detail.UNKNOWN_ERROR)
@@ -233,17 +234,17 @@ class Tally:
         self.findings = msgspec.convert(op.data["findings"], Findings)
         self.named: list[Found] = []
 
-    def skip(self, row: Any, why: str) -> None:
+    def skip(self, row: InstanceStatus, why: str) -> None:
         """One that is left as it is."""
         self.findings.skip(row.share_id, row.id, why)
         self.name("skipped", row, why)
 
-    def fail(self, row: Any, why: str) -> None:
+    def fail(self, row: InstanceStatus, why: str) -> None:
         """One that the back end cannot serve, or not now."""
         self.findings.fail(row.share_id, row.id, why)
         self.name("failed", row, why)
 
-    def name(self, kind: str, row: Any, why: str) -> None:
+    def name(self, kind: str, row: InstanceStatus, why: str) -> None:
         """It is listed, if there is room."""
         if self.findings.listed < LISTED:
             self.findings.listed += 1
@@ -274,7 +275,7 @@ def _update(op: Op[BackEnd], tx: Tx, page: Page, outcomes: Mapping[str, contract
     return {id for id in outcomes if id in changed or page.taken[id].share_id in marked}
 
 
-def _about(op: Op[BackEnd], row: Any) -> About:
+def _about(op: Op[BackEnd], row: ShareInstance) -> About:
     return About(row.project_id, op.request_id, "SHARE", row.share_id)
 
 

@@ -10,7 +10,7 @@ those under way do). The claim under faults: it always ends, and then the rules 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -29,6 +29,7 @@ from abaca.operations.shares.share_instances import service_host, told
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
+    from abaca.domain.shares.share_instances import PlacedInstance
     from abaca.journal.op import Op
     from abaca.journal.requester import Requester
 
@@ -46,19 +47,19 @@ def start_for_share(tx: Tx, share_id: str, by: Requester | None) -> None:
         queueing.enqueue(tx, OPERATION, *_about(instance), by)
 
 
-def start(tx: Tx, instance: Any, by: Requester | None) -> str:
-    """Queue it for a row with id, share_id and host, and show the rules as not yet in force; the operation's id."""
+def start(tx: Tx, instance: PlacedInstance, by: Requester | None) -> str:
+    """Queue it for one instance, and show the rules as not yet in force; the operation's id."""
     share_instances.RULES_STATUS.try_move(tx, instance.id, "sync")
     return queueing.enqueue(tx, OPERATION, *_about(instance), by)
 
 
-def start_many(tx: Tx, instances: Sequence[Any], by: Requester | None) -> None:
+def start_many(tx: Tx, instances: Sequence[PlacedInstance], by: Requester | None) -> None:
     """The same for many, in a few statements."""
     share_instances.RULES_STATUS.move_many(tx, [instance.id for instance in instances], "sync")
     queueing.enqueue_many(tx, OPERATION, [_about(instance) for instance in instances], by)
 
 
-def _about(instance: Any) -> tuple[Args, queueing.Target]:
+def _about(instance: PlacedInstance) -> tuple[Args, queueing.Target]:
     target = queueing.Target(
         queue=service_host(instance.host),
         keys=[keys.key("share", instance.share_id)],

@@ -8,7 +8,7 @@ it always ends.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -37,6 +37,7 @@ from abaca.operations.shares.share_instances import target_of, tell, told
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
+    from abaca.domain.shares.share_instances import ShareInstance
     from abaca.journal.op import Op
     from abaca.journal.requester import Requester
 
@@ -122,7 +123,7 @@ def succeed(op: Op[BackEnd], tx: Tx) -> None:
         _forget(tx, row, Cause(op.id, op.what.kind))
 
 
-def _forget(tx: Tx, row: Any, cause: Cause = NOBODY) -> None:
+def _forget(tx: Tx, row: ShareInstance, cause: Cause = NOBODY) -> None:
     # the share, its rules, its instance: in the order in which those who change its rules lock them
     shares.lock(tx, row.share_id)
     access_rules.lock(tx, row.share_id)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from abaca.db.administration import messages
 from abaca.db.journal import keys
@@ -15,6 +15,7 @@ from abaca.operations.parts import BackEnd
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
     from abaca.domain.administration.messages import Action, Detail
+    from abaca.domain.shares.share_instances import ShareInstance
     from abaca.journal.op import Op
 
 
@@ -33,8 +34,8 @@ def pool_name(host: str) -> str:
     return host.partition("#")[2]
 
 
-def told(row: Any, exports: Iterable[Any] = ()) -> contract.ShareInstance:
-    """The value for a row of `db.share_instances.whole`, and rows of its export locations where they matter."""
+def told(row: ShareInstance, exports: Iterable[Any] = ()) -> contract.ShareInstance:
+    """The value for an instance, with its export locations where they matter."""
     return contract.ShareInstance(
         id=row.id,
         share_id=row.share_id,
@@ -43,7 +44,7 @@ def told(row: Any, exports: Iterable[Any] = ()) -> contract.ShareInstance:
         protocol=row.share_proto,
         pool=pool_name(row.host or ""),
         mount_point_name=row.mount_point_name,
-        share_metadata=row.metadata or {},
+        share_metadata=row.metadata,
         extra_specs=row.extra_specs or {},
         exports=[
             contract.Export(path=one.path, is_admin_only=one.is_admin_only, preferred=one.preferred) for one in exports

@@ -53,11 +53,10 @@ def start(tx: Tx, what: Operation, event: str, share: Share, new_size_gib: int, 
     row = share_instances.whole(tx, share.instance_id)
     if row is None:
         raise errors.NotFound(resource="Share", id=share.id)
-    if row.host is None:
-        raise errors.Conflict(f"Share {share.id} is on no back end, whatever its status says; delete it.")
+    host = row.placed().host
     rules.check_new_size(row.size, new_size_gib, grow=event == "extend")
-    args = Args(told(row), new_size_gib, row.user_id, row.share_type_id, row.host)
-    target = target_of(row.share_id, row.host)
+    args = Args(told(row), new_size_gib, row.user_id, row.share_type_id, host)
+    target = target_of(row.share_id, host)
     queueing.enqueue(tx, what, args, target, by)
     return args.difference_gib
 
