@@ -89,7 +89,7 @@ class Pair(Theatre):
             tx.execute(sa.insert(t), second)
         with self.db.write() as tx:
             whole = share_instances.whole(tx, second["id"])
-            exports = msgspec.to_builtins(self.beta.create(told(whole)).exports)
+            exports = self.beta.create(told(whole)).exports
             export_locations.add(tx, second["id"], exports, Owner(share_id, whole.project_id), NOBODY)
         return second["id"]
 

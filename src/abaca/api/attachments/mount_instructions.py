@@ -64,7 +64,7 @@ def show(call: Call, id: str, filters: dict[str, str]) -> dict[str, Any]:
         share = share_for_look(call, tx, id, ("size", "share_proto", "status"))
         if share.share_proto not in domain.PROTOCOLS:
             raise errors.Conflict(f"Share {id} is {share.share_proto}; this tells how to mount NFS.")
-        paths = [row.path for row in export_locations.mounted_of_share(tx, id, ("path",))]
+        paths = export_locations.mounted_paths(tx, id)
         source = choose_source(tx, id, addresses, None)
         missing = [] if server is None else _missing(tx, id, addresses, level)
     if source is None:

@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
-
-from sqlalchemy import Row
 
 from abaca import errors
 from abaca.api.shares.lookups import share_for_change, share_for_look
 from abaca.db.engine.database import Tx
+from abaca.db.engine.statements import Row
 from abaca.db.shares import export_location_history, export_locations, share_instances, shares
 from abaca.domain import metadata
 from abaca.http.bodies import Body
@@ -81,7 +80,7 @@ class SetMetadata(Body):
 
 
 @OF_SHARE.get(policy=LIST, view=Many("export_locations", LocationListed))
-def index(call: Call, id: str) -> Sequence[Row[Any]]:
+def index(call: Call, id: str) -> Sequence[Row]:
     """A share's export locations, the preferred ones first."""
     with call.db.read() as tx:
         share_for_look(call, tx, id, ())
@@ -89,10 +88,10 @@ def index(call: Call, id: str) -> Sequence[Row[Any]]:
 
 
 @HISTORY.get(policy=LIST_HISTORY, view=Many("export_locations", PeriodView))
-def history(call: Call, id: str) -> Sequence[Row[Any]]:
+def history(call: Call, id: str) -> Sequence[Row]:
     """Where a share could be mounted from, the newest first; of one that is gone as long as that is kept."""
     page = call.page if "sort_key" in call.query else call.page._replace(sort_key="since")
-    asked: dict[str, Any] = {"share_id": id} if call.caller.is_admin else {"share_id": id, "is_admin_only": False}
+    asked: dict[str, object] = {"share_id": id} if call.caller.is_admin else {"share_id": id, "is_admin_only": False}
     with call.db.read() as tx:
         formerly_of = export_location_history.project_of(tx, id)
         if shares.show(tx, id, ("id",)) is not None or formerly_of is None:
@@ -103,7 +102,7 @@ def history(call: Call, id: str) -> Sequence[Row[Any]]:
 
 
 @OF_SHARE.get("/{location_id}", policy=SHOW, view=One("export_location", LocationView))
-def show(call: Call, id: str, location_id: str) -> Row[Any]:
+def show(call: Call, id: str, location_id: str) -> Row:
     """One of them."""
     with call.db.read() as tx:
         share_for_look(call, tx, id, ())
@@ -111,7 +110,7 @@ def show(call: Call, id: str, location_id: str) -> Row[Any]:
 
 
 @OF_INSTANCE.get(policy=LIST_OF_INSTANCE, view=Many("export_locations", LocationListed))
-def index_of_instance(call: Call, id: str) -> Sequence[Row[Any]]:
+def index_of_instance(call: Call, id: str) -> Sequence[Row]:
     """Those of one instance."""
     with call.db.read() as tx:
         _check_instance(tx, id)
@@ -119,7 +118,7 @@ def index_of_instance(call: Call, id: str) -> Sequence[Row[Any]]:
 
 
 @OF_INSTANCE.get("/{location_id}", policy=SHOW_OF_INSTANCE, view=One("export_location", LocationView))
-def show_of_instance(call: Call, id: str, location_id: str) -> Row[Any]:
+def show_of_instance(call: Call, id: str, location_id: str) -> Row:
     """One of those."""
     with call.db.read() as tx:
         _check_instance(tx, id)
@@ -188,7 +187,7 @@ def delete_metadata(call: Call, id: str, location_id: str, key: str) -> None:
 _METADATA = ("id", "metadata", "preferred", "is_admin_only")
 
 
-def _all(row: Row[Any]) -> dict[str, str]:
+def _all(row: Row) -> dict[str, str]:
     return {**row.metadata, "preferred": str(row.preferred)}
 
 
@@ -198,7 +197,9 @@ def _checked(call: Call, sent: dict[str, Any]) -> dict[str, str]:
     return pairs
 
 
-def _write(call: Call, share_id: str, location_id: str, change: Any) -> dict[str, str]:
+def _write(
+    call: Call, share_id: str, location_id: str, change: Callable[[dict[str, str]], dict[str, str]]
+) -> dict[str, str]:
     with call.db.write() as tx:
         share_for_change(call, tx, share_id)
         shares.lock(tx, share_id)  # or of two who write at once one would not see what the other adds
@@ -210,7 +211,7 @@ def _write(call: Call, share_id: str, location_id: str, change: Any) -> dict[str
         return {**new, "preferred": str(row.preferred if said is None else said)}
 
 
-def _found(call: Call, tx: Tx, share_id: str, location_id: str, columns: tuple[str, ...]) -> Row[Any]:
+def _found(call: Call, tx: Tx, share_id: str, location_id: str, columns: tuple[str, ...]) -> Row:
     wanted = columns if "is_admin_only" in columns else (*columns, "is_admin_only")
     row = export_locations.show(tx, location_id, wanted, share_id=share_id)
     if row is None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import msgspec
 import sqlalchemy as sa
@@ -17,6 +16,7 @@ from abaca.db.engine import lists
 from abaca.db.engine.database import Tx
 from abaca.db.tables.shares import export_location_history as t
 from abaca.domain.ids import new_id
+from abaca.domain.shares.export_locations import ExportLocation
 
 
 class Cause(msgspec.Struct, frozen=True):
@@ -36,25 +36,25 @@ class Owner(msgspec.Struct, frozen=True):
     project_id: str
 
 
-def begin(tx: Tx, owners: Mapping[str, Owner], locations: Sequence[Mapping[str, Any]], cause: Cause) -> None:
+def begin(tx: Tx, owners: Mapping[str, Owner], locations: Sequence[ExportLocation], cause: Cause) -> None:
     """These locations, as written to their own table, begin; `owners` by instance. One statement."""
     if locations:
-        tx.execute(_BEGIN, [_row(tx, owners[row["share_instance_id"]], row, cause) for row in locations])
+        tx.execute(_BEGIN, [_row(tx, owners[one.share_instance_id], one, cause) for one in locations])
 
 
 _BEGIN = sa.insert(t).inline()
 
 
-def _row(tx: Tx, owner: Owner, location: Mapping[str, Any], cause: Cause) -> dict[str, Any]:
+def _row(tx: Tx, owner: Owner, location: ExportLocation, cause: Cause) -> dict[str, object]:
     return {
         "id": new_id(),
-        "export_location_id": location["id"],
+        "export_location_id": location.id,
         "share_id": owner.share_id,
-        "share_instance_id": location["share_instance_id"],
+        "share_instance_id": location.share_instance_id,
         "project_id": owner.project_id,
-        "path": location["path"],
-        "is_admin_only": location["is_admin_only"],
-        "preferred": location["preferred"],
+        "path": location.path,
+        "is_admin_only": location.is_admin_only,
+        "preferred": location.preferred,
         "since": tx.now,
         "until": None,
         "begun_by": cause.operation_id,
@@ -73,7 +73,7 @@ def end_of_instance(tx: Tx, instance_id: str, cause: Cause) -> None:
     tx.execute(_END_OF_INSTANCE, {"instance": instance_id, **_ended(tx, cause)})
 
 
-def _ended(tx: Tx, cause: Cause) -> dict[str, Any]:
+def _ended(tx: Tx, cause: Cause) -> dict[str, object]:
     return {"at": tx.now, "by": cause.operation_id, "by_kind": cause.kind}
 
 

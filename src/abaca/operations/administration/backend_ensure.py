@@ -268,7 +268,7 @@ def _update(op: Op[BackEnd], tx: Tx, page: Page, outcomes: Mapping[str, contract
     exports = {id: one.exports for id, one in outcomes.items() if one.exports is not None}
     owners = {id: Owner(page.taken[id].share_id, page.taken[id].project_id) for id in exports}
     cause = Cause(op.id, op.what.kind)
-    changed = export_locations.replace_many(tx, msgspec.to_builtins(exports), owners, cause)
+    changed = export_locations.replace_many(tx, exports, owners, cause)
     pairs = {page.taken[id].share_id: one.share_metadata for id, one in outcomes.items() if one.share_metadata}
     marked = shares.merge_metadata(tx, pairs)
     driver_data.keep(tx, {id: one.driver_data for id, one in outcomes.items()})

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from abaca import errors
 from abaca.db.journal import keys, operations
 from abaca.db.shares import export_locations, share_instances
@@ -82,7 +80,7 @@ def _inspect_page(op: Op[BackEnd]) -> bool:
 
 def _compare(tx: Tx, page: Page, outcomes: ensure_calls.Outcomes, tally: Tally) -> None:
     exports = {id: one.exports for id, one in outcomes.items() if one.exports is not None}
-    moved = export_locations.differences(tx, msgspec.to_builtins(exports))
+    moved = export_locations.differences(tx, exports)
     for row in page.seen:
         outcome = outcomes.get(row.id, UNCHANGED)
         if row.id not in page.taken:

@@ -282,7 +282,7 @@ def choose_source(tx: Tx, share_id: str, addresses: list[str], current: str | No
 
     The preferred is the first. Where it reaches none all count; None when the share has none.
     """
-    paths = [row.path for row in export_locations.mounted_of_share(tx, share_id, ("path",))]
+    paths = export_locations.mounted_paths(tx, share_id)
     families = {ipaddress.ip_address(address).version for address in addresses}
     reachable = [path for path in paths if (6 if path.startswith("[") else 4) in families] or paths
     return current if current in reachable else next(iter(reachable), None)

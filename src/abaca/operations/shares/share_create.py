@@ -55,7 +55,8 @@ def succeed(op: Op[BackEnd], tx: Tx) -> None:
     """It can be used from here on."""
     instance_id = op.args.instance.id
     owner = Owner(op.args.instance.share_id, op.args.instance.project_id)
-    export_locations.add(tx, instance_id, op.data["exports"], owner, Cause(op.id, op.what.kind))
+    exports = msgspec.convert(op.data["exports"], list[contract.Export])
+    export_locations.add(tx, instance_id, exports, owner, Cause(op.id, op.what.kind))
     driver_data.keep(tx, {instance_id: op.data.get("driver_data")})
     share_instances.finish_create(tx, instance_id)
 

@@ -15,6 +15,7 @@ from abaca.operations.parts import BackEnd
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
     from abaca.domain.administration.messages import Action, Detail
+    from abaca.domain.shares.export_locations import Export
     from abaca.domain.shares.share_instances import ShareInstance
     from abaca.journal.op import Op
 
@@ -34,7 +35,7 @@ def pool_name(host: str) -> str:
     return host.partition("#")[2]
 
 
-def told(row: ShareInstance, exports: Iterable[Any] = ()) -> contract.ShareInstance:
+def told(row: ShareInstance, exports: Iterable[Export] = ()) -> contract.ShareInstance:
     """The value for an instance, with its export locations where they matter."""
     return contract.ShareInstance(
         id=row.id,
