@@ -16,6 +16,7 @@ from abaca.db.engine.statements import Row
 from abaca.db.shares import access_rules
 from abaca.domain.administration import resource_locks as rules
 from abaca.domain.administration.resource_locks import DELETE, SHARE, ResourceLock
+from abaca.domain.shares.access_rules import AccessRule
 from abaca.http.bodies import UNSET, Body, Filters, Text, Time, UnsetType, Uuid
 from abaca.http.paging import Listed
 from abaca.http.pipeline import Call
@@ -165,9 +166,9 @@ def _for_change(call: Call, tx: Tx, lock_id: str) -> ResourceLock:
     return lock
 
 
-def _rule_for_change(call: Call, tx: Tx, rule_id: str) -> Row:
+def _rule_for_change(call: Call, tx: Tx, rule_id: str) -> AccessRule:
     missing = errors.NotFound(resource="Share access rule", id=rule_id)
-    rule = access_rules.show(tx, rule_id, ("id", "share_id"))
+    rule = access_rules.find(tx, rule_id)
     if rule is None:
         raise missing
     try:

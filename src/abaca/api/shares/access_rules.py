@@ -7,17 +7,17 @@ import datetime
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from sqlalchemy import Row
-
 from abaca import errors
 from abaca.api.administration import rule_locks
 from abaca.api.shares.lookups import share_for_change, share_for_look
 from abaca.api.shares.share_actions import refused_as
 from abaca.db.engine.database import Tx
+from abaca.db.engine.statements import Row
 from abaca.db.shares import access_rules, shares
 from abaca.domain import metadata
 from abaca.domain.administration import resource_locks as locks
 from abaca.domain.shares import access_rules as rules
+from abaca.domain.shares.access_rules import AccessRule
 from abaca.domain.shares.shares import TRANSITIONAL, Share
 from abaca.http.bodies import UNSET, Body, Filters, Flag, Pairs, Text, UnsetType
 from abaca.http.pipeline import Call
@@ -119,7 +119,7 @@ class RuleFilters(Filters):
 @ACTIONS.action(
     "allow_access", formerly=("os-allow_access", "2.6"), body=Allow, policy=ALLOW, view=One("access", AccessRuleView)
 )
-def allow(call: Call, id: str, body: Allow) -> Row[Any] | None:
+def allow(call: Call, id: str, body: Allow) -> Row | None:
     """Let somebody reach the share; the rule's state tells when the back end does."""
     values = {
         "access_type": body.access_type,
@@ -150,7 +150,7 @@ def deny(call: Call, id: str, body: Deny) -> None:
     with call.db.write() as tx:
         share = share_for_change(call, tx, id)
         shares.lock(tx, id)
-        rule = access_rules.show(tx, body.access_id, ("id", "state", *_RULE))
+        rule = access_rules.find(tx, body.access_id)
         if rule is None or rule.share_id != id:
             raise errors.NotFound(resource="Share access rule", id=body.access_id)
         if rule.state in ("queued_to_deny", "denying"):
@@ -171,7 +171,7 @@ def deny(call: Call, id: str, body: Deny) -> None:
     policy=LIST_OLD,
     view=Many("access_list", AccessRuleListed),
 )
-def index_old(call: Call, id: str) -> Sequence[Row[Any]]:
+def index_old(call: Call, id: str) -> Sequence[Row]:
     """A share's rules, as an action."""
     with call.db.read() as tx:
         _share_whose_rules_are_seen(call, tx, id)
@@ -180,7 +180,7 @@ def index_old(call: Call, id: str) -> Sequence[Row[Any]]:
 
 
 @RESOURCE.get(policy=LIST, view=Many("access_list", AccessRuleListed), filters=RuleFilters)
-def index(call: Call, filters: dict[str, Any]) -> Sequence[Row[Any]]:
+def index(call: Call, filters: dict[str, Any]) -> Sequence[Row]:
     """A share's rules."""
     share_id = filters.pop("share_id", None)
     if not share_id:
@@ -206,23 +206,23 @@ def index(call: Call, filters: dict[str, Any]) -> Sequence[Row[Any]]:
 
 
 @RESOURCE.get("/{id}", policy=SHOW, view=One("access", AccessRuleView))
-def show(call: Call, id: str) -> Row[Any]:
+def show(call: Call, id: str) -> Row:
     """One rule."""
     with call.db.read() as tx:
-        rule = _rule(call, tx, id, call.columns)
+        row = _rule_for_look(call, tx, id, call.columns)
         rule_locks.hide_one(call, tx, id)
-        return rule
+        return row
 
 
 @RESOURCE.put("/{id}", since="2.88", policy=UPDATE, body=UpdateRule, view=One("access", AccessRuleView))
-def update(call: Call, id: str, body: UpdateRule) -> Row[Any] | None:
+def update(call: Call, id: str, body: UpdateRule) -> Row | None:
     """Change what the rule allows, without a moment in which it allows nothing."""
     if body.access_level is UNSET:
         raise errors.Invalid("'access_level' is required.")
     level = rules.check_level(str(body.access_level))
     with call.db.write() as tx:
-        shares.lock(tx, _rule(call, tx, id, ("share_id",)).share_id)
-        rule = _rule(call, tx, id, ("id", "access_level", *_RULE))
+        shares.lock(tx, _rule(call, tx, id).share_id)
+        rule = _rule(call, tx, id)
         _check_is_users(rule)
         _open_for_rules(call, tx, rule.share_id)
         if rule.access_level != level:
@@ -240,7 +240,7 @@ def set_metadata(call: Call, id: str, body: SetMetadata) -> dict[str, str]:
     """Add and overwrite pairs; the whole is answered."""
     pairs = metadata.check(body.metadata)
     with call.db.write() as tx:
-        old = access_rules.metadata_for_update(tx, _rule(call, tx, id, ("id",)).id)
+        old = access_rules.metadata_for_update(tx, _rule(call, tx, id).id)
         access_rules.update(tx, id, {"metadata": {**old, **pairs}})
         return {**old, **pairs}
 
@@ -249,15 +249,13 @@ def set_metadata(call: Call, id: str, body: SetMetadata) -> dict[str, str]:
 def delete_metadata(call: Call, id: str, key: str) -> None:
     """Remove one pair."""
     with call.db.write() as tx:
-        old = access_rules.metadata_for_update(tx, _rule(call, tx, id, ("id",)).id)
+        old = access_rules.metadata_for_update(tx, _rule(call, tx, id).id)
         if key not in old:
             raise errors.NotFound(f"Access rule {id} has no metadata key {key!r}.")
         access_rules.update(tx, id, {"metadata": {name: value for name, value in old.items() if name != key}})
 
 
 # ---------------------------------------------------------------- looking up and checking
-
-_RULE = ("share_id", "access_type", "access_to", "made_for")
 
 
 def _share_whose_rules_are_seen(call: Call, tx: Tx, share_id: str) -> None:
@@ -266,14 +264,27 @@ def _share_whose_rules_are_seen(call: Call, tx: Tx, share_id: str) -> None:
     call.visible(share.project_id, "Share", share_id)
 
 
-def _rule(call: Call, tx: Tx, rule_id: str, columns: tuple[str, ...]) -> Row[Any]:
-    wanted = columns if "share_id" in columns else (*columns, "share_id")
-    row = access_rules.show(tx, rule_id, wanted)
-    project = shares.show(tx, row.share_id, ("project_id",)) if row is not None else None
-    if row is None or project is None:
+def _rule_for_look(call: Call, tx: Tx, rule_id: str, columns: tuple[str, ...]) -> Row:
+    row = access_rules.show(tx, rule_id, columns if "share_id" in columns else (*columns, "share_id"))
+    if row is None:
         raise errors.NotFound(resource="Share access rule", id=rule_id)
-    call.visible(project.project_id, "Share access rule", rule_id)
+    _check_visible(call, tx, rule_id, row.share_id)
     return row
+
+
+def _rule(call: Call, tx: Tx, rule_id: str) -> AccessRule:
+    rule = access_rules.find(tx, rule_id)
+    if rule is None:
+        raise errors.NotFound(resource="Share access rule", id=rule_id)
+    _check_visible(call, tx, rule_id, rule.share_id)
+    return rule
+
+
+def _check_visible(call: Call, tx: Tx, rule_id: str, share_id: str) -> None:
+    share = shares.show(tx, share_id, ("project_id",))
+    if share is None:
+        raise errors.NotFound(resource="Share access rule", id=rule_id)
+    call.visible(share.project_id, "Share access rule", rule_id)
 
 
 def _open_for_rules(call: Call, tx: Tx, share_id: str) -> None:
@@ -301,7 +312,7 @@ def _add(tx: Tx, share_id: str, values: dict[str, Any]) -> str:
         raise
 
 
-def _check_is_users(rule: Row[Any]) -> None:
+def _check_is_users(rule: AccessRule) -> None:
     if rule.made_for is not None:
         raise errors.Forbidden(
             f"Access rule {rule.id} belongs to attachments of the share and goes with the last of them: detach those."

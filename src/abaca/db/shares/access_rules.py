@@ -5,22 +5,23 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import sqlalchemy as sa
 
 from abaca import errors
 from abaca.db.engine.database import Tx, insert_into
+from abaca.db.engine.statements import Column, Row, Select, columns_of
 from abaca.db.shares import instance_access_rules
 from abaca.db.tables.shares import access_rules as t
 from abaca.domain.ids import new_id
+from abaca.domain.shares.access_rules import AccessRule
 
 
 class Taken(errors.Invalid):
     """Share access {access_type}:{access_to} exists already; update or deny that rule."""
 
 
-COLUMNS: dict[str, sa.ColumnElement[Any]] = {
+COLUMNS: dict[str, Column] = {
     **{column.name: column for column in t.c},
     "state": instance_access_rules.worst().label("state"),
     # on the instances that servers mount from
@@ -28,42 +29,53 @@ COLUMNS: dict[str, sa.ColumnElement[Any]] = {
 }
 
 
-def add(tx: Tx, share_id: str, values: Mapping[str, Any]) -> str:
+def add(tx: Tx, share_id: str, values: Mapping[str, object]) -> str:
     """A new rule, queued to be applied; its id. Raises `Taken` when the share has one for the same client."""
-    row = {"id": new_id(), "share_id": share_id, **_NEW, **values, "created_at": tx.now}
+    rule_id = new_id()
+    row = {"id": rule_id, "share_id": share_id, **_NEW, **values, "created_at": tx.now}
     if tx.row(_add(tx.dialect), row) is None:
         raise Taken(access_type=values["access_type"], access_to=values["access_to"])
-    instance_access_rules.add(tx, share_id, row["id"])
-    return str(row["id"])
+    instance_access_rules.add(tx, share_id, rule_id)
+    return rule_id
 
 
-_NEW: dict[str, Any] = {"access_key": None, "made_for": None, "metadata": {}, "updated_at": None, "is_denied": False}
+_NEW: dict[str, object] = {"access_key": None, "made_for": None, "metadata": {}, "updated_at": None, "is_denied": False}
 
 
 @functools.cache
-def _add(dialect: str) -> Any:
+def _add(dialect: str) -> sa.Executable:
     same = [t.c.share_id, t.c.access_type, t.c.access_to]
-    return insert_into(t, dialect).on_conflict_do_nothing(index_elements=same).returning(t.c.id)
+    insert: sa.Executable = insert_into(t, dialect).on_conflict_do_nothing(index_elements=same).returning(t.c.id)
+    return insert
 
 
-def replace(tx: Tx, rule_id: str, share_id: str, values: Mapping[str, Any]) -> str:
+def replace(tx: Tx, rule_id: str, share_id: str, values: Mapping[str, object]) -> str:
     """A new rule where another was, whose id is not known from now on; the back end sees no moment without either."""
     tx.execute(sa.delete(t).where(t.c.id == rule_id))
     return add(tx, share_id, values)
 
 
 @functools.lru_cache(maxsize=64)
-def _select(names: tuple[str, ...]) -> sa.Select[Any]:
+def _select(names: tuple[str, ...]) -> Select:
     return sa.select(*[COLUMNS[name] for name in names]).select_from(t)
 
 
 @functools.lru_cache(maxsize=64)
-def _select_one(names: tuple[str, ...]) -> sa.Select[Any]:
+def _select_one(names: tuple[str, ...]) -> Select:
     return _select(names).where(t.c.id == sa.bindparam("of_id"))
 
 
-def show(tx: Tx, rule_id: str, names: tuple[str, ...]) -> sa.Row[Any] | None:
-    """The columns `names` of one rule, or None."""
+def find(tx: Tx, rule_id: str) -> AccessRule | None:
+    """One rule, or None."""
+    return tx.entity(AccessRule, _FIND, {"of_id": rule_id})
+
+
+_RULES = sa.select(*columns_of(AccessRule, t, state=COLUMNS["state"], mounted_state=COLUMNS["mounted_state"]))
+_FIND = _RULES.where(t.c.id == sa.bindparam("of_id"))
+
+
+def show(tx: Tx, rule_id: str, names: tuple[str, ...]) -> Row | None:
+    """The same as the columns `names`, for a view."""
     return tx.row(_select_one(names), {"of_id": rule_id})
 
 
@@ -72,9 +84,9 @@ def of_share(
     share_id: str,
     names: tuple[str, ...],
     *,
-    equal: Mapping[str, Any] | None = None,
+    equal: Mapping[str, object] | None = None,
     metadata: Mapping[str, str] | None = None,
-) -> Sequence[sa.Row[Any]]:
+) -> Sequence[Row]:
     """A share's rules that match, oldest first."""
     statement = _select_of_share(names)
     for column, value in (equal or {}).items():
@@ -85,22 +97,23 @@ def of_share(
 
 
 @functools.lru_cache(maxsize=64)
-def _select_of_share(names: tuple[str, ...]) -> sa.Select[Any]:
+def _select_of_share(names: tuple[str, ...]) -> Select:
     columns = {**COLUMNS, "state": instance_access_rules.worst_of_share("of_share").label("state")}
     found = sa.select(*[columns[name] for name in names]).select_from(t)
     return found.where(t.c.share_id == sa.bindparam("of_share")).order_by(t.c.created_at, t.c.id)
 
 
-def of_addresses(tx: Tx, share_id: str, names: tuple[str, ...], addresses: Sequence[str]) -> Sequence[sa.Row[Any]]:
+def of_addresses(tx: Tx, share_id: str, addresses: Sequence[str]) -> list[AccessRule]:
     """A share's rules of type ip that name one of these, however many others it has."""
     asked = {"of_share": share_id, "addresses": list(addresses)}
-    return tx.rows(_select_addresses(names), asked) if addresses else []
+    return tx.entities(AccessRule, _OF_ADDRESSES, asked) if addresses else []
 
 
-@functools.lru_cache(maxsize=64)
-def _select_addresses(names: tuple[str, ...]) -> sa.Select[Any]:
-    named = t.c.access_to.in_(sa.bindparam("addresses", expanding=True))
-    return _select(names).where(t.c.share_id == sa.bindparam("of_share"), t.c.access_type == "ip", named)
+_OF_ADDRESSES = _RULES.where(
+    t.c.share_id == sa.bindparam("of_share"),
+    t.c.access_type == "ip",
+    t.c.access_to.in_(sa.bindparam("addresses", expanding=True)),
+)
 
 
 def lock(tx: Tx, share_id: str) -> None:
@@ -122,7 +135,7 @@ def change_level(tx: Tx, rule_id: str, level: str) -> None:
     """It shall let in at this level. Raises `Conflict` where it is denied, or on its way on any instance."""
     found = instance_access_rules.states(tx, rule_id)
     moved = instance_access_rules.move(tx, rule_id, "update")
-    rule = show(tx, rule_id, ("is_denied",))
+    rule = find(tx, rule_id)
     if rule is None or rule.is_denied or moved < len(found):
         busy = next((state for state in found if state not in ("active", "error")), found[0] if found else "gone")
         raise errors.Conflict(resource="Share access rule", id=rule_id, event="update", status=busy)
@@ -135,7 +148,7 @@ def want_level(tx: Tx, rule_id: str, level: str) -> None:
     update(tx, rule_id, {"access_level": level})
 
 
-def update(tx: Tx, rule_id: str, values: Mapping[str, Any]) -> None:
+def update(tx: Tx, rule_id: str, values: Mapping[str, object]) -> None:
     """Change anything but what has become of it."""
     tx.change(t, rule_id, values)
 

@@ -8,17 +8,17 @@ later has no rows for older rules: it takes them up with its first sync.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import sqlalchemy as sa
 
 from abaca.db.engine import moving
 from abaca.db.engine.database import Tx
+from abaca.db.engine.statements import Column, columns_of
 from abaca.db.shares.export_locations import IS_WRITTEN_TO
 from abaca.db.tables.shares import access_rules, export_locations
 from abaca.db.tables.shares import instance_access_rules as t
 from abaca.db.tables.shares import share_instances as instances
-from abaca.domain.shares.access_rules import ACCESS_RULE, WORST_FIRST
+from abaca.domain.shares.access_rules import ACCESS_RULE, WORST_FIRST, InstanceAccessRule
 
 STATE = moving.Mover(t.c.state, "Share access rule")
 _FIRST = ACCESS_RULE.after("none", "allow")
@@ -28,20 +28,22 @@ _OF_INSTANCE = t.c.share_instance_id == sa.bindparam("instance", type_=t.c.share
 _AMONG = t.c.access_rule_id.in_(sa.bindparam("rules", expanding=True))
 
 
-def worst(*conditions: sa.ColumnElement[bool]) -> sa.ColumnElement[Any]:
+def worst(*conditions: sa.ColumnElement[bool]) -> Column:
     """The state of a row of access_rules: the first of `WORST_FIRST` on its instances, or on those of the conditions.
 
     A rule that has come to none of them is queued.
     """
     # the usual state is compared first
-    places: dict[Any, Any] = {state: sa.literal_column(str(WORST_FIRST.index(state))) for state in WORST_FIRST[::-1]}
+    places: dict[object, Column] = {
+        state: sa.literal_column(str(WORST_FIRST.index(state))) for state in WORST_FIRST[::-1]
+    }
     of_rule = sa.select(sa.func.min(sa.case(places, value=t.c.state))).where(t.c.access_rule_id == access_rules.c.id)
     first = of_rule.where(*conditions).correlate(access_rules).scalar_subquery()
-    names: dict[Any, Any] = {places[state]: sa.literal_column(f"'{state}'", sa.String()) for state in places}
+    names: dict[object, Column] = {places[state]: sa.literal_column(f"'{state}'", sa.String()) for state in places}
     return sa.case(names, value=first, else_=sa.literal_column(f"'{_FIRST}'", sa.String()))
 
 
-def worst_of_share(parameter: str) -> sa.ColumnElement[Any]:
+def worst_of_share(parameter: str) -> Column:
     """The same for rules of the one share that the parameter names: mostly nothing needs to be looked up for each.
 
     While all instances say that their rules are in force (access_rules_sync.py), all rules are.
@@ -96,22 +98,19 @@ def states(tx: Tx, rule_id: str) -> list[str]:
 _STATES = sa.select(t.c.state).where(_OF_RULE)
 
 
-def take(tx: Tx, share_id: str, instance_id: str) -> Sequence[sa.Row[Any]]:
-    """Move whatever is queued on an instance to being worked on, and show all rules of its share as they are there.
-
-    Rows have id, access_type, access_to, access_level, is_denied and state; that is None where a denied rule is gone.
-    """
+def take(tx: Tx, share_id: str, instance_id: str) -> list[InstanceAccessRule]:
+    """Move whatever is queued on an instance to being worked on, and show all rules of its share as they are there."""
     given = {"of_share": share_id, "instance": instance_id}
     _TAKE.run(tx, {"instance": instance_id, "at": tx.now})
-    rows = tx.rows(_ALL, given)
-    new = [row.id for row in rows if row.state is None and not row.is_denied]
+    rules = tx.entities(InstanceAccessRule, _ALL, given)
+    new = [rule.id for rule in rules if rule.state is None and not rule.is_denied]
     if new:
         _JOIN.run(tx, {"rules": new, "instance": instance_id, "born_at": tx.now})
         _TAKE.run(tx, {"instance": instance_id, "at": tx.now})
-    kept = [row.id for row in rows if row.state == "error" and row.is_denied]
+    kept = [rule.id for rule in rules if rule.state == "error" and rule.is_denied]
     if kept:
         _DROP_AGAIN.run(tx, {"rules": kept, "instance": instance_id, "at": tx.now})
-    return tx.rows(_ALL, given) if new or kept else rows
+    return tx.entities(InstanceAccessRule, _ALL, given) if new or kept else rules
 
 
 _TAKE = STATE.moves("take", _OF_INSTANCE)
@@ -125,9 +124,7 @@ _JOIN = moving.added_from(
     {"state": "allow"},
 )
 _ALL = (
-    sa.select(
-        *(access_rules.c[name] for name in ("id", "access_type", "access_to", "access_level", "is_denied")), t.c.state
-    )
+    sa.select(*columns_of(InstanceAccessRule, access_rules, state=t.c.state))
     .select_from(access_rules.outerjoin(t, sa.and_(t.c.access_rule_id == access_rules.c.id, _OF_INSTANCE)))
     .where(access_rules.c.share_id == sa.bindparam("of_share"))
     .order_by(access_rules.c.created_at, access_rules.c.id)

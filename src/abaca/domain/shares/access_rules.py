@@ -6,12 +6,17 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterable
+from typing import Literal
+
+import msgspec
 
 from abaca import errors
 from abaca.domain.state_machine import StateMachine
 
-TYPES = ("ip", "user", "cert", "cephx")
-LEVELS = ("rw", "ro")
+AccessType = Literal["ip", "user", "cert", "cephx"]
+AccessLevel = Literal["rw", "ro"]
+TYPES: tuple[AccessType, ...] = ("ip", "user", "cert", "cephx")
+LEVELS: tuple[AccessLevel, ...] = ("rw", "ro")
 
 ACCESS_RULE = StateMachine(
     "access rule",
@@ -43,6 +48,36 @@ WORST_FIRST = (
     "updating",
     "active",
 )
+
+
+class AccessRule(msgspec.Struct, frozen=True, gc=False):
+    """A rule of a share: whom it lets in, as what, and how far that is so.
+
+    `made_for` is `attachments` where those need it, None where a user made it; one that `is_denied` goes. `state` is
+    the worst that it has on any instance, `mounted_state` the worst on those that servers mount from.
+    """
+
+    id: str
+    share_id: str
+    access_type: AccessType
+    access_to: str
+    access_level: AccessLevel
+    made_for: str | None
+    is_denied: bool
+    state: str
+    mounted_state: str
+
+
+class InstanceAccessRule(msgspec.Struct, frozen=True, gc=False):
+    """A rule as one instance has it; `state` is None where it never came there, or has gone."""
+
+    id: str
+    access_type: AccessType
+    access_to: str
+    access_level: AccessLevel
+    is_denied: bool
+    state: str | None
+
 
 # What the share-wide word says before rules had states of their own: see the API's view of a rule.
 PENDING = ("queued_to_apply", "queued_to_update", "queued_to_deny", "applying", "updating", "denying")

@@ -97,7 +97,7 @@ def _check_share(tx: Tx, share_id: str) -> None:
 
 
 def _check_rule(tx: Tx, rule_id: str, action: str) -> None:
-    rule = access_rules.show(tx, rule_id, ("share_id", "state", "made_for"))
+    rule = access_rules.find(tx, rule_id)
     if rule is None:
         raise errors.NotFound(resource="Share access rule", id=rule_id)
     if rule.made_for is not None:

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from abaca import errors
 from abaca.db.administration import pools
 from abaca.db.attachments import attachments
 from abaca.db.shares import access_rules, shares
 from abaca.domain.attachments.attachments import Attachment
-from abaca.domain.shares.access_rules import PENDING, address_of
+from abaca.domain.shares.access_rules import PENDING, AccessRule, address_of
 from abaca.drivers import contract
 from abaca.journal.interruptions import Wait
 from abaca.operations.attachments.attachment_parts import RulePending
@@ -32,7 +32,6 @@ log = logging.getLogger(__name__)
 MARK = "attachments"
 # How long an attachment waits for its rules, in seconds.
 RULES_WITHIN_S = 240.0
-_COLUMNS = ("id", "access_to", "access_level", "mounted_state", "is_denied", "made_for")
 
 
 def settle(tx: Tx, share_id: str, addresses: Sequence[str], by: Requester | None) -> None:
@@ -54,13 +53,13 @@ def _needed(tx: Tx, share_id: str) -> dict[str, str]:
     return found
 
 
-def _known(tx: Tx, share_id: str, addresses: Sequence[str]) -> dict[str, Any]:
+def _known(tx: Tx, share_id: str, addresses: Sequence[str]) -> dict[str, AccessRule]:
     spelt = [one for address in addresses for one in (address, f"{address}/{128 if ':' in address else 32}")]
-    rows = access_rules.of_addresses(tx, share_id, _COLUMNS, spelt)
+    rows = access_rules.of_addresses(tx, share_id, spelt)
     return {address_of(row.access_to): row for row in rows}
 
 
-def _settle(tx: Tx, share_id: str, address: str, level: str | None, rule: Any) -> bool:
+def _settle(tx: Tx, share_id: str, address: str, level: str | None, rule: AccessRule | None) -> bool:
     """Whether the back end has to be told."""
     if rule is None:
         if level is not None:
@@ -115,10 +114,10 @@ def follow(tx: Tx, row: Attachment, addresses: Sequence[str], by: Requester | No
 # ---------------------------------------------------------------- beside the rules of users
 
 
-def take_over(tx: Tx, rule: Any) -> bool:
+def take_over(tx: Tx, rule: AccessRule) -> bool:
     """Put a rule of the attachments in the place of a user's that shall go; False where no attachment needs it.
 
-    `rule` is a row with id, share_id, access_type and access_to; its share is locked.
+    The share is locked.
     """
     address = address_of(rule.access_to)
     level = _needed(tx, rule.share_id).get(address) if rule.access_type == "ip" else None
@@ -133,8 +132,8 @@ def look_again(tx: Tx, share_id: str) -> None:
     attachments.retry_refused(tx, share_id, contract.Refused.code)
 
 
-def refuse_less(tx: Tx, rule: Any, level: str) -> None:
-    """Raises `Conflict` when a user's rule (a row as for `take_over`) shall give less than attachments need of it."""
+def refuse_less(tx: Tx, rule: AccessRule, level: str) -> None:
+    """Raises `Conflict` when a user's rule shall give less than attachments need of it."""
     if level != "ro" or rule.access_type != "ip":
         return
     users = _users(tx, rule.share_id, address_of(rule.access_to), "rw")
