@@ -44,7 +44,13 @@ def _0004(rows):
         rule["is_denied"] = rule["state"] in ("queued_to_deny", "denying")
 
 
-BECOMES = {"0002": _0002, "0004": _0004}
+def _0005(rows):
+    """Each rule has its client, which was what it had as its user's words."""
+    for rule in rows["access_rules"]:
+        rule["client"] = rule["access_to"]
+
+
+BECOMES = {"0002": _0002, "0004": _0004, "0005": _0005}
 
 
 def after(rows, revisions):

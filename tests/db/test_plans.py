@@ -43,7 +43,8 @@ def db(database):
             sa.insert(share_instances),
             [{"id": f"i{n}", "share_id": f"s{n}", "created_at": at[n], **fixed} for n, _ in numbers],
         )
-        rule = {"access_type": "ip", "access_to": "10.0.0.1", "access_level": "rw", "metadata": {}}
+        rule = {"access_type": "ip", "access_to": "10.0.0.1", "client": "10.0.0.1"}
+        rule |= {"access_level": "rw", "metadata": {}}
         tx.execute(
             sa.insert(access_rules),
             [{"id": f"r{n}", "share_id": f"s{n}", "created_at": at[n], **rule} for n, _ in numbers],

@@ -312,10 +312,10 @@ def differs(row, entry, rules):
 
 def rules_of(tx, instance_id):
     on_instance = instance_access_rules.c
-    query = sa.select(access_rules.c.access_to, on_instance.state).join(
+    query = sa.select(access_rules.c.client, on_instance.state).join(
         access_rules, access_rules.c.id == on_instance.access_rule_id
     )
-    return {row.access_to: row.state for row in tx.rows(query.where(on_instance.share_instance_id == instance_id))}
+    return {row.client: row.state for row in tx.rows(query.where(on_instance.share_instance_id == instance_id))}
 
 
 def states_of_rules(tx):

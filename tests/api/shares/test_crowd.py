@@ -228,7 +228,7 @@ def test_a_rule_that_is_added_while_its_share_goes_blocks_nobody(site):
     """Both lock the share, its rules and its instance, in this order."""
     share = made(site)
     site.settle()
-    rule = {"access_type": "ip", "access_to": "10.0.0.1", "access_level": "rw"}
+    rule = {"access_type": "ip", "access_to": "10.0.0.1", "client": "10.0.0.1", "access_level": "rw"}
     with ThreadPoolExecutor(1) as pool:
         with site.db.write() as tx:
             tx.row(sa.select(share_instances).where(share_instances.c.share_id == share))

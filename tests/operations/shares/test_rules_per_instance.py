@@ -195,6 +195,16 @@ def test_the_denied_rules_of_an_instance_go_with_it(pairs):
         assert tx.rows(sa.select(instance_access_rules)) == tx.rows(sa.select(access_rules)) == []
 
 
+def test_back_ends_are_told_a_client_in_one_form(pair):
+    share_id = pair.share()
+    pair.enter()
+    cases.allow(pair, share_id, "192.0.2.0/255.255.255.0")
+    cases.allow(pair, share_id, "::FFFF:10.44.0.7")
+    pair.settle()
+    assert pair.rules(share_id) == {"192.0.2.0/255.255.255.0": "active", "::FFFF:10.44.0.7": "active"}
+    assert pair.let_in(share_id) == [{"192.0.2.0/24": "rw", "10.44.0.7": "rw"}] * 2
+
+
 # ---------------------------------------------------------------- when rules may change
 
 

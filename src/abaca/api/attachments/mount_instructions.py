@@ -88,7 +88,7 @@ def show(call: Call, id: str, filters: dict[str, str]) -> dict[str, Any]:
 def _missing(tx: Tx, share_id: str, addresses: list[str], level: str) -> list[str]:
     """Those of a server's addresses that the rules in force, for them or for a network, do not let in at `level`."""
     equal = {"access_type": "ip", "mounted_state": "active"}
-    rows = access_rules.of_share(tx, share_id, ("access_to", "access_level"), equal=equal)
-    rules = [(row.access_to, row.access_level) for row in rows]
+    rows = access_rules.of_share(tx, share_id, ("client", "access_level"), equal=equal)
+    rules = [(row.client, row.access_level) for row in rows]
     enough = (level, "rw")
     return [one for one in addresses if levels.level_of(one, rules) not in enough]

@@ -123,7 +123,8 @@ def allow(call: Call, id: str, body: Allow) -> Row | None:
     """Let somebody reach the share; the rule's state tells when the back end does."""
     values = {
         "access_type": body.access_type,
-        "access_to": rules.check_to(body.access_type, body.access_to),
+        "access_to": body.access_to,
+        "client": rules.client_of(body.access_type, body.access_to),
         "access_level": rules.check_level(body.access_level),
         "metadata": metadata.check(body.metadata) if body.metadata is not None else {},
     }
@@ -186,12 +187,7 @@ def index(call: Call, filters: dict[str, Any]) -> Sequence[Row]:
     if not share_id:
         raise errors.Invalid("The query must name the share: share_id=<id>.")
     pairs = filters.pop("metadata", None)
-    if "access_to" in filters and "access_type" not in filters:
-        raise errors.Invalid("'access_to' needs 'access_type' beside it.")
-    if "access_level" in filters:
-        rules.check_level(filters["access_level"])
-    if "access_type" in filters and filters["access_type"] not in rules.TYPES:
-        raise errors.Invalid(f"'access_type' must be one of: {', '.join(rules.TYPES)}.")
+    _check_filters(filters)
     with call.db.read() as tx:
         try:
             _share_whose_rules_are_seen(call, tx, share_id)
@@ -199,7 +195,7 @@ def index(call: Call, filters: dict[str, Any]) -> Sequence[Row]:
             raise errors.Invalid(missing.message) from None
         hidden = rule_locks.hide_some(call, tx, share_id)
         rows = access_rules.of_share(tx, share_id, call.columns, equal=filters, metadata=pairs)
-    if hidden and not filters.keys().isdisjoint(("access_to", "access_key")):
+    if hidden and not filters.keys().isdisjoint(("client", "access_key")):
         # else whoever guesses right would know
         return [row for row in rows if row.id not in hidden]
     return rows
@@ -302,14 +298,23 @@ def _open_for_rules(call: Call, tx: Tx, share_id: str) -> None:
 
 
 def _add(tx: Tx, share_id: str, values: dict[str, Any]) -> str:
-    who = values["access_type"], values["access_to"]
-    if rules.address_of(who[1]) != who[1]:
-        attachment_rules.refuse_double(tx, share_id, *who)
     try:
         return access_rules.add(tx, share_id, values)
     except access_rules.Taken:
-        attachment_rules.refuse_double(tx, share_id, *who)
+        attachment_rules.refuse_double(tx, share_id, values["access_type"], values["client"])
         raise
+
+
+def _check_filters(filters: dict[str, str]) -> None:
+    """Raises Invalid for what no rule can have; `access_to` becomes the client that it names."""
+    if "access_level" in filters:
+        rules.check_level(filters["access_level"])
+    if "access_type" in filters and filters["access_type"] not in rules.TYPES:
+        raise errors.Invalid(f"'access_type' must be one of: {', '.join(rules.TYPES)}.")
+    if "access_to" in filters:
+        if "access_type" not in filters:
+            raise errors.Invalid("'access_to' needs 'access_type' beside it.")
+        filters["client"] = rules.client_of(filters["access_type"], filters.pop("access_to"))
 
 
 def _check_is_users(rule: AccessRule) -> None:

@@ -23,6 +23,7 @@ class Taken(errors.Invalid):
 
 COLUMNS: dict[str, Column] = {
     **{column.name: column for column in t.c},
+    "client": instance_access_rules.CLIENT,
     "state": instance_access_rules.worst().label("state"),
     # on the instances that servers mount from
     "mounted_state": instance_access_rules.worst(instance_access_rules.IS_MOUNTED_FROM).label("mounted_state"),
@@ -30,7 +31,10 @@ COLUMNS: dict[str, Column] = {
 
 
 def add(tx: Tx, share_id: str, values: Mapping[str, object]) -> str:
-    """A new rule, queued to be applied; its id. Raises `Taken` when the share has one for the same client."""
+    """A new rule, queued to be applied; its id. Raises `Taken` when the share has one for the same client.
+
+    `values` has the client in both forms, as `access_to` and as `client`.
+    """
     rule_id = new_id()
     row = {"id": rule_id, "share_id": share_id, **_NEW, **values, "created_at": tx.now}
     if tx.row(_add(tx.dialect), row) is None:
@@ -44,8 +48,7 @@ _NEW: dict[str, object] = {"access_key": None, "made_for": None, "metadata": {},
 
 @functools.cache
 def _add(dialect: str) -> sa.Executable:
-    same = [t.c.share_id, t.c.access_type, t.c.access_to]
-    insert: sa.Executable = insert_into(t, dialect).on_conflict_do_nothing(index_elements=same).returning(t.c.id)
+    insert: sa.Executable = insert_into(t, dialect).on_conflict_do_nothing().returning(t.c.id)
     return insert
 
 
@@ -70,7 +73,7 @@ def find(tx: Tx, rule_id: str) -> AccessRule | None:
     return tx.entity(AccessRule, _FIND, {"of_id": rule_id})
 
 
-_RULES = sa.select(*columns_of(AccessRule, t, state=COLUMNS["state"], mounted_state=COLUMNS["mounted_state"]))
+_RULES = sa.select(*columns_of(AccessRule, t, **{name: COLUMNS[name] for name in ("client", "state", "mounted_state")}))
 _FIND = _RULES.where(t.c.id == sa.bindparam("of_id"))
 
 
@@ -104,7 +107,7 @@ def _select_of_share(names: tuple[str, ...]) -> Select:
 
 
 def of_addresses(tx: Tx, share_id: str, addresses: Sequence[str]) -> list[AccessRule]:
-    """A share's rules of type ip that name one of these, however many others it has."""
+    """A share's rules of type ip whose clients are these addresses, however many others it has."""
     asked = {"of_share": share_id, "addresses": list(addresses)}
     return tx.entities(AccessRule, _OF_ADDRESSES, asked) if addresses else []
 
@@ -112,7 +115,7 @@ def of_addresses(tx: Tx, share_id: str, addresses: Sequence[str]) -> list[Access
 _OF_ADDRESSES = _RULES.where(
     t.c.share_id == sa.bindparam("of_share"),
     t.c.access_type == "ip",
-    t.c.access_to.in_(sa.bindparam("addresses", expanding=True)),
+    t.c.client.in_(sa.bindparam("addresses", expanding=True)),
 )
 
 

@@ -21,6 +21,8 @@ from abaca.db.tables.shares import share_instances as instances
 from abaca.domain.shares.access_rules import ACCESS_RULE, WORST_FIRST, InstanceAccessRule
 
 STATE = moving.Mover(t.c.state, "Share access rule")
+# Whom a rule lets in, in the one form for that; the release before wrote no other.
+CLIENT = sa.func.coalesce(access_rules.c.client, access_rules.c.access_to).label("client")
 _FIRST = ACCESS_RULE.after("none", "allow")
 
 _OF_RULE = t.c.access_rule_id == sa.bindparam("rule", type_=t.c.access_rule_id.type)
@@ -124,7 +126,7 @@ _JOIN = moving.added_from(
     {"state": "allow"},
 )
 _ALL = (
-    sa.select(*columns_of(InstanceAccessRule, access_rules, state=t.c.state))
+    sa.select(*columns_of(InstanceAccessRule, access_rules, client=CLIENT, state=t.c.state))
     .select_from(access_rules.outerjoin(t, sa.and_(t.c.access_rule_id == access_rules.c.id, _OF_INSTANCE)))
     .where(access_rules.c.share_id == sa.bindparam("of_share"))
     .order_by(access_rules.c.created_at, access_rules.c.id)

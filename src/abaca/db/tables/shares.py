@@ -136,7 +136,8 @@ ENDED_LOCATION = export_location_history.c.until.is_not(None)
 partial_index("ix_export_location_history_until", ENDED_LOCATION, export_location_history.c.until)
 
 # A rule belongs to the share; what has become of it says the table below. One that `is_denied` goes when no instance
-# has it any more.
+# has it any more. `access_to` is what a user wrote and sees again, `client` the one form of it by which rules are
+# compared and drivers are told; the release before, whose rules have none, wrote that form as `access_to`.
 access_rules = sa.Table(
     "access_rules",
     metadata,
@@ -152,7 +153,9 @@ access_rules = sa.Table(
     sa.Column("metadata", sa.JSON, nullable=False),
     *times(),
     sa.Column("is_denied", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("client", NAME),
     sa.UniqueConstraint("share_id", "access_type", "access_to"),
+    sa.Index("ix_access_rules_share_id_access_type_client", "share_id", "access_type", "client", unique=True),
 )
 
 # What the back end of each instance has made of each rule of its share. A row goes when it has dropped the rule.

@@ -54,13 +54,14 @@ class AccessRule(msgspec.Struct, frozen=True, gc=False):
     """A rule of a share: whom it lets in, as what, and how far that is so.
 
     `made_for` is `attachments` where those need it, None where a user made it; one that `is_denied` goes. `state` is
-    the worst that it has on any instance, `mounted_state` the worst on those that servers mount from.
+    the worst that it has on any instance, `mounted_state` the worst on those that servers mount from. `client` is whom
+    it lets in, in the one form for that.
     """
 
     id: str
     share_id: str
     access_type: AccessType
-    access_to: str
+    client: str
     access_level: AccessLevel
     made_for: str | None
     is_denied: bool
@@ -73,7 +74,7 @@ class InstanceAccessRule(msgspec.Struct, frozen=True, gc=False):
 
     id: str
     access_type: AccessType
-    access_to: str
+    client: str
     access_level: AccessLevel
     is_denied: bool
     state: str | None
@@ -86,10 +87,20 @@ _USER = re.compile(r'[^"/\\\[\]:;|=,+*?<>\x00-\x1f\x7f]{4,255}')
 _CEPHX = re.compile(r"[\x20-\x2d\x2f-\x7e]{1,255}")
 
 
-def check_to(access_type: str, access_to: str) -> str:
-    """`access_to` as it is stored. Raises `Invalid` with the rule that it breaks."""
+# As long as the column that holds it.
+LONGEST_TO = 255
+
+
+def client_of(access_type: str, access_to: str) -> str:
+    """Whom a rule lets in, in the one form by which rules are compared and drivers are told.
+
+    An address and the network that holds only it are one client, and so are an IPv4 address and the IPv6 address that
+    stands for it (`::ffff:192.0.2.1`). Raises `Invalid` with the rule that `access_to` breaks.
+    """
+    if len(access_to) > LONGEST_TO:
+        raise errors.Invalid(f"'access_to' has at most {LONGEST_TO} characters.")
     if access_type == "ip":
-        return _address(access_to)
+        return _addresses(access_to)
     if access_type == "user":
         if not _USER.fullmatch(access_to) or not access_to.strip(". "):
             raise errors.Invalid(
@@ -98,7 +109,7 @@ def check_to(access_type: str, access_to: str) -> str:
         return access_to
     if access_type == "cert":
         name = access_to.strip()
-        if not 1 <= len(name) <= 64 or not name.isprintable():
+        if not 1 <= len(name) <= 64 or not access_to.isprintable():
             raise errors.Invalid("A certificate's common name has 1 to 64 printable characters.")
         return name
     if access_type == "cephx":
@@ -108,18 +119,24 @@ def check_to(access_type: str, access_to: str) -> str:
     raise errors.Invalid(f"Access type {access_type!r} is unknown; choose one of: {', '.join(TYPES)}.")
 
 
-def _address(text: str) -> str:
+def _addresses(text: str) -> str:
     try:
         if "%" in text:
             raise ValueError("a scope means nothing to a server")
         network = ipaddress.ip_network(text, strict=False)
     except ValueError:
         raise errors.Invalid(f"{text!r} is neither an IPv4 or IPv6 address nor a network.") from None
-    if "/" not in text:
-        return str(network.network_address)
-    if ipaddress.ip_interface(text).ip != network.network_address:
+    if "/" in text and ipaddress.ip_interface(text).ip != network.network_address:
         raise errors.Invalid(f"{text} has host bits set; the network is {network}.")
-    return str(network)
+    if isinstance(network, ipaddress.IPv6Network):
+        mapped = network.network_address.ipv4_mapped
+        if mapped is not None and network.prefixlen >= _MAPPED_BITS:
+            network = ipaddress.IPv4Network((mapped, network.prefixlen - _MAPPED_BITS))
+    return str(network.network_address) if network.num_addresses == 1 else str(network)
+
+
+# How much of an IPv6 address says that it stands for an IPv4 address.
+_MAPPED_BITS = 96
 
 
 def check_level(level: str | None) -> str:
@@ -129,12 +146,6 @@ def check_level(level: str | None) -> str:
     if level not in LEVELS:
         raise errors.Invalid(f"Access level {level!r} is not supported; choose rw or ro.")
     return level
-
-
-def address_of(access_to: str) -> str:
-    """One address in one way: a network that holds only one is that address."""
-    address, _, prefix = access_to.partition("/")
-    return address if prefix == ("128" if ":" in address else "32") else access_to
 
 
 def level_of(address: str, rules: Iterable[tuple[str, str]]) -> str | None:

@@ -17,7 +17,7 @@ from abaca.db.administration import pools
 from abaca.db.attachments import attachments
 from abaca.db.shares import access_rules, shares
 from abaca.domain.attachments.attachments import Attachment
-from abaca.domain.shares.access_rules import PENDING, AccessRule, address_of
+from abaca.domain.shares.access_rules import PENDING, AccessRule
 from abaca.drivers import contract
 from abaca.journal.interruptions import Wait
 from abaca.operations.attachments.attachment_parts import RulePending
@@ -54,9 +54,7 @@ def _needed(tx: Tx, share_id: str) -> dict[str, str]:
 
 
 def _known(tx: Tx, share_id: str, addresses: Sequence[str]) -> dict[str, AccessRule]:
-    spelt = [one for address in addresses for one in (address, f"{address}/{128 if ':' in address else 32}")]
-    rows = access_rules.of_addresses(tx, share_id, spelt)
-    return {address_of(row.access_to): row for row in rows}
+    return {rule.client: rule for rule in access_rules.of_addresses(tx, share_id, addresses)}
 
 
 def _settle(tx: Tx, share_id: str, address: str, level: str | None, rule: AccessRule | None) -> bool:
@@ -77,7 +75,7 @@ def _settle(tx: Tx, share_id: str, address: str, level: str | None, rule: Access
 
 
 def _ours(address: str, level: str) -> dict[str, str]:
-    return {"access_type": "ip", "access_to": address, "access_level": level, "made_for": MARK}
+    return {"access_type": "ip", "access_to": address, "client": address, "access_level": level, "made_for": MARK}
 
 
 # ---------------------------------------------------------------- for which addresses
@@ -119,11 +117,10 @@ def take_over(tx: Tx, rule: AccessRule) -> bool:
 
     The share is locked.
     """
-    address = address_of(rule.access_to)
-    level = _needed(tx, rule.share_id).get(address) if rule.access_type == "ip" else None
+    level = _needed(tx, rule.share_id).get(rule.client) if rule.access_type == "ip" else None
     if level is None:
         return False
-    access_rules.replace(tx, rule.id, rule.share_id, _ours(address, level))
+    access_rules.replace(tx, rule.id, rule.share_id, _ours(rule.client, level))
     return True
 
 
@@ -136,7 +133,7 @@ def refuse_less(tx: Tx, rule: AccessRule, level: str) -> None:
     """Raises `Conflict` when a user's rule shall give less than attachments need of it."""
     if level != "ro" or rule.access_type != "ip":
         return
-    users = _users(tx, rule.share_id, address_of(rule.access_to), "rw")
+    users = _users(tx, rule.share_id, rule.client, "rw")
     if users:
         raise errors.Conflict(
             f"Access rule {rule.id} cannot become read-only: attachments write by it, {_named(users)}. "
@@ -144,9 +141,8 @@ def refuse_less(tx: Tx, rule: AccessRule, level: str) -> None:
         )
 
 
-def refuse_double(tx: Tx, share_id: str, access_type: str, access_to: str) -> None:
+def refuse_double(tx: Tx, share_id: str, access_type: str, address: str) -> None:
     """Raises `Taken`, saying who holds it, when attachments have made a rule for the same client."""
-    address = address_of(access_to)
     rule = _known(tx, share_id, [address]).get(address) if access_type == "ip" else None
     if rule is None or rule.made_for != MARK:
         return

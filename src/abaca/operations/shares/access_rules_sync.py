@@ -84,7 +84,7 @@ def take_rules(op: Op[BackEnd], tx: Tx) -> None:
         contract.AccessRule(
             id=rule.id,
             type=rule.access_type,
-            to=rule.access_to,
+            to=rule.client,
             level="ro" if row.cast_rules_to_readonly else rule.access_level,
         )
         for rule in rules
