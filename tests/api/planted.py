@@ -41,8 +41,6 @@ def of_everybody(busy):
         "/types/{type_id}/extra_specs/{key}": "snapshot_support",
         "/quota-class-sets/{class_name}": "default",
         "/os-quota-class-sets/{class_name}": "default",
-        "/openapi/{number}": "2.99",
-        "/openapi/compute/{number}": "2.97",
     }
 
 

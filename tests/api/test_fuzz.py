@@ -50,6 +50,7 @@ NEWEST = {"x-openstack-manila-api-version": "2.99"}
 TABLE = routing.Table(routes.RESOURCES)
 SHARES = Door(TABLE, "/abaca/v1/openapi/{}.json", of_shares)
 COMPUTE = Door(routing.Table(routes.COMPUTE), "/abaca/v1/openapi/compute/{}.json", of_compute)
+OWN = Door(routing.Table(routes.OWN), "/abaca/v1/openapi.json", lambda _number: {})
 
 
 class Garden:
@@ -165,7 +166,8 @@ def fuzz(garden, operation, who, examples, door=SHARES):
     among = [
         route
         for route in door.table.routes
-        if f"{route.method} {route.path}" == operation.label and route.serves(wire.minor(number), experimental=True)
+        if f"{route.method} {route.path}" == operation.label
+        and route.serves(wire.minor(number) if "." in number else 0, experimental=True)
     ]
     asked = door.headers(number)
     for mode in GenerationMode:
@@ -224,3 +226,9 @@ def test_many_made_up_requests_are_answered_as_described(garden, number, who):
 def test_made_up_requests_to_the_compute_door_are_answered_as_described(garden, number, who):
     for operation in garden.describe(number, COMPUTE).values():
         fuzz(garden, operation, who, 10, COMPUTE)
+
+
+@pytest.mark.parametrize("who", ["admin", "member"])
+def test_made_up_requests_to_the_own_door_are_answered_as_described(garden, who):
+    for operation in garden.describe("1", OWN).values():
+        fuzz(garden, operation, who, 4, OWN)

@@ -3,8 +3,10 @@
 
 import json
 import re
+from urllib.parse import urlsplit
 
 import falcon
+import falcon.testing
 import msgspec
 import pytest
 import sqlalchemy.exc
@@ -76,7 +78,6 @@ def test_a_path_that_names_another_project_is_refused(here, who):
         ("GET", "/nosuch"),
         ("GET", "/types/"),
         ("GET", "//v2//types"),
-        ("GET", "//abaca/v1/nosuch"),
     ],
 )
 def test_what_does_not_exist_is_not_found_in_one_form(here, method, path):
@@ -187,13 +188,64 @@ def test_links_begin_with_the_address_that_the_operator_gave(tmp_path):
         assert version["links"][1]["href"] == "https://shares.example/v2/"
 
 
-def test_the_api_describes_itself_at_each_version(here):
-    for number in ("2.0", NEWEST):
-        answer = here.ask("reader", "GET", f"//abaca/v1/openapi/{number}.json")
-        assert answer.body == msgspec.json.decode(
-            msgspec.json.encode(openapi.document(routing.Table(routes.RESOURCES), int(number[2:]), versions.DESCRIBED))
-        )
-    assert here.ask("reader", "GET", "//abaca/v1/openapi/2.1000").status == 404
+def test_the_own_door_refuses_in_one_form(here):
+    for who, method, path, sent, status in (
+        ("none", "GET", "servers", None, 401),
+        ("member", "POST", "servers", {"server": {"name": "x", "addresses": ["10.0.0.1"]}}, 403),
+        ("member", "GET", "nosuch", None, 404),
+        ("member", "GET", "servers/nosuch", None, 404),
+        ("member", "PATCH", "servers", None, 405),
+        ("member", "GET", "servers?nosuch=1", None, 400),
+        ("admin", "POST", "servers", "{bad", 400),
+        ("admin", "POST", "servers", '{"server": "' + "x" * 120_000 + '"}', 413),
+    ):
+        answer = here.ask(who, method, f"//abaca/v1/{path}", sent)
+        assert (answer.status, list(answer.body)) == (status, ["error"])
+        assert set(answer.body["error"]) == {"code", "title", "message"}
+        assert answer.body["error"]["code"] == status
+    assert here.ask("none", "GET", "//abaca/v1/servers").headers["www-authenticate"].startswith("Basic")
+
+
+def test_the_api_describes_itself_to_everybody(here):
+    index = here.ask("none", "GET", "//abaca/v1/openapi").body["documents"]
+    assert [door["url"].rpartition("8786")[2] for door in index] == ["/abaca/v1", "/v2", "/compute/v2.1"]
+    for door in index:
+        for one in (door["documents"][0], door["documents"][-1]):
+            answer = here.ask("none", "GET", "/" + urlsplit(one["href"]).path)
+            assert answer.status == 200
+            assert answer.headers["content-type"] == "application/json"
+            assert answer.body["info"]["version"] == one["version"]
+    expected = openapi.document(routing.Table(routes.RESOURCES), 0, versions.DESCRIBED)
+    answer = here.ask("none", "GET", "//abaca/v1/openapi/2.0.json")
+    assert answer.body == msgspec.json.decode(msgspec.json.encode(expected))
+    own = here.ask("none", "GET", "//abaca/v1/openapi.json").body
+    described = {f"{method.upper()} {path}" for path, found in own["paths"].items() for method in found}
+    assert described == {f"{route.method} {route.path}" for route in routing.Table(routes.OWN).routes}
+    assert here.ask("reader", "GET", "//abaca/v1/openapi/2.1000.json").status == 404
+    assert "/abaca/v1/openapi" in str(here.ask("none", "GET", "//").body)
+    assert here.ask("reader", "GET", "//abaca/v1/").body["docs"].endswith("/docs")
+
+
+def test_a_page_shows_the_descriptions_and_loads_nothing_from_elsewhere(here):
+    for path, media_type in (("docs", "text/html"), ("docs/docs.js", "text/javascript"), ("docs/docs.css", "text/css")):
+        status, headers, text = got(here.application, f"/{path}")
+        assert status == 200
+        assert headers["content-type"].startswith(media_type)
+        assert headers["x-content-type-options"] == "nosniff"
+        assert "default-src 'none'" in headers["content-security-policy"]
+        assert "unsafe" not in headers["content-security-policy"]
+        assert not re.search(r"https?://|innerHTML|insertAdjacentHTML|document\.write|<script>|style=|\son\w+=", text)
+        for address in re.findall(r'(?:href|src)="([^"]+)"', text):
+            assert address == "data:," or got(here.application, address)[0] == 200
+
+
+def got(application, path):
+    """Status, headers and text of a page."""
+    started = []
+    environ = falcon.testing.create_environ(path)
+    text = b"".join(application(environ, lambda status, headers, exc_info=None: started.append((status, headers))))
+    status, headers = started[0]
+    return int(status[:3]), {name.lower(): value for name, value in headers}, text.decode()
 
 
 @pytest.mark.parametrize(

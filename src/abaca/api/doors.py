@@ -7,7 +7,7 @@ import falcon
 
 import abaca
 from abaca import errors
-from abaca.api import routes, versions
+from abaca.api import descriptions, routes, versions
 from abaca.api.compute import versions as compute_versions
 from abaca.http.doors import Asked, Door
 from abaca.http.paging import TRUE
@@ -16,7 +16,8 @@ from abaca.http.routing import Table
 
 def every() -> tuple[Door, ...]:
     """All of them; the document of the first is also that of the whole service."""
-    return shared_file_systems(), own(), compute()
+    shares, servers = shared_file_systems(), compute()
+    return shares, own(shares.table, servers.table), servers
 
 
 def shared_file_systems() -> Door:
@@ -25,13 +26,38 @@ def shared_file_systems() -> Door:
     return Door("/v2", table, _negotiate_microversion, versions.document, names_projects=True)
 
 
-def own() -> Door:
-    """/abaca/v1: what is Abaca's own. It has one version."""
+def own(shares: Table, servers: Table) -> Door:
+    """/abaca/v1: what is Abaca's own, in one version; and the descriptions of all doors."""
 
     def document(base: str) -> dict[str, str]:
-        return {"name": "Abaca", "release": abaca.__version__, "href": f"{base}/abaca/v1/"}
+        return {
+            "name": "Abaca",
+            "release": abaca.__version__,
+            "href": f"{base}/abaca/v1/",
+            "openapi": f"{base}{descriptions.INDEX}",
+            "docs": f"{base}/docs",
+        }
 
-    return Door("/abaca/v1", Table(routes.OWN), lambda _request, _response: Asked(), document)
+    table = Table(routes.OWN)
+    described = (
+        descriptions.Series(table, descriptions.OWN, descriptions.INDEX, 0, 0),
+        descriptions.Series(shares, versions.DESCRIBED, f"{descriptions.INDEX}/", versions.MINIMUM, versions.MAXIMUM),
+        descriptions.Series(
+            servers,
+            compute_versions.DESCRIBED,
+            f"{descriptions.INDEX}/compute/",
+            compute_versions.MINIMUM,
+            compute_versions.MAXIMUM,
+        ),
+    )
+    return Door(
+        "/abaca/v1",
+        table,
+        lambda _request, _response: Asked(),
+        document,
+        public=descriptions.public(described),
+        one_error_form=True,
+    )
 
 
 def compute() -> Door:

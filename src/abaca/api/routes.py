@@ -13,7 +13,7 @@ from abaca.api.shares import routes as shares
 RESOURCES = (*administration.RESOURCES, *catalog.RESOURCES, *shares.RESOURCES)
 
 # /abaca/v1, Abaca's own
-OWN = (*administration.OWN, *attachments.OWN, *catalog.OWN, *shares.OWN)
+OWN = (*administration.OWN, *attachments.OWN, *shares.OWN)
 
 # /compute/v2.1
 COMPUTE = compute.RESOURCES

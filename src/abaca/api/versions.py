@@ -163,6 +163,7 @@ def document(base: str) -> dict[str, Any]:
                 "links": [
                     {"rel": "describedby", "type": "text/html", "href": "http://docs.openstack.org/"},
                     {"rel": "self", "href": f"{base}/v2/"},
+                    {"rel": "describedby", "type": "application/json", "href": f"{base}/abaca/v1/openapi"},
                 ],
                 "media-types": [{"base": "application/json", "type": "application/vnd.openstack.share+json;version=1"}],
             }

@@ -19,12 +19,21 @@ class Asked(NamedTuple):
     experimental: bool = False
 
 
+class Page(NamedTuple):
+    """A public document that is no value to be written as JSON, or has been written already."""
+
+    content: bytes
+    media_type: str = "application/json"
+    headers: Mapping[str, str] = {}
+
+
 @dataclass(frozen=True)
 class Door:
     """`negotiate` finds the version of a request and says so in the answer's headers; `document` gives what the prefix
     itself answers, by the address of the service. With `names_projects` paths may begin with the caller's project.
-    `public` holds documents for which nobody need be known, by their whole path. `greet` says in the headers what every
-    answer of this door says, refusals included.
+    `public` holds documents for which nobody need be known, by their whole path; they may lie beside the door. `greet`
+    says in the headers what every answer of this door says, refusals included. With `one_error_form` all refusals look
+    alike; else they are in the forms of OpenStack's services.
     """
 
     prefix: str
@@ -34,6 +43,7 @@ class Door:
     names_projects: bool = False
     public: Mapping[str, Callable[[str], Any]] = field(default_factory=dict)
     greet: Callable[[falcon.Response], None] = lambda _response: None
+    one_error_form: bool = False
 
     def holds(self, path: str) -> bool:
         """Whether a path is behind this door."""

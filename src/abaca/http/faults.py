@@ -7,6 +7,7 @@ is a bug of ours: a 500, logged once with the request id.
 
 from __future__ import annotations
 
+import http
 import logging
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -53,23 +54,36 @@ class NoSuchMethod(errors.NotFound):
 
 
 def fault(error: BaseException, request_id: str) -> Fault:
-    """The answer to a request that failed with `error`."""
+    """The answer to a request that failed with `error`, as OpenStack's services word it."""
     if isinstance(error, NoSuchRoute):
         body = {"code": "404 Not Found", "title": "Not Found", "message": error.message}
         return Fault(404, msgspec.json.encode(body))
+    return _named(known(error, request_id))
+
+
+def one_form(error: BaseException, request_id: str, challenge: str) -> Fault:
+    """The same in the one form that all refusals of a door of ours have."""
+    told = known(error, request_id)
+    body = {"code": told.status, "title": http.HTTPStatus(told.status).phrase, "message": _short(told.message)}
+    headers = {"www-authenticate": challenge} if told.status == 401 else _headers(told.status)
+    return Fault(told.status, msgspec.json.encode({"error": body}), headers)
+
+
+def known(error: BaseException, request_id: str) -> errors.AbacaError:
+    """The error that a caller is told of; what is none of ours is logged."""
     if isinstance(error, errors.AbacaError):
-        return _named(error)
+        return error
     if isinstance(error, sqlalchemy.exc.DataError):
         LOG.warning("request=%s a value that the database cannot hold: %s", request_id, error.orig)
-        return _named(errors.Invalid("A value in the request is out of range."))
+        return errors.Invalid("A value in the request is out of range.")
     if isinstance(error, sqlalchemy.exc.IntegrityError):
         LOG.warning("request=%s met another one: %s", request_id, error.orig)
-        return _named(errors.Conflict("What the request refers to has just changed; look again, and repeat it."))
+        return errors.Conflict("What the request refers to has just changed; look again, and repeat it.")
     if _is_away(error):
         LOG.warning("request=%s the database does not answer: %s", request_id, error)
-        return _named(errors.Unavailable(part="The database"))
+        return errors.Unavailable(part="The database")
     LOG.error("request=%s failed", request_id, exc_info=error)
-    return _named(errors.AbacaError(f"Something went wrong here; the operator finds it in the log under {request_id}."))
+    return errors.AbacaError(f"Something went wrong here; the operator finds it in the log under {request_id}.")
 
 
 def unauthorized(message: str, challenge: str) -> Fault:
@@ -79,17 +93,23 @@ def unauthorized(message: str, challenge: str) -> Fault:
 
 
 def _named(error: errors.AbacaError) -> Fault:
-    message = error.message
-    if len(message) > LONGEST_MESSAGE:
-        message = f"{message[: LONGEST_MESSAGE // 2]} ... {message[-LONGEST_MESSAGE // 4 :]}"
-    said: dict[str, Any] = {"code": error.status, "message": message}
-    headers: dict[str, str] = {}
+    said: dict[str, Any] = {"code": error.status, "message": _short(error.message)}
     if error.status == 413:
-        said |= {"message": f"{error.code}: {message}", "retryAfter": "0"}
-        headers["retry-after"] = "0"
-    elif error.status == 503:
-        headers["retry-after"] = str(RETRY_AFTER_S)
-    return Fault(error.status, msgspec.json.encode({NAMES.get(error.status, "computeFault"): said}), headers)
+        said |= {"message": f"{error.code}: {said['message']}", "retryAfter": "0"}
+    body = {NAMES.get(error.status, "computeFault"): said}
+    return Fault(error.status, msgspec.json.encode(body), _headers(error.status))
+
+
+def _headers(status: int) -> dict[str, str]:
+    if status == 413:
+        return {"retry-after": "0"}
+    return {"retry-after": str(RETRY_AFTER_S)} if status == 503 else {}
+
+
+def _short(message: str) -> str:
+    if len(message) <= LONGEST_MESSAGE:
+        return message
+    return f"{message[: LONGEST_MESSAGE // 2]} ... {message[-LONGEST_MESSAGE // 4 :]}"
 
 
 def _is_away(error: BaseException) -> bool:

@@ -56,22 +56,47 @@ LINKS: Schema = {
 }
 
 
-@dataclass(frozen=True)
+# The one form of a door of ours; its refusals of strangers look the same.
+ERROR: Schema = {
+    "description": "What went wrong.",
+    "type": "object",
+    "required": ["error"],
+    "additionalProperties": False,
+    "properties": {
+        "error": {
+            "type": "object",
+            "required": ["code", "title", "message"],
+            "additionalProperties": False,
+            "properties": {
+                "code": {"type": "integer"},
+                "title": {"type": "string"},
+                "message": {"type": "string"},
+            },
+        }
+    },
+}
+
+
+@dataclass(frozen=True, eq=False)
 class Described:
-    """A door as its document introduces it: `header` names the version, written with `form`."""
+    """A door as its document introduces it: `header` names the version, written with `form`; None: there is one."""
 
     title: str
     url: str
-    header: str
+    header: str | None
     form: str
     sentences: tuple[str, ...] = ()
+    fault: tuple[Schema, ...] = (FAULT, NO_ROUTE)
 
     def sentence(self, version: int) -> str:
         """What the version brought."""
         return self.sentences[version] if self.sentences else f"Microversion 2.{version}."
 
+    def number(self, version: int) -> str:
+        """The version by its name."""
+        return f"2.{version}" if self.header is not None else self.form
 
-@wire.once
+
 def document(table: routing.Table, version: int, of: Described) -> Schema:
     """The document of one version: everything that administrators and users can do, experimental parts included."""
     served = [route for route in table.routes if route.serves(version, experimental=True)]
@@ -89,7 +114,7 @@ def document(table: routing.Table, version: int, of: Described) -> Schema:
         "openapi": "3.1.0",
         "info": {
             "title": of.title,
-            "version": f"2.{version}",
+            "version": of.number(version),
             "description": of.sentence(version),
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
@@ -97,7 +122,7 @@ def document(table: routing.Table, version: int, of: Described) -> Schema:
         "security": [{"token": []}, {"basic": []}],
         "paths": {path: paths[path] for path in sorted(paths)},
         "components": {
-            "schemas": {"Fault": {"anyOf": [FAULT, NO_ROUTE]}, **components},
+            "schemas": {"Fault": {"anyOf": list(of.fault)}, **components},
             "securitySchemes": {
                 "token": {"type": "apiKey", "in": "header", "name": "X-Auth-Token"},
                 "basic": {"type": "http", "scheme": "basic"},
@@ -175,7 +200,8 @@ def _path_parameters(path: str) -> Iterator[Schema]:
 
 
 def _headers(route: routing.Route, version: int, of: Described) -> Iterator[Schema]:
-    yield {"name": of.header, "in": "header", "required": True, "schema": {"const": of.form.format(version)}}
+    if of.header is not None:
+        yield {"name": of.header, "in": "header", "required": True, "schema": {"const": of.form.format(version)}}
     if not route.serves(version, experimental=False):
         yield {
             "name": "X-OpenStack-Manila-API-Experimental",

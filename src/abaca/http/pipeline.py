@@ -367,7 +367,10 @@ def make_app(
 
 
 def _fail(call: Call, error: Exception) -> None:
-    if isinstance(error, errors.Unauthorized):
+    at = next((door for door in call.parts.doors if door.holds(call.request.path)), None)
+    if at is not None and at.one_error_form:
+        fault = faults.one_form(error, call.request_id, call.parts.strategy.challenge)
+    elif isinstance(error, errors.Unauthorized):
         fault = faults.unauthorized(error.message, call.parts.strategy.challenge)
     else:
         fault = faults.fault(error, call.request_id)
@@ -378,7 +381,12 @@ def _fail(call: Call, error: Exception) -> None:
 
 def _finish(call: Call, status: str, body: Any) -> bool:
     call.response.status = status
-    call.response.data = _ENCODER.encode(body)
+    if isinstance(body, doors.Page):
+        call.response.content_type = body.media_type
+        call.response.set_headers(dict(body.headers))
+        call.response.data = body.content
+    else:
+        call.response.data = _ENCODER.encode(body)
     return True
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from abaca.api.catalog import availability_zones, descriptions, extensions, limits, quotas, share_types
+from abaca.api.catalog import availability_zones, extensions, limits, quotas, share_types
 
 RESOURCES = (
     availability_zones.RESOURCE,
@@ -13,4 +13,3 @@ RESOURCES = (
     quotas.CLASSES,
     share_types.RESOURCE,
 )
-OWN = (descriptions.RESOURCE,)
