@@ -57,7 +57,7 @@ PARTS = [
     ("sqlalchemy", STATEMENTS, ExpandedState, ["statement", "processors", "parameter_expansion", "positiontup"]),
     ("granian", SERVING, MTServer, ["_check_gil", "signal_handler_interrupt", "signal_handler_reload", "serve"]),
     ("keystonemiddleware", AUTH, auth_token.AuthProtocol, ["fetch_token"]),
-    ("keystonemiddleware", AUTH, middleware, ["_token_cache", "_www_authenticate_uri"]),
+    ("keystonemiddleware", AUTH, middleware, ["_auth", "_session", "_token_cache", "_www_authenticate_uri"]),
     ("keystonemiddleware", AUTH, _exceptions, ["InvalidToken"]),
     ("oslo.config", "settings/reading.py", iniparser.BaseParser, ["_split_key_value", "parse_exc"]),
     ("oslo.messaging", "events/messaging.py", transport, ["_send_notification"]),

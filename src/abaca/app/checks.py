@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from abaca import errors
@@ -25,15 +27,17 @@ def check(settings: Settings) -> None:
             problem="auth_strategy = keystone needs the section [keystone_authtoken]",
             mend="Add it with www_authenticate_uri, auth_url and the service's credentials",
         )
-    if not settings.database_url.startswith(("sqlite:", "postgresql:", "postgresql+psycopg:")):
+    if settings.database.connection is not None:
+        from abaca.db.engine import trouble  # brings SQLAlchemy
+
+        trouble.check_url(settings.database.connection)
+    if not settings.compute.key_directory.is_absolute():
         raise errors.ConfigError(
-            problem="[database] connection is neither SQLite nor PostgreSQL", mend="Write postgresql://user@host/name"
+            problem=f"[compute] key_directory = {settings.compute.key_directory} is not absolute",
+            mend="Write the whole path, from /",
         )
-    if settings.log_file is not None and not os.access(settings.log_file.parent, os.W_OK):
-        raise errors.ConfigError(
-            problem=f"log_file = {settings.log_file} cannot be written",
-            mend="Make its directory, writable for this user",
-        )
+    _check_log_file(settings.log_file)
+    _check_project_ids(settings.project_id_regex)
     _check_messaging(settings)
     _check_mount_roots(settings)
     if settings.service_down_time <= settings.report_interval:
@@ -51,6 +55,25 @@ def _check_mount_roots(settings: Settings) -> None:
     except errors.Invalid as error:
         raise errors.ConfigError(
             problem="[nodes] mount_roots names a directory that is no root for mounts", mend=error.message
+        ) from None
+
+
+def _check_log_file(file: Path | None) -> None:
+    if file is None:
+        return
+    is_there = file.exists()
+    if file.is_dir() or not os.access(file if is_there else file.parent, os.W_OK):
+        raise errors.ConfigError(
+            problem=f"log_file = {file} cannot be written", mend="Make its directory, writable for this user"
+        )
+
+
+def _check_project_ids(regex: str) -> None:
+    try:
+        re.compile(regex)
+    except re.error as error:
+        raise errors.ConfigError(
+            problem=f"project_id_regex is no regular expression: {error}", mend=r"Write one such as [0-9a-f\-]+"
         ) from None
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from abaca import logs
+from abaca import errors, logs
 
 if TYPE_CHECKING:
     from abaca.metrics import Metrics
@@ -39,9 +39,15 @@ def open_metrics(settings: Settings, process: str) -> Metrics | None:
 
 
 def tracing(settings: Settings) -> Tracing | None:
-    """What writes spans, or None where the settings want none."""
+    """What writes spans, or None where the settings want none. Raises `ConfigError`."""
     if not settings.tracing:
         return None
     from abaca.tracing import Tracing
 
-    return Tracing()
+    try:
+        return Tracing()
+    except ImportError:
+        raise errors.ConfigError(
+            problem="tracing needs the Python package opentelemetry-api",
+            mend="Install it beside Abaca, or take tracing out",
+        ) from None

@@ -17,16 +17,17 @@ if TYPE_CHECKING:
     from abaca.settings import Settings
 
 
-def compute(settings: Settings, db: Database) -> Compute:
-    """Where servers come from, as `[compute] plugin` says. Raises `ConfigError`."""
-    if settings.compute.plugin == "inventory":
+def compute(settings: Settings, db: Database | None) -> Compute:
+    """Where servers come from, as `[compute] plugin` says; a Nova needs no database. Raises `ConfigError`."""
+    if settings.compute.plugin == "inventory" and db is not None:
         from abaca.compute.inventory import Inventory
 
         return Inventory(db)
-    from abaca.compute.nova import Nova
+    from abaca.compute import nova
 
+    nova.check_files(settings.compute)
     try:
-        return Nova(settings.compute)
+        return nova.Nova(settings.compute)
     except ImportError:
         raise errors.ConfigError(
             problem="[compute] plugin = nova needs openstacksdk", mend="Install it: pip install 'abaca[nova]'"

@@ -9,9 +9,10 @@ from pathlib import Path
 import click
 import msgspec
 
-from abaca import app, logs, settings
-from abaca.cli import shown
+from abaca import app, errors, logs, settings
+from abaca.cli import exits, ports, shown
 from abaca.cli.options import Given, configured
+from abaca.cli.state_directory import StateDirectory
 from abaca.settings import reading, tree
 
 # Options of Keystone's plugins that are secret without being called so.
@@ -26,17 +27,46 @@ def config() -> None:
 @config.command()
 @configured
 @click.option("--all", "with_defaults", is_flag=True, help="Also what nobody set.")
+@click.option("--offline", is_flag=True, help="Read only: try no directory, port, database or Keystone.")
 @shown.listed
-def check(given: Given, *, with_defaults: bool, output: shown.Output) -> None:
-    """Say what is in force and where it was set; refuse what cannot work. Secrets are not shown."""
+def check(given: Given, *, with_defaults: bool, offline: bool, output: shown.Output) -> int:
+    """Say what is in force and where it was set; refuse what cannot work. Secrets are not shown.
+
+    Run it as the user that runs Abaca: what a start needs is tried as that start would. What may pass, such as a
+    database that is away, and what would cross a network in the clear is said and refuses nothing.
+    """
     loaded = given.load()
-    for backend in loaded.settings.backends:
+    findings = list(app.examine(loaded.settings, (_state, _port))) if not offline else []
+    for backend in loaded.settings.backends if offline else ():
         app.driver(loaded.settings, backend)
+    for finding in findings:
+        click.echo(f"abaca: {'' if finding.is_grave else 'note: '}{finding.text}", err=True)
+    if any(finding.is_grave for finding in findings):
+        return exits.EX_CONFIG
     rows = [row for row in _values(loaded) if with_defaults or row["source"] != "default"]
     shown.table(rows, output, brief=("section", "option", "value", "source"))
     if output.is_for_people:
         names = ", ".join(f"{backend.name} ({backend.driver})" for backend in loaded.settings.backends)
         click.echo(f"The configuration is right. Back ends: {names}.")
+    return 0
+
+
+def _state(settings: tree.Settings) -> None:
+    StateDirectory(settings.state_path).check()
+
+
+def _port(settings: tree.Settings) -> None:
+    address, port = settings.osapi_share_listen, settings.osapi_share_listen_port
+    try:
+        ports.refuse_unless_free(address, port)
+    except errors.ConfigError:
+        if not ports.is_listened_on(address, port):
+            raise
+        if not StateDirectory(settings.state_path).is_running():
+            raise errors.Unavailable(
+                f"{address} port {port} is taken. Unless by this Abaca, stop what listens there or set "
+                "osapi_share_listen_port"
+            ) from None
 
 
 def _values(loaded: settings.Loaded) -> Iterator[dict[str, str]]:

@@ -25,8 +25,6 @@ def upgrade(given: Given) -> None:
 
     Programs of this release and of the one before work on the new schema, so upgrade first and restart them afterwards.
     """
-    from sqlalchemy import exc, make_url
-
     from abaca.db.engine import schema
 
     loaded = given.load().settings
@@ -34,8 +32,6 @@ def upgrade(given: Given) -> None:
         StateDirectory(loaded.state_path).prepare()
     try:
         before, after = schema.upgrade(loaded.database_url)
-    except exc.OperationalError as error:
-        raise schema.away(make_url(loaded.database_url), error) from None
     except ImportError as error:
         raise app.missing(error) from None
     click.echo(f"The database is at revision {after}." if before == after else f"{before or 'empty'} -> {after}")

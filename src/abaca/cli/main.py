@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import sys
 from collections.abc import Sequence
@@ -26,6 +27,10 @@ COMMANDS = {
     "attachment": ("abaca.cli.attachments", "attachment", "Attach shares to servers, and see how that stands."),
     "config": ("abaca.cli.configuration", "config", "Check the configuration."),
 }
+
+
+# Nobody's mistake but the disk's: a line says as much as a traceback would.
+_OF_THE_HOST = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EROFS))
 
 
 class Commands(click.Group):
@@ -80,4 +85,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except errors.AbacaError as error:
         print(f"abaca: {error.message}", file=sys.stderr)
         status = exits.EX_FAILED
+    except OSError as error:
+        if error.errno not in _OF_THE_HOST:
+            raise
+        print(f"abaca: {error.filename or 'The state directory'} cannot be written: {error.strerror}", file=sys.stderr)
+        status = exits.EX_CONFIG
     sys.exit(status if isinstance(status, int) else 0)

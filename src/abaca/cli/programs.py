@@ -6,13 +6,11 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 import queue
 import shutil
 import signal
-import socket
 import sys
 import threading
 from collections.abc import Callable
@@ -21,7 +19,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from abaca import app, errors
-from abaca.cli import exits, processes, supervisor
+from abaca.cli import exits, ports, processes, supervisor
 from abaca.cli.options import Given, configured
 from abaca.cli.state_directory import StateDirectory
 from abaca.db.migrations import HEAD
@@ -53,10 +51,12 @@ def run(given: Given) -> None:
     state.lock("run", "Stop that `abaca run` first, or choose another --state-path")
     app.set_up_logs(loaded)
     os.umask(0o027)
-    _refuse_taken_port(loaded)
+    ports.refuse_unless_free(loaded.osapi_share_listen, loaded.osapi_share_listen_port)
     if loaded.uses_sqlite:
         state.claim_sqlite()
         _upgrade_sqlite(loaded, given)
+    else:
+        app.refuse_database(loaded)
     shutil.rmtree(loaded.state_path / "metrics", ignore_errors=True)
     _supervise(loaded, given, _names(loaded), state)
 
@@ -73,9 +73,10 @@ def api(given: Given, supervisor_pid: int | None, process: str) -> int:
     if supervisor_pid is not None:
         processes.die_with(supervisor_pid)
     else:
-        _refuse_taken_port(loaded)
+        ports.refuse_unless_free(loaded.osapi_share_listen, loaded.osapi_share_listen_port)
         state = _alone(loaded)
         if loaded.osapi_share_workers > 1:
+            app.refuse_database(loaded)
             _supervise(loaded, given, [name for name in _names(loaded) if name != "worker"], state)
         if loaded.uses_sqlite:
             state.keep_sqlite()
@@ -208,36 +209,26 @@ def _child(name: str, given: Given) -> list[str]:
     return [sys.executable, "-m", "abaca", command, "--supervisor", str(os.getpid()), *process, *given.again()]
 
 
-def _refuse_taken_port(loaded: Settings) -> None:
-    address, port = loaded.osapi_share_listen, loaded.osapi_share_listen_port
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((address, port))
-        except OSError as error:
-            problem = f"{address} port {port} cannot be listened on: {error.strerror}"
-            if error.errno == errno.EADDRNOTAVAIL:  # it may come, as networks do; who restarts services tries again
-                raise errors.Unavailable(f"{problem}. Give this host the address, or set osapi_share_listen") from None
-            mend = "Stop what listens there, or set osapi_share_listen and osapi_share_listen_port"
-            raise errors.ConfigError(problem=problem, mend=mend) from None
-
-
 def _upgrade_sqlite(loaded: Settings, given: Given) -> None:
     """Bring an older SQLite file to this release's revision; an empty one is made by whoever opens it first."""
     import sqlite3
+    from urllib.parse import quote
 
-    path = loaded.database_url.removeprefix("sqlite:///")
     try:
-        connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+        connection = sqlite3.connect(f"file:{quote(str(loaded.sqlite_file))}?mode=ro", uri=True)
         try:
             found = connection.execute("SELECT version_num FROM alembic_version").fetchone()
         finally:
             connection.close()
     except sqlite3.Error:
+        # not there, without tables, or broken: who knows the difference costs more to load
+        if loaded.sqlite_file.exists():
+            app.refuse_database(loaded)
         return
     if found is not None and found[0] < HEAD:
         import subprocess
 
         log.info("upgrading the database from %s to %s", found[0], HEAD)
-        subprocess.run([sys.executable, "-m", "abaca", "db", "upgrade", *given.again()], check=True)
+        done = subprocess.run([sys.executable, "-m", "abaca", "db", "upgrade", *given.again()], check=False)
+        if done.returncode:
+            sys.exit(done.returncode)

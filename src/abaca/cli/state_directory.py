@@ -8,12 +8,14 @@ machine uses it, rewritten every few seconds. Whoever finds another machine's fi
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import logging
 import os
 import signal
 import socket
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -25,6 +27,7 @@ log = logging.getLogger(__name__)
 
 BEAT_S = 2.0
 WATCH_S = 7.0
+ROOM_BYTES = 4 << 20
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 SQLITE_USER = "sqlite.user"
 
@@ -48,22 +51,53 @@ class StateDirectory:
         self._beats: Path | None = None
 
     def prepare(self) -> None:
-        """Make it if need be. Raises `ConfigError` when it cannot be written."""
-        mend = "Choose another with --state-path or state_path, or give this one to the user that runs Abaca"
+        """Make it if need be. Raises `ConfigError` when it cannot be written, or has no room."""
         try:
             self.path.mkdir(mode=0o750, parents=True, exist_ok=True)
-            probe = self.path / f".probe-{os.getpid()}"
-            probe.touch()
-            probe.unlink()
+            _try_to_write(self.path)
         except OSError as error:
-            raise errors.ConfigError(
-                problem=f"The state directory {self.path} cannot be written: {error.strerror}", mend=mend
-            ) from None
+            raise self._refusal(error) from None
+
+    def check(self) -> None:
+        """Raises `ConfigError` when `prepare` would; nothing is made."""
+        there = next(place for place in (self.path, *self.path.parents) if place.exists())
+        try:
+            if not there.is_dir():
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+            _try_to_write(there)
+        except OSError as error:
+            raise self._refusal(error) from None
+
+    def is_running(self) -> bool:
+        """Whether an `abaca run` of this host uses it."""
+        try:
+            descriptor = os.open(self.path / "run.lock", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        else:
+            return False
+        finally:
+            os.close(descriptor)
+
+    def _refusal(self, error: OSError) -> errors.ConfigError:
+        mend = "Choose another with --state-path or state_path, or give this one to the user that runs Abaca"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            mend = f"Make room: a start needs {ROOM_BYTES >> 20} MiB there, and shares more"
+        return errors.ConfigError(
+            problem=f"The state directory {self.path} cannot be written: {error.strerror}", mend=mend
+        )
 
     def lock(self, name: str, mend: str) -> None:
         """Hold `name` alone on this host. Raises `ConfigError` when another process holds it."""
         path = self.path / f"{name}.lock"
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o640)
+        except OSError as error:
+            raise self._refusal(error) from None
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -110,6 +144,16 @@ class StateDirectory:
                 os.kill(os.getpid(), signal.SIGTERM)
                 return
             _write(path, me)
+
+
+def _try_to_write(directory: Path) -> None:
+    """Raises `OSError` when there can be no file as large as those of a first start."""
+    descriptor, name = tempfile.mkstemp(prefix=".probe-", dir=directory)
+    try:
+        os.posix_fallocate(descriptor, 0, ROOM_BYTES)
+    finally:
+        os.close(descriptor)
+        Path(name).unlink()
 
 
 def _me() -> User:

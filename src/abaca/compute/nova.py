@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import os
 import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -217,6 +218,30 @@ class Nova(Compute):
         config = OpenStackConfig(config_files=[str(options.nova_clouds_file)], load_envvars=False, app_name="abaca")
         region = config.get_one(cloud=options.nova_cloud, api_timeout=options.nova_timeout_s)
         return openstack.connection.Connection(config=region)
+
+
+def check_files(options: tree.Compute) -> None:
+    """Raises ConfigError for files that cannot be read, and for a clouds.yaml that does not know the cloud."""
+    files = {"nova_clouds_file": options.nova_clouds_file, "nova_known_hosts": options.nova_known_hosts}
+    for name, file in files.items():
+        if file is not None and not os.access(file, os.R_OK):
+            raise errors.ConfigError(
+                problem=f"[compute] {name} = {file} cannot be read", mend="Make it, readable for this user"
+            )
+    import yaml
+
+    try:
+        known = set(yaml.safe_load(options.nova_clouds_file.read_bytes())["clouds"])
+    except (yaml.YAMLError, TypeError, KeyError, UnicodeDecodeError):  # what they say may quote a password
+        raise errors.ConfigError(
+            problem=f"[compute] nova_clouds_file = {options.nova_clouds_file} is no clouds.yaml",
+            mend="Write it as openstacksdk's documentation says",
+        ) from None
+    if options.nova_cloud not in known:
+        raise errors.ConfigError(
+            problem=f"{options.nova_clouds_file} has no cloud {options.nova_cloud}",
+            mend=f"Set nova_cloud in [compute] to one of: {', '.join(sorted(known)) or 'none is there'}",
+        )
 
 
 def _reason(error: Exception) -> str:

@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import hmac
 import http.cookiejar
+import ssl
 import time
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,7 @@ class Webhook:
         session.trust_env = False
         session.cookies.set_policy(http.cookiejar.DefaultCookiePolicy(allowed_domains=[]))
         session.verify = ca_file or True
+        _check(name, url, ca_file)
         pool = adapters.HTTPAdapter(pool_maxsize=concurrency)
         session.mount("http://", pool)
         session.mount("https://", pool)
@@ -107,6 +109,25 @@ class Webhook:
     def close(self) -> None:
         """Close the connections to the receiver."""
         self._session.close()
+
+
+def _check(name: str, url: str, ca_file: str | None) -> None:
+    """Raises `ConfigError` for what could never reach a receiver; the URL is not shown."""
+    try:
+        is_right = urlsplit(url).port != 0
+    except ValueError:
+        is_right = False
+    if not is_right:
+        raise errors.ConfigError(problem=f"url in [webhook_{name}] has no port of 1 to 65535", mend="Mend the url")
+    if ca_file is None:
+        return
+    try:
+        ssl.create_default_context(cafile=ca_file)
+    except (OSError, ssl.SSLError) as error:
+        raise errors.ConfigError(
+            problem=f"ca_file in [webhook_{name}]: {ca_file} holds no certificates ({error.strerror})",
+            mend="Write the authority's certificate into it, in PEM",
+        ) from None
 
 
 def _finish(answer: requests.Response) -> None:

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from abaca import errors
+from abaca import errors, logs
 from abaca.domain.callers import Identity, with_implied
 from abaca.settings import Settings
 
@@ -162,9 +162,10 @@ class HttpBasic:
             if (stat.st_mtime_ns, stat.st_size) == self._stamp:
                 return
             text = self._file.read_text(encoding="utf-8")
-        except OSError as reason:
+        except (OSError, UnicodeDecodeError) as reason:
+            why = reason.strerror if isinstance(reason, OSError) else "it is not UTF-8 text"
             raise errors.ConfigError(
-                problem=f"The users file {self._file} cannot be read: {reason.strerror}",
+                problem=f"The users file {self._file} cannot be read: {why}",
                 mend="Set http_basic_auth_user_file to a file that this user may read",
             ) from reason
         self._stamp = (stat.st_mtime_ns, stat.st_size)
@@ -207,14 +208,26 @@ class Keystone:
             from keystonemiddleware import auth_token
 
             _check_options(options)
+        _check_files(options)
         # It cannot tell the options of its plugin from misspelt ones, and warns of each.
         logging.getLogger("keystonemiddleware._common.config").setLevel(logging.ERROR)
         self._clock = clock
         self._memory = Memory(clock)
+        self._auth_url = logs.masked(options.get("auth_url", "(no auth_url)"))
         shared = {} if options.get("memcached_servers") else {"cache": "abaca.no_cache"}
-        self._middleware = auth_token.AuthProtocol(None, {**options, **shared, "delay_auth_decision": "false"})
-        # the middleware does so at its first request, and is given none here
-        self._middleware._token_cache.initialize({"abaca.no_cache": NoCache()})
+        try:
+            self._middleware = auth_token.AuthProtocol(None, {**options, **shared, "delay_auth_decision": "false"})
+            # the middleware does so at its first request, and is given none here
+            self._middleware._token_cache.initialize({"abaca.no_cache": NoCache()})
+        except ImportError as error:
+            raise errors.ConfigError(
+                problem=f"[keystone_authtoken] needs the Python package {error.name}", mend="Install it beside Abaca"
+            ) from None
+        except Exception as error:  # noqa: BLE001 (of several libraries; values are left out, some are secret)
+            raise errors.ConfigError(
+                problem=f"[keystone_authtoken] is refused by keystonemiddleware ({type(error).__name__})",
+                mend="Hold its options against keystonemiddleware's documentation",
+            ) from None
         self.challenge = f'Keystone uri="{self._middleware._www_authenticate_uri}"'
 
     def identify(self, environ: Mapping[str, Any]) -> Identity:
@@ -227,6 +240,23 @@ class Keystone:
             identity, expires = self._validate(token)
             self._memory.put(key, identity, min(self._clock() + TOKEN_S, expires))
         return identity
+
+    def reach(self) -> None:
+        """Log in as the service does before it validates a token."""
+        from keystoneauth1 import exceptions
+
+        said = f"Keystone at {self._auth_url} "
+        try:
+            self._middleware._session.get_token(self._middleware._auth)
+        except (exceptions.Unauthorized, exceptions.Forbidden):
+            mend = "Mend username, password and project in [keystone_authtoken]"
+            raise errors.ConfigError(problem=said + "refuses the service's user", mend=mend) from None
+        except exceptions.SSLError:
+            mend = "Set cafile in [keystone_authtoken] to the authority's certificate"
+            raise errors.ConfigError(problem=said + "cannot prove who it is (TLS)", mend=mend) from None
+        except exceptions.ClientException as error:
+            mend = "Start it, or mend auth_url in [keystone_authtoken]"
+            raise errors.Unavailable(f"{said}does not answer ({type(error).__name__}). {mend}") from None
 
     def _validate(self, token: str) -> tuple[Identity, float]:
         from keystoneauth1 import access, exceptions
@@ -269,14 +299,29 @@ def _hidden(package: str, *, unless: str | None) -> Iterator[None]:
         del sys.modules[package]
 
 
+def _check_files(options: Mapping[str, str]) -> None:
+    for name in ("cafile", "certfile", "keyfile"):
+        file = options.get(name)
+        if file and not os.access(file, os.R_OK):
+            raise errors.ConfigError(
+                problem=f"{name} in [keystone_authtoken]: {file} cannot be read", mend="Make it readable for this user"
+            )
+
+
 def _check_options(options: Mapping[str, str]) -> None:
-    from keystoneauth1 import loading
+    from keystoneauth1 import exceptions, loading
     from keystonemiddleware import opts
 
     known = {name for _, found in opts.list_auth_token_opts() for option in found for name in _names(option)}
     plugin = options.get("auth_type") or options.get("auth_plugin")
     if plugin:
-        known |= {name for option in loading.get_auth_plugin_conf_options(plugin) for name in _names(option)}
+        try:
+            of_plugin = loading.get_auth_plugin_conf_options(plugin)
+        except exceptions.NoMatchingPlugin:
+            raise errors.ConfigError(
+                problem=f"[keystone_authtoken] auth_type = {plugin} names no plugin", mend="Write auth_type = password"
+            ) from None
+        known |= {name for option in of_plugin for name in _names(option)}
     for name in options:
         if name.replace("-", "_") not in known:
             near = difflib.get_close_matches(name, known, 1)

@@ -333,6 +333,12 @@ STEPS: tuple[Step, ...] = (
 )
 
 
+def make_policy(settings: Settings, all_doors: Sequence[doors.Door]) -> Policy:
+    """The rules of all routes, as the operator has changed them. Raises ConfigError for files that cannot be used."""
+    dirs = [settings.policy_file.parent / name for name in settings.oslo_policy.policy_dirs]
+    return Policy([rule for door in all_doors for rule in door.table.rules], settings.policy_file, dirs)
+
+
 def make_app(
     settings: Settings,
     db: Database,
@@ -346,8 +352,7 @@ def make_app(
     Without a `strategy` callers are known by the configured one. Handlers find `extras` in `call.parts.extras`. Raises
     ConfigError for settings that cannot work.
     """
-    dirs = [settings.policy_file.parent / name for name in settings.oslo_policy.policy_dirs]
-    policy = Policy([rule for door in all_doors for rule in door.table.rules], settings.policy_file, dirs)
+    policy = make_policy(settings, all_doors)
     project_id = re.compile(settings.project_id_regex)
     parts = Parts(settings, db, tuple(all_doors), policy, strategy or auth.strategy(settings), project_id, extras)
 

@@ -8,7 +8,6 @@ rule that looks at anything else (a remote service, say) is asked anew each time
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import threading
 import time
@@ -112,9 +111,13 @@ class Policy:
         """What changes when a file does, or comes, or goes."""
         found = []
         for file in self._files():
-            with contextlib.suppress(FileNotFoundError):
+            try:
                 stat = file.stat()
                 found.append((str(file), stat.st_mtime_ns, stat.st_size))
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except OSError:  # it may be there: reading it says why it cannot be used
+                found.append((str(file), -1, -1))
         return tuple(found)
 
     def _files(self) -> list[Path]:
@@ -126,10 +129,11 @@ class Policy:
         texts = {rule.name: rule.check for rule in self._defaults.values()}
         for name, _, _ in self._stamp:
             try:
-                texts |= oslo.parse_file_contents(Path(name).read_text(encoding="utf-8"))
+                texts |= _read(Path(name))
             except (OSError, ValueError, AttributeError, TypeError) as reason:
+                why = " ".join(str(reason).split())
                 raise errors.ConfigError(
-                    problem=f"The policy file {name} cannot be used: {reason}", mend="Correct it, or remove it"
+                    problem=f"The policy file {name} cannot be used: {why}", mend="Correct it, or remove it"
                 ) from reason
         conf = cfg.ConfigOpts()
         conf([], project="abaca", default_config_files=[], default_config_dirs=[])
@@ -137,6 +141,15 @@ class Policy:
         enforcer = oslo.Enforcer(conf, use_conf=False)
         enforcer.set_rules(oslo.Rules.from_dict(texts), use_conf=False)
         return _Loaded(enforcer, {}, {})
+
+
+def _read(file: Path) -> dict[str, str]:
+    """The rules of a file by name. Raises ValueError, TypeError and others for what is not such a file."""
+    found = oslo.parse_file_contents(file.read_text(encoding="utf-8"))
+    for name, text in found.items():
+        if not isinstance(text, str):
+            raise TypeError(f"the rule {name} must be text")
+    return dict(found)
 
 
 def _unique(rules: Iterable[Rule]) -> dict[str, Rule]:

@@ -399,6 +399,11 @@ class Settings(Section, frozen=True):
         return self.database_url.startswith("sqlite")
 
     @property
+    def sqlite_file(self) -> Path:
+        """Where SQLite's data are."""
+        return Path(self.database_url.partition(":///")[2])
+
+    @property
     def worker_name(self) -> str:
         """Who holds this host's leases."""
         return self.worker.name or self.host

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
-from sqlalchemy import exc
 
 from abaca import errors
 from abaca.db import tables
+from abaca.db.engine import trouble
 from abaca.db.migrations import HEAD
 
 if TYPE_CHECKING:
@@ -50,10 +50,10 @@ def _revision(tx: Tx) -> str | None:
 
 def check(db: Database) -> None:
     """Raises `ConfigError` when the database is behind this code, `Unavailable` when it cannot be reached."""
-    try:
+    with trouble.explained(db.url):
         found = revision(db)
-    except exc.DBAPIError as error:
-        raise away(db.url, error) from None
+    if found is not None and not found.isdecimal():
+        raise _foreign(found)
     if found is None or found < HEAD:
         state = "is empty" if found is None else f"is at revision {found}"
         problem = f"The database {state}, this release needs {HEAD}"
@@ -62,12 +62,10 @@ def check(db: Database) -> None:
         log.info("the database is at revision %s, ahead of this release's %s", found, HEAD)
 
 
-def away(url: sa.URL, error: exc.DBAPIError) -> errors.Unavailable:
-    """The error for a database that does not answer: where it was looked for, without the password, and why not."""
-    where = url.render_as_string(hide_password=True)
-    reason = str(error.orig).strip().split("\n")[0]
-    return errors.Unavailable(
-        f"The database {where} does not answer: {reason}. Start it, or mend [database] connection"
+def _foreign(found: str) -> errors.ConfigError:
+    return errors.ConfigError(
+        problem=f"The database is at revision {found[:32]!r}, which is none of Abaca's",
+        mend="Give Abaca one of its own",
     )
 
 
@@ -76,8 +74,11 @@ def create_if_empty(db: Database) -> bool:
 
     Several processes may call it together: SQLite's write lock lets one of them do it.
     """
-    if revision(db) is not None:
-        return False
+    with trouble.explained(db.url):
+        return revision(db) is None and _create(db)
+
+
+def _create(db: Database) -> bool:
     with db.write() as tx:
         if _revision(tx) is not None:
             return False
@@ -102,7 +103,10 @@ def alembic_config() -> Config:
 
 
 def upgrade(url: str, to: str = "head") -> tuple[str | None, str | None]:
-    """Bring the database forward to revision `to`, in one transaction; the revisions before and after."""
+    """Bring the database forward to revision `to`, in one transaction; the revisions before and after.
+
+    Raises `ConfigError` for one that is ahead of this release, and as `check` does when it cannot be used.
+    """
     from alembic import command
 
     return _migrate(url, command.upgrade, to)
@@ -119,10 +123,17 @@ def _migrate(url: str, move: Callable[[Config, str], None], to: str) -> tuple[st
     engine = migration_engine(sa.make_url(url))
     config = alembic_config()
     try:
-        with engine.connect() as connection, connection.begin():
+        with trouble.explained(engine.url), engine.connect() as connection, connection.begin():
             if connection.dialect.name == "postgresql":
                 connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _UPGRADE_LOCK})
             before = _current(connection)
+            if before is not None and not before.isdecimal():
+                raise _foreign(before)
+            if before is not None and before > HEAD:
+                raise errors.ConfigError(
+                    problem=f"The database is at revision {before}, ahead of this release's {HEAD}",
+                    mend="There is nothing to upgrade here: install the release that it belongs to",
+                )
             config.attributes["connection"] = connection
             move(config, to)
             if connection.dialect.name == "sqlite":

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What would keep a program from starting, or from doing its work: found by making each of its parts, and letting go.
+
+`config check` asks all of it at once. The programs refuse the same by the same words when they make the part.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from abaca import errors
+from abaca.app import exposure
+from abaca.app.backends import driver
+from abaca.app.databases import open_database
+from abaca.app.events import event_targets
+from abaca.app.observability import tracing
+from abaca.app.servers import compute, nodes
+
+if TYPE_CHECKING:
+    from abaca.settings import Settings
+
+
+class Finding(NamedTuple):
+    """Something that is not well; a program starts all the same unless it is `grave`."""
+
+    text: str
+    is_grave: bool
+
+
+def examine(settings: Settings, looks: tuple[Callable[[Settings], None], ...] = ()) -> Iterator[Finding]:
+    """All that is wrong, in the order in which a start would meet it; `looks` are the command line's own."""
+    for look in (*looks, *_LOOKS):
+        try:
+            look(settings)
+        except errors.ConfigError as error:
+            yield Finding(error.message, is_grave=True)
+        except errors.Unavailable as error:
+            yield Finding(error.message, is_grave=False)
+    for text in exposure.exposed(settings):
+        yield Finding(text, is_grave=False)
+
+
+def refuse_database(settings: Settings) -> None:
+    """Raises `ConfigError` for a database that only a person can mend. One that is away may come."""
+    with contextlib.suppress(errors.Unavailable):
+        _database(settings)
+
+
+def _database(settings: Settings) -> None:
+    from abaca.db.engine import schema, trouble
+
+    if settings.uses_sqlite and not settings.sqlite_file.exists():
+        return  # made at the first start
+    db = open_database(settings)
+    with contextlib.closing(db):
+        if db.is_sqlite:
+            with trouble.explained(db.url):
+                found = schema.revision(db)
+            if found is None or found.isdecimal():
+                return  # made or upgraded by whoever starts first
+        schema.check(db)
+
+
+def _policy(settings: Settings) -> None:
+    from abaca.api import doors
+    from abaca.http import pipeline
+
+    pipeline.make_policy(settings, doors.every())
+
+
+def _callers(settings: Settings) -> None:
+    from abaca.http import auth
+
+    strategy = auth.strategy(settings)
+    if isinstance(strategy, auth.Keystone):
+        strategy.reach()
+
+
+def _back_ends(settings: Settings) -> None:
+    for backend in settings.backends:
+        driver(settings, backend)
+
+
+def _servers(settings: Settings) -> None:
+    nodes(settings)
+    if settings.compute.plugin != "inventory":
+        compute(settings, None)
+
+
+def _events(settings: Settings) -> None:
+    for target in event_targets(settings):
+        target.close()
+
+
+def _spans(settings: Settings) -> None:
+    tracing(settings)
+
+
+_LOOKS: tuple[Callable[[Settings], None], ...] = (
+    _database,
+    _policy,
+    _callers,
+    _back_ends,
+    _servers,
+    _events,
+    _spans,
+)
