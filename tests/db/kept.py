@@ -50,7 +50,24 @@ def _0005(rows):
         rule["client"] = rule["access_to"]
 
 
-BECOMES = {"0002": _0002, "0004": _0004, "0005": _0005}
+def _0006(rows):
+    """Operations that have not ended hold the key of their instance, and that of the share where they are about it."""
+    of_both = ("share-delete", "share-extend", "share-shrink")
+    operations = {row["id"]: row for row in rows["operations"]}
+    kept = []
+    for row in rows["operation_keys"]:
+        operation = operations[row["operation_id"]]
+        args, wanted = operation["args"], [row["key"]]
+        if row["key"].startswith("share:"):
+            instance_id = args["instance_id"] if "instance_id" in args else args["instance"]["id"]
+            wanted = wanted if operation["kind"] in of_both else []
+            wanted.append(f"share-instance:{instance_id}")
+        operation["keys"] = wanted
+        kept += [row | {"key": one, "held_key": one if row["held_key"] else None} for one in wanted]
+    rows["operation_keys"] = kept
+
+
+BECOMES = {"0002": _0002, "0004": _0004, "0005": _0005, "0006": _0006}
 
 
 def after(rows, revisions):

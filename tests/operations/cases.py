@@ -7,8 +7,14 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
+from abaca.db.administration import pools
 from abaca.db.attachments import servers
-from abaca.db.tables.shares import export_locations
+from abaca.db.shares import export_locations, share_instances
+from abaca.db.shares.export_location_history import NOBODY, Owner
+from abaca.db.tables import shares as tables
+from abaca.domain.ids import new_id
+from abaca.operations.shares.share_instances import told
+from tests import planting
 from tests.api.world import PROJECT
 
 NUMBERS = itertools.count(1)
@@ -71,6 +77,36 @@ def delete(theatre, share_id):
     return share_id
 
 
+def another_instance(theatre, share_id, driver, **so):
+    """A second instance of a share, planted on that back end and, beside the first, in the database; its id."""
+    t = tables.share_instances
+    with planting.by_hand(theatre.db) as tx:
+        (row,) = tx.rows(sa.select(t).where(t.c.share_id == share_id))
+        second = {**row._mapping, "id": new_id(), "access_rules_status": "active", **so}
+        tx.execute(sa.insert(t), second)
+    with theatre.db.write() as tx:
+        whole = share_instances.whole(tx, second["id"])
+        exports = driver.create(told(whole)).exports
+        export_locations.add(tx, second["id"], exports, Owner(share_id, whole.project_id), NOBODY)
+        pools.recount(tx)
+    return second["id"]
+
+
+def a_share_with_two_instances(theatre):
+    share_id = a_share(theatre)
+    return share_id, another_instance(theatre, share_id, theatre.driver)
+
+
+def delete_second_instance(theatre, prepared):
+    share_id, second = prepared
+    theatre.ask("POST", f"/share_instances/{second}/action", {"force_delete": None}, who="admin")
+    return share_id
+
+
+def delete_both_instances(theatre, prepared):
+    return delete(theatre, prepared[0])
+
+
 def extend(theatre, share_id):
     act(theatre, share_id, extend={"new_size": 5})
     return share_id
@@ -85,7 +121,7 @@ def a_share_that_has_moved(theatre):
     """What the database says of where it can be mounted from is no longer so."""
     share_id = a_share(theatre)
     with theatre.db.write() as tx:
-        tx.execute(sa.update(export_locations).values(path="10.9.9.9:/elsewhere"))
+        tx.execute(sa.update(tables.export_locations).values(path="10.9.9.9:/elsewhere"))
     return share_id
 
 
@@ -168,6 +204,8 @@ CASES = {
     "backend-ensure": Case(a_share_that_has_moved, ensure),
     "share-create": Case(nothing, new_share),
     "share-delete": Case(a_share, delete),
+    "share-delete two instances": Case(a_share_with_two_instances, delete_both_instances, ("delete_on_backend",)),
+    "share-instance-delete": Case(a_share_with_two_instances, delete_second_instance),
     "share-extend": Case(a_share, extend),
     "share-shrink": Case(a_share, shrink),
     "access-rules-sync": Case(a_share_with_rules, change_rules),

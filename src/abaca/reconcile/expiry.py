@@ -93,6 +93,7 @@ class Expiry:
             with self.db.write() as tx:
                 for share in shares.expired(tx, host, BATCH):
                     try:
-                        share_delete.start(tx, share.id, share.instance_id, None)
+                        with tx.savepoint():
+                            share_delete.start(tx, share.id, share.instance_id, None)
                     except (errors.Conflict, resource_locks.Locked) as refusal:
                         log.info("share=%s stays in the recycle bin: %s", share.id, refusal.message)

@@ -103,4 +103,5 @@ def _is_explained(tx: Tx, row: ShareInstance) -> bool:
         kind, queue = backend_ensure.OPERATION.kind, service_host(row.placed().host)
         found = operations.find(tx, live=True, kind=kind, queue=queue, limit=1)
         return bool(found) and found[0].state != "paused"
-    return bool(keys.holders(tx, keys.key("share", row.share_id)))
+    held = keys.holders(tx, keys.key(share_instances.INSTANCE_KEY, row.id))
+    return any(one.kind != access_rules_sync.OPERATION.kind for one in held)

@@ -8,18 +8,13 @@ back end. Either may be left without a worker.
 import threading
 
 import msgspec
-import sqlalchemy as sa
 
 from abaca import app, settings
-from abaca.db.shares import export_locations, share_instances
-from abaca.db.shares.export_location_history import NOBODY, Owner
 from abaca.db.tables import shares as tables
-from abaca.domain.ids import new_id
 from abaca.domain.shares.shares import status_rank
 from abaca.journal.worker import Worker
 from abaca.operations.parts import queue_of
 from abaca.operations.registry import OPERATIONS
-from abaca.operations.shares.share_instances import told
 from abaca.reconcile.backends import Backends
 from tests import planting
 from tests.api.world import NEWEST
@@ -81,17 +76,8 @@ class Pair(Theatre):
 
     def join(self, share_id, replica_state, status):
         """The second instance, with a location of its own; the rules of the share do not know it."""
-        t = tables.share_instances
-        with planting.by_hand(self.db) as tx:
-            (row,) = tx.rows(sa.select(t).where(t.c.share_id == share_id))
-            so = {"status": status, "replica_state": replica_state, "status_rank": status_rank(status, replica_state)}
-            second = {**row._mapping, **so, "id": new_id(), "host": AT["beta"], "access_rules_status": "active"}
-            tx.execute(sa.insert(t), second)
-        with self.db.write() as tx:
-            whole = share_instances.whole(tx, second["id"])
-            exports = self.beta.create(told(whole)).exports
-            export_locations.add(tx, second["id"], exports, Owner(share_id, whole.project_id), NOBODY)
-        return second["id"]
+        so = {"status": status, "replica_state": replica_state, "status_rank": status_rank(status, replica_state)}
+        return cases.another_instance(self, share_id, self.beta, host=AT["beta"], **so)
 
     # ---------------------------------------------------------------- what users see
 

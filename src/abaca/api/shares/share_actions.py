@@ -164,6 +164,7 @@ def force_delete(call: Call, id: str) -> None:
     """Delete it whatever its status."""
     with call.db.write() as tx:
         share = share_for_change(call, tx, id)
+        share_delete.refuse_replicated(tx, id)
         with refused_as(errors.Forbidden):
             share_delete.start(tx, id, share.instance_id, call.caller, event="force_delete")
 
@@ -179,6 +180,7 @@ def soft_delete(call: Call, id: str) -> None:
             raise errors.Forbidden(f"Share {id} is in the recycle bin already.")
         shares.lock(tx, id)
         resource_locks.refuse_deletion(tx, id)
+        share_delete.refuse_replicated(tx, id)
         share_delete.refuse_attached(tx, id)
         if share.status not in rules.DELETABLE:
             raise errors.Forbidden(f"Share {id} cannot be put into the recycle bin while it is {share.status}.")

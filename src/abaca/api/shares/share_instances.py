@@ -103,7 +103,7 @@ def force_delete(call: Call, id: str) -> None:
     """Take it away whatever its status; its share goes with its last instance."""
     with call.db.write() as tx, refused_as(errors.Forbidden):
         share_id = _found(tx, id, ("share_id",)).share_id
-        share_delete.start(tx, share_id, id, call.caller, event="force_delete")
+        share_delete.start_of_instance(tx, share_id, id, call.caller)
 
 
 def _found(tx: Tx, instance_id: str, columns: tuple[str, ...]) -> Row:

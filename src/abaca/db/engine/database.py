@@ -144,6 +144,10 @@ class Tx:
         finally:
             self.connection.exec_driver_sql(PLAN_ONCE)
 
+    def savepoint(self) -> contextlib.AbstractContextManager[object]:
+        """What is written in the block is undone when it raises; the transaction can go on."""
+        return self.connection.begin_nested()
+
     def wake(self, queue: str) -> None:
         """Announce work on `queue` when this transaction commits."""
         self._queues[queue] = None

@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 
+import msgspec
 import sqlalchemy as sa
 
 from abaca.db.engine import lists, moving
@@ -27,6 +28,9 @@ from abaca.db.tables.shares import share_instances as t
 from abaca.domain.shares.access_rules import PENDING
 from abaca.domain.shares.share_instances import InstanceStatus, PlacedInstance, ShareInstance
 from abaca.domain.shares.shares import SHARE_INSTANCE
+
+# What operations on one instance hold: keys of this kind.
+INSTANCE_KEY = "share-instance"
 
 STATUS = moving.Mover(t.c.status, "Share instance", conflict=("Share", t.c.share_id))
 REPLICA_STATE = moving.Mover(t.c.replica_state, "Share replica")
@@ -75,6 +79,21 @@ def lock(tx: Tx, instance_id: str) -> None:
 
 
 _LOCK = sa.select(t.c.id).where(t.c.id == sa.bindparam("instance")).with_for_update()
+
+
+class OfShare(msgspec.Struct, frozen=True, gc=False):
+    """One instance of a share."""
+
+    id: str
+    replica_state: str | None
+
+
+def of_share(tx: Tx, share_id: str) -> list[OfShare]:
+    """The instances of a share, in the order of their ids."""
+    return tx.entities(OfShare, _OF_SHARE, {"of_share": share_id})
+
+
+_OF_SHARE = sa.select(*columns_of(OfShare, t)).where(t.c.share_id == sa.bindparam("of_share")).order_by(t.c.id)
 
 
 def delete(tx: Tx, instance_id: str) -> None:
@@ -182,7 +201,10 @@ _ensuring = sa.exists().where(
     # one that is paused works on none
     operations.c.state.in_(ACTIVE),
 )
-_has_no_operation = ~keys.is_held("share", t.c.share_id)
+_has_no_operation = ~keys.is_held(INSTANCE_KEY, t.c.id)
+# a sync leaves the status as it is, and so explains none
+RULES_KIND = "access-rules-sync"
+_is_busy_for_nothing = ~keys.is_held(INSTANCE_KEY, t.c.id, operations.c.kind != RULES_KIND)
 
 
 def busy_without_operation(tx: Tx, service_host: str, most: int = 500) -> list[ShareInstance]:
@@ -190,7 +212,7 @@ def busy_without_operation(tx: Tx, service_host: str, most: int = 500) -> list[S
     statement = _WHOLE.where(
         t.c.status.in_(sorted(SHARE_INSTANCE.busy)),
         _is_on(service_host),
-        _has_no_operation,
+        _is_busy_for_nothing,
         # that operation is about the whole back end
         sa.or_(t.c.status != "ensuring", ~_ensuring),
     ).limit(most)

@@ -226,7 +226,7 @@ _DELETE = sa.delete(shares).where(shares.c.id == sa.bindparam("share"))
 
 
 class Expired(msgspec.Struct, frozen=True, gc=False):
-    """A share whose time in the recycle bin is over, and one of its instances."""
+    """A share whose time in the recycle bin is over, and the instance that speaks for it."""
 
     id: str
     instance_id: str
@@ -240,7 +240,7 @@ def expired(tx: Tx, host: str | None, most: int) -> list[Expired]:
     of_host = share_instances.c.host
     statement = (
         sa.select(*columns_of(Expired, shares, instance_id=share_instances.c.id))
-        .join(share_instances, share_instances.c.share_id == shares.c.id)
+        .select_from(shares.join(share_instances, _speaks))
         .where(
             shares.c.is_soft_deleted.is_(True),
             shares.c.scheduled_to_be_deleted_at <= tx.now,

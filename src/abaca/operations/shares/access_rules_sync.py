@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Make the back end of an instance let in exactly whom the rules of its share name.
 
-Each instance has operations and states of rules of its own. However many rules were posted since the last time, they
-reach its back end in one call: at most one such operation waits per instance, and it takes all that is queued when it
-starts. What can go wrong: the back end refuses one rule (that rule alone goes to `error` there), or cannot do any (all
-those under way do). The claim under faults: it always ends, and then the rules say what the back end does.
+Each instance has operations and states of rules of its own, and none waits for another's. However many rules were
+posted since the last time, they reach its back end in one call: at most one such operation waits per instance, and it
+takes all that is queued when it starts. What can go wrong: the back end refuses one rule (that rule alone goes to
+`error` there), or cannot do any (all those under way do). The claim under faults: it always ends, and then the rules
+say what the back end does.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from abaca.drivers import contract
 from abaca.journal import kinds, queueing
 from abaca.operations import events
 from abaca.operations.parts import DRIVER_CALL_S, BackEnd
-from abaca.operations.shares.share_instances import service_host, told
+from abaca.operations.shares.share_instances import keys_of_instances, service_host, told
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
@@ -62,7 +63,7 @@ def start_many(tx: Tx, instances: Sequence[PlacedInstance], by: Requester | None
 def _about(instance: PlacedInstance) -> tuple[Args, queueing.Target]:
     target = queueing.Target(
         queue=service_host(instance.host),
-        keys=[keys.key("share", instance.share_id)],
+        keys=keys_of_instances([instance.id]),
         resource_id=instance.share_id,
         coalesce_key=_coalesce_key(instance.id),
     )
@@ -145,7 +146,7 @@ def _fail_untaken(op: Op[BackEnd], tx: Tx) -> None:
     """It never came to take the rules: whoever comes next does, and if nobody comes they are in error."""
     instance_id = op.args.instance_id
     same = _coalesce_key(instance_id)
-    if not any(row.coalesce_key == same for row in keys.holders(tx, op.keys[0])):
+    if not any(row.coalesce_key == same for row in keys.holders(tx, *keys_of_instances([instance_id]))):
         taken = instance_access_rules.take(tx, op.args.share_id, instance_id)
         instance_access_rules.finish(tx, instance_id, [rule.id for rule in taken], "failed")
 
@@ -169,7 +170,7 @@ def _tell(op: Op[BackEnd], tx: Tx, detail: Detail, reason: str | None) -> None:
 
 
 OPERATION = kinds.operation(
-    kind="access-rules-sync",
+    kind=share_instances.RULES_KIND,
     resource="share",
     args=Args,
     parts=BackEnd,

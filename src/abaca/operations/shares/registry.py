@@ -3,12 +3,20 @@
 
 from __future__ import annotations
 
-from abaca.operations.shares import access_rules_sync, share_create, share_delete, share_extend, share_shrink
+from abaca.operations.shares import (
+    access_rules_sync,
+    share_create,
+    share_delete,
+    share_extend,
+    share_instance_delete,
+    share_shrink,
+)
 
 OPERATIONS = (
     access_rules_sync.OPERATION,
     share_create.OPERATION,
     share_delete.OPERATION,
     share_extend.OPERATION,
+    share_instance_delete.OPERATION,
     share_shrink.OPERATION,
 )

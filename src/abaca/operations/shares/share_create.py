@@ -20,7 +20,7 @@ from abaca.drivers import contract
 from abaca.journal import kinds, queueing
 from abaca.operations import events
 from abaca.operations.parts import DRIVER_CALL_S, BackEnd
-from abaca.operations.shares.share_instances import target_of, tell
+from abaca.operations.shares.share_instances import keys_of_instances, target_of, tell
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
@@ -36,7 +36,8 @@ class Args(msgspec.Struct, frozen=True):
 
 def start(tx: Tx, instance: contract.ShareInstance, host: str, by: Requester | None) -> str:
     """Queue it, for an instance whose rows were written in this transaction; the operation's id."""
-    target = target_of(instance.share_id, host)
+    # nobody can work on the share before it has this instance, so that holding it is enough
+    target = target_of(host, instance.share_id, keys_of_instances([instance.id]))
     return queueing.enqueue(tx, OPERATION, Args(instance=instance), target, by)
 
 

@@ -1,30 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Take a share away: first the back end's part, then its rows and what it took of quota and pool, in one transaction.
+"""Take a share away: first the back ends' part, then its rows and what it took of quota and pool, in one transaction.
 
-Accepted means it goes. What can go wrong: the back end refuses or stays away for long; then the share is
-`error_deleting` with a message, nothing of it is forgotten, and deleting again tries again. The claim under faults:
-it always ends.
+It deletes the instance that speaks for the share itself, and before that starts the deletion of every other one, each
+on its own back end. Accepted means it goes. What can go wrong: a back end refuses or stays away for long; then the
+share is `error_deleting` with a message, nothing of what is left is forgotten, and deleting again tries again. The
+claim under faults: it always ends.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from abaca import errors
-from abaca.db.administration import pools
 from abaca.db.attachments import attachments
-from abaca.db.catalog import quotas
-from abaca.db.shares import (
-    access_rules,
-    driver_data,
-    export_location_history,
-    instance_access_rules,
-    share_instances,
-    shares,
-)
-from abaca.db.shares.export_location_history import NOBODY, Cause
+from abaca.db.journal import children
+from abaca.db.shares import share_instances, shares
+from abaca.db.shares.export_location_history import Cause
 from abaca.domain.administration.messages import Action, Detail
 from abaca.drivers import contract
 from abaca.journal import kinds, queueing
@@ -33,19 +27,21 @@ from abaca.operations import events
 from abaca.operations.administration import resource_locks
 from abaca.operations.attachments import attachment_detach
 from abaca.operations.parts import DRIVER_CALL_S, BackEnd
-from abaca.operations.shares.share_instances import target_of, tell, told
+from abaca.operations.shares import share_instance_delete
+from abaca.operations.shares.share_instance_delete import forget, tell_deletion
+from abaca.operations.shares.share_instances import keys_of_share, target_of, tell, told
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
-    from abaca.domain.shares.share_instances import ShareInstance
     from abaca.journal.op import Op
     from abaca.journal.requester import Requester
 
 
 class Args(msgspec.Struct, frozen=True):
-    """What the driver is told."""
+    """What the driver is told, and the other instances of the share."""
 
     instance: contract.ShareInstance
+    others: tuple[share_instance_delete.Args, ...] = ()
 
 
 class Attached(errors.Conflict):
@@ -56,34 +52,68 @@ class StillAttached(errors.Conflict):
     """The share is still attached to servers: {reason}"""
 
 
+class HasReplicas(errors.Conflict):
+    """Share {id} has replicas. Delete the replicas before you delete the share."""
+
+
 # How long it waits for its servers to let go of it, in seconds.
 DETACHED_WITHIN_S = 240.0
 
 
 def start(tx: Tx, share_id: str, instance_id: str, by: Requester | None, *, event: str = "delete") -> str | None:
-    """Accept the deletion of an instance of a share, and with the last one of the share; the operation's id.
+    """Accept the deletion of a share, for which that instance speaks, and of all its instances; the operation's id.
 
-    None when no back end ever had it: then it is gone at once. Raises `Conflict` where its status forbids `event`,
-    `Locked` where somebody has locked it, and `Attached` where servers use it; with `force_delete` those are made to
-    let go of it first.
+    None when no back end ever had it: then it is gone at once. Raises `Conflict` where the status of an instance
+    forbids `event`, `Locked` where somebody has locked it, `HasReplicas`, and `Attached` where servers use it; with
+    `force_delete` those are made to let go of it first.
     """
     shares.lock(tx, share_id)
     resource_locks.refuse_deletion(tx, share_id)
+    refuse_replicated(tx, share_id)
     if event == "force_delete":
         _detach(tx, share_id, by)
     else:
         refuse_attached(tx, share_id)
-    share_instances.move(tx, instance_id, event)
-    row = share_instances.whole(tx, instance_id)
-    if row is None:
-        raise errors.NotFound(resource="Share", id=share_id)
+    found = [one.id for one in share_instances.of_share(tx, share_id)]
+    return _start(tx, sorted(found, key=lambda one: one != instance_id), event, by)
+
+
+def start_of_instance(tx: Tx, share_id: str, instance_id: str, by: Requester | None) -> str | None:
+    """Accept the forced deletion of an instance; with the last one its share goes.
+
+    None as for `start`, which says what it raises. A server that has mounted this instance follows to another.
+    """
+    shares.lock(tx, share_id)
+    resource_locks.refuse_deletion(tx, share_id)
+    if len(share_instances.of_share(tx, share_id)) == 1:
+        _detach(tx, share_id, by)
+        return _start(tx, [instance_id], "force_delete", by)
+    share_instances.move(tx, instance_id, "force_delete")
+    (row,) = share_instances.whole_of(tx, [instance_id])
     if row.host is None:
-        events.notify_share(tx, "share.delete.start", row.share_id, by)
-        events.notify_share(tx, "share.delete.end", row.share_id, by, status="deleted")
-        _forget(tx, row)
+        forget(tx, row)
         return None
-    target = target_of(row.share_id, row.host)
-    return queueing.enqueue(tx, OPERATION, Args(instance=told(row)), target, by)
+    return share_instance_delete.start(tx, row, by)
+
+
+def _start(tx: Tx, instance_ids: Sequence[str], event: str, by: Requester | None) -> str | None:
+    """The same for all instances of a share, of which the first speaks for it."""
+    for instance_id in sorted(instance_ids):
+        share_instances.move(tx, instance_id, event)
+    whole = {row.id: row for row in share_instances.whole_of(tx, instance_ids)}
+    found = [whole[instance_id] for instance_id in instance_ids]
+    placed = [row for row in found if row.host is not None]
+    if not placed:
+        tell_deletion(tx, found[0].share_id, by)
+    for row in found:
+        if row.host is None:
+            forget(tx, row)
+    if not placed:
+        return None
+    first, *others = placed
+    args = Args(instance=told(first), others=tuple(share_instance_delete.args_of(row) for row in others))
+    held = keys_of_share(first.share_id, [row.id for row in placed])
+    return queueing.enqueue(tx, OPERATION, args, target_of(first.placed().host, first.share_id, held), by)
 
 
 def refuse_attached(tx: Tx, share_id: str) -> None:
@@ -92,6 +122,12 @@ def refuse_attached(tx: Tx, share_id: str) -> None:
     if found:
         more = f" and {len(found) - 5} more" if len(found) > 5 else ""
         raise Attached(id=share_id, attachments=", ".join(found[:5]) + more)
+
+
+def refuse_replicated(tx: Tx, share_id: str) -> None:
+    """Raises `HasReplicas` when the share has any beside the one that is written to."""
+    if sum(one.replica_state is not None for one in share_instances.of_share(tx, share_id)) > 1:
+        raise HasReplicas(id=share_id)
 
 
 def _detach(tx: Tx, share_id: str, by: Requester | None) -> None:
@@ -110,9 +146,19 @@ def _check_detached(op: Op[BackEnd]) -> None:
         raise Wait(what, conditions=[detached], within_s=DETACHED_WITHIN_S, error=still)
 
 
+def _delete_others(op: Op[BackEnd]) -> None:
+    """Start the deletion of the other instances, once, and wait until all of them are gone."""
+    with op.write() as tx:
+        if not children.of(tx, op.id):
+            op.start(tx, share_instance_delete.OPERATION, [(one, one.target) for one in op.args.others])
+    op.join()
+
+
 def delete_on_backend(op: Op[BackEnd]) -> None:
-    """The export first, then the data."""
+    """The export first, then the data; the instance that speaks for the share is the last."""
     _check_detached(op)
+    if op.args.others:
+        _delete_others(op)
     op.parts.driver.delete(op.args.instance)
 
 
@@ -120,29 +166,14 @@ def succeed(op: Op[BackEnd], tx: Tx) -> None:
     """Forget it, and give back what it took."""
     row = share_instances.whole(tx, op.args.instance.id)
     if row is not None:
-        _forget(tx, row, Cause(op.id, op.what.kind))
-
-
-def _forget(tx: Tx, row: ShareInstance, cause: Cause = NOBODY) -> None:
-    # the share, its rules, its instance: in the order in which those who change its rules lock them
-    shares.lock(tx, row.share_id)
-    access_rules.lock(tx, row.share_id)
-    export_location_history.end_of_instance(tx, row.id, cause)
-    if row.driver_data is not None:
-        driver_data.forget(tx, row.id)
-    share_instances.delete(tx, row.id)
-    if share_instances.INSTANCES.one(tx, ("id",), {"share_id": row.share_id}) is None:
-        shares.delete(tx, row.share_id)
-        quotas.give_back(tx, row.project_id, row.user_id, row.share_type_id, {"shares": 1, "gigabytes": row.size})
-    else:
-        instance_access_rules.forget_dropped(tx, row.share_id)
-    if row.host is not None:
-        pools.release(tx, row.host, row.size, row.created_at)
+        forget(tx, row, Cause(op.id, op.what.kind))
 
 
 def fail(op: Op[BackEnd], tx: Tx, error: errors.AbacaError) -> None:
-    """It stays, in error, for another try."""
-    share_instances.try_move(tx, op.args.instance.id, "failed")
+    """What is left of it stays, in error, for another try."""
+    # all that nobody has come to; those whose own deletion failed say so already
+    for instance_id in sorted(one.instance.id for one in (op.args, *op.args.others)):
+        share_instances.try_move(tx, instance_id, "failed")
     tell(op, tx, op.args.instance, (Action.DELETE, Detail.UNKNOWN_ERROR), error.message)
 
 

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from abaca.db.administration import messages
 from abaca.db.journal import keys
+from abaca.db.shares.share_instances import INSTANCE_KEY
 from abaca.drivers import contract
 from abaca.journal.queueing import Target
 from abaca.operations.parts import BackEnd
@@ -25,9 +26,19 @@ def service_host(host: str) -> str:
     return host.partition("#")[0]
 
 
-def target_of(share_id: str, host: str) -> Target:
-    """Where the work on a share that is on `host` (host@backend#pool) is queued, one after another."""
-    return Target(queue=service_host(host), keys=[keys.key("share", share_id)], resource_id=share_id)
+def keys_of_share(share_id: str, instance_ids: Iterable[str]) -> list[str]:
+    """What an operation on a share holds: the share, and those of its instances that it touches."""
+    return [keys.key("share", share_id), *keys_of_instances(instance_ids)]
+
+
+def keys_of_instances(instance_ids: Iterable[str]) -> list[str]:
+    """What an operation on instances alone holds: whatever is done to other instances of their shares goes on."""
+    return [keys.key(INSTANCE_KEY, instance_id) for instance_id in instance_ids]
+
+
+def target_of(host: str, share_id: str, held: Sequence[str]) -> Target:
+    """Where the work on a share that is on `host` (host@backend#pool) is queued, and what it holds."""
+    return Target(queue=service_host(host), keys=held, resource_id=share_id)
 
 
 def pool_name(host: str) -> str:

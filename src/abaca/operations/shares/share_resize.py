@@ -14,7 +14,7 @@ from abaca.domain.shares import shares as rules
 from abaca.drivers import contract
 from abaca.journal import queueing
 from abaca.operations.parts import BackEnd
-from abaca.operations.shares.share_instances import target_of, told
+from abaca.operations.shares.share_instances import keys_of_share, target_of, told
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
@@ -50,13 +50,14 @@ def start(tx: Tx, what: Operation, event: str, share: Share, new_size_gib: int, 
     """
     share_instances.move(tx, share.instance_id, event)
     _refuse_second(tx, share.id)
+    _refuse_several(tx, share.id)
     row = share_instances.whole(tx, share.instance_id)
     if row is None:
         raise errors.NotFound(resource="Share", id=share.id)
     host = row.placed().host
     rules.check_new_size(row.size, new_size_gib, grow=event == "extend")
     args = Args(told(row), new_size_gib, row.user_id, row.share_type_id, host)
-    target = target_of(row.share_id, host)
+    target = target_of(host, row.share_id, keys_of_share(row.share_id, [row.id]))
     queueing.enqueue(tx, what, args, target, by)
     return args.difference_gib
 
@@ -68,6 +69,16 @@ def _refuse_second(tx: Tx, share_id: str) -> None:
             raise errors.Conflict(
                 f"Share {share_id} is still being resized, whatever its status says; wait for operation {row.id}."
             )
+
+
+def _refuse_several(tx: Tx, share_id: str) -> None:
+    """All instances have the share's size: none of them changes alone."""
+    number = len(share_instances.of_share(tx, share_id))
+    if number > 1:
+        raise errors.Conflict(
+            f"Share {share_id} has {number} instances and cannot be resized: all of them would have to change as one. "
+            "Wait until its migration has ended, or delete its replicas."
+        )
 
 
 def resizing(op: Op[BackEnd]) -> contract.Resizes:
