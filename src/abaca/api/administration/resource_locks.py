@@ -62,7 +62,7 @@ class CreateLock(Body, key="resource_lock"):
 class UpdateLock(Body, key="resource_lock", unknown="refuse"):
     """What may change about a lock; a reason of null takes the reason away."""
 
-    resource_action: Text | None = None
+    resource_action: Text | UnsetType = UNSET
     lock_reason: Text | UnsetType | None = UNSET
 
 
@@ -133,7 +133,7 @@ def update(call: Call, lock_id: str, body: UpdateLock) -> Row | None:
         values["lock_reason"] = rules.check_reason(body.lock_reason)
     with call.db.write() as tx:
         lock = _for_change(call, tx, lock_id)
-        if body.resource_action is not None:
+        if not isinstance(body.resource_action, UnsetType):
             values["resource_action"] = rules.check_action(lock.resource_type, body.resource_action)
         if values:
             try:

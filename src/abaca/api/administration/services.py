@@ -13,7 +13,7 @@ from abaca.db.administration.services import SERVICES, State
 from abaca.db.engine.statements import Row
 from abaca.domain.administration import services as domain
 from abaca.http import bodies
-from abaca.http.bodies import Body, Filters, Name, Object, Text
+from abaca.http.bodies import UNSET, Body, Filters, Name, Object, Text, UnsetType
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
 from abaca.http.wire import Computed, Many, Plain, Since, View
@@ -77,7 +77,7 @@ class Enable(Body):
 class Switch(Enable):
     """Which service, and why it is taken out of use."""
 
-    disabled_reason: Annotated[Name | None, Since("2.83", refuse=True)] = None
+    disabled_reason: Annotated[Name | UnsetType | None, Since("2.83", refuse=True)] = UNSET
 
 
 class Ensure(Body):
@@ -100,17 +100,18 @@ def index(call: Call, filters: dict[str, str]) -> Sequence[Row]:
         return [] if asked is None else SERVICES.rows(tx, call.columns, asked, page)
 
 
-@RESOURCE.put("/{verb}", policy=UPDATE, view=Plain(None, SwitchedView), body=Switch, since="2.7")
+@RESOURCE.put("/{verb}", policy=UPDATE, view=Plain(None, SwitchedView), body=Switch)
 def switch(call: Call, verb: str, body: Switch) -> dict[str, object]:
     """Let the scheduler use a service again, or no longer; what lives there goes on."""
     if verb not in ("enable", "disable"):
         raise errors.NotFound("A service can be enabled or disabled, nothing else.")
     is_disabled = verb == "disable"
+    # one that is disabled again without a reason keeps the one that it has
     reason = body.disabled_reason if is_disabled else None
     with call.db.write() as tx:
         if not db.switch(tx, body.binary, body.host, disabled=is_disabled, reason=reason):
             raise errors.NotFound(f"There is no service {body.binary} on host {body.host}.")
-    return {"host": body.host, "binary": body.binary, "status": _status(is_disabled), "disabled_reason": reason}
+    return {"host": body.host, "binary": body.binary, "status": _status(is_disabled), "disabled_reason": reason or None}
 
 
 @RESOURCE.post("/ensure-shares", policy=ENSURE, body=Ensure, since="2.86", status=202)

@@ -110,10 +110,10 @@ class RuleFilters(Filters):
 
     share_id: Text
     metadata: Pairs
-    access_type: Annotated[Text, Since("2.82")]
-    access_to: Annotated[Text, Since("2.82")]
-    access_key: Annotated[Text, Since("2.82")]
-    access_level: Annotated[Text, Since("2.82")]
+    access_type: Text
+    access_to: Text
+    access_key: Text
+    access_level: Text
 
 
 @ACTIONS.action(
@@ -175,7 +175,8 @@ def deny(call: Call, id: str, body: Deny) -> None:
 def index_old(call: Call, id: str) -> Sequence[Row]:
     """A share's rules, as an action."""
     with call.db.read() as tx:
-        _share_whose_rules_are_seen(call, tx, id)
+        if not _are_seen(call, tx, id):
+            return []
         rule_locks.hide_some(call, tx, id)
         return access_rules.of_share(tx, id, call.columns)
 
@@ -190,7 +191,8 @@ def index(call: Call, filters: dict[str, Any]) -> Sequence[Row]:
     _check_filters(filters)
     with call.db.read() as tx:
         try:
-            _share_whose_rules_are_seen(call, tx, share_id)
+            if not _are_seen(call, tx, share_id):
+                return []
         except errors.NotFound as missing:
             raise errors.Invalid(missing.message) from None
         hidden = rule_locks.hide_some(call, tx, share_id)
@@ -254,10 +256,11 @@ def delete_metadata(call: Call, id: str, key: str) -> None:
 # ---------------------------------------------------------------- looking up and checking
 
 
-def _share_whose_rules_are_seen(call: Call, tx: Tx, share_id: str) -> None:
+def _are_seen(call: Call, tx: Tx, share_id: str) -> bool:
+    """Whether the caller may see the rules of a share. Raises NotFound where they may not see the share."""
     # others see of a public share that it is there, but not who may reach it, nor with which key
-    share = share_for_look(call, tx, share_id, ())
-    call.visible(share.project_id, "Share", share_id)
+    project_id = share_for_look(call, tx, share_id, ()).project_id
+    return project_id == call.caller.project_id or call.allows(call.route.policy, project_id=project_id)
 
 
 def _rule_for_look(call: Call, tx: Tx, rule_id: str, columns: tuple[str, ...]) -> Row:

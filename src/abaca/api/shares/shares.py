@@ -14,7 +14,7 @@ from abaca.db.engine.lists import Page
 from abaca.db.engine.statements import Row
 from abaca.db.shares import shares
 from abaca.domain.shares.shares import Share
-from abaca.http.bodies import Also, Body, Filters, Flag, Gib, Name, Pairs, Text
+from abaca.http.bodies import UNSET, Also, Body, Filters, Flag, Gib, Name, Pairs, Text, UnsetType
 from abaca.http.paging import Listed
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
@@ -123,7 +123,7 @@ class CreateShare(Body, key="share", missing=422):
     snapshot_id: Text | None = None
     is_public: Flag = False
     metadata: Any = None
-    availability_zone: Annotated[Text | None, Since("2.1")] = None
+    availability_zone: Text | None = None
     share_group_id: Annotated[Text | None, Since("2.31")] = None
     scheduler_hints: Annotated[dict[str, Any] | None, Since("2.65")] = None
     mount_point_name: Annotated[Name | None, Since("2.84")] = None
@@ -133,16 +133,20 @@ class CreateShare(Body, key="share", missing=422):
 class UpdateShare(Body, key="share", missing=422):
     """What may change about a share by hand."""
 
-    display_name: Name | None = None
-    display_description: Name | None = None
-    is_public: Flag | None = None
+    display_name: Name | UnsetType | None = UNSET
+    display_description: Name | UnsetType | None = UNSET
+    is_public: Flag | UnsetType = UNSET
 
 
 class ShareFilters(Filters):
     """What a list of shares may be asked for."""
 
+    # by the names of old these were always asked for, by the others since then
+    display_description: Text
+    display_name_like: Annotated[Text, Named("display_name~")]
+    display_description_like: Annotated[Text, Named("display_description~")]
     name: Annotated[Text, Also("display_name")]
-    description: Annotated[Text, Since("2.36"), Also("display_description")]
+    description: Annotated[Text, Since("2.36")]
     name_like: Annotated[Text, Since("2.36"), Named("name~")]
     description_like: Annotated[Text, Since("2.36"), Named("description~")]
     status: Text
@@ -151,7 +155,7 @@ class ShareFilters(Filters):
     share_type_id: Annotated[Text, Also("volume_type_id")]
     snapshot_id: Text
     share_network_id: Text
-    share_group_id: Annotated[Text, Since("2.31")]
+    share_group_id: Text
     project_id: Text
     user_id: Text
     share_proto: Text
@@ -161,7 +165,7 @@ class ShareFilters(Filters):
     export_location_id: Annotated[Text, Since("2.35")]
     export_location_path: Annotated[Text, Since("2.35")]
     is_soft_deleted: Annotated[Flag, Since("2.69")]
-    mount_point_name: Annotated[Text, Since("2.84")]
+    mount_point_name: Text
     encryption_key_ref: Annotated[Text, Since("2.90")]
     availability_zone: Annotated[Text, Since("2.97")]
 
@@ -189,6 +193,9 @@ def index(call: Call, filters: dict[str, Any]) -> Listed:
 
 def _listed(call: Call, filters: dict[str, Any]) -> Listed:
     asked = {**filters, **call.project_filter(LIST_ALL_PROJECTS)}
+    for name in ("description", "name_like", "description_like"):
+        if f"display_{name}" in asked:
+            asked.setdefault(name, asked.pop(f"display_{name}"))
     for name, rule in (("host", LIST_BY_HOST), ("share_server_id", LIST_BY_SERVER), ("extra_specs", SPECS_INDEX)):
         if name in asked:
             call.require(rule)
@@ -244,16 +251,11 @@ def create(call: Call, body: CreateShare) -> Row | None:
 @RESOURCE.put("/{id}", policy=UPDATE, body=UpdateShare, view=One("share", ShareView))
 def update(call: Call, id: str, body: UpdateShare) -> Row | None:
     """Change name, description or who sees it."""
-    values: dict[str, object] = {}
-    if body.display_name is not None:
-        values["name"] = body.display_name
-    if body.display_description is not None:
-        values["description"] = body.display_description
-    if body.is_public is not None:
-        values["is_public"] = body.is_public
+    sent = {"name": body.display_name, "description": body.display_description, "is_public": body.is_public}
+    values = {name: value for name, value in sent.items() if value is not UNSET}
     with call.db.write() as tx:
         share = share_for_change(call, tx, id)
-        if body.is_public and not share.is_public:
+        if values.get("is_public") and not share.is_public:
             call.require(SET_PUBLIC, project_id=share.project_id)
         if share.is_soft_deleted:
             raise errors.Forbidden(f"Share {id} is in the recycle bin; restore it before you change it.")

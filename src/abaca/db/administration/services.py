@@ -7,6 +7,7 @@ import datetime
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
+import msgspec
 import sqlalchemy as sa
 
 from abaca.db.engine.database import Tx, insert_into
@@ -148,10 +149,17 @@ SERVICES = Listing(
 )
 
 
-def switch(tx: Tx, binary: str, host: str, *, disabled: bool, reason: str | None = None) -> bool:
-    """Let the scheduler use a service, or not; False when there is none. Shares that live there are not touched."""
+def switch(
+    tx: Tx, binary: str, host: str, *, disabled: bool, reason: str | msgspec.UnsetType | None = msgspec.UNSET
+) -> bool:
+    """Let the scheduler use a service, or not; False when there is none. Shares that live there are not touched.
+
+    Without a `reason` the one that was given before stays.
+    """
     statement = sa.update(t).where(t.c.binary == binary, t.c.host == host)
-    values = {"disabled": disabled, "disabled_reason": reason, "updated_at": tx.now}
+    values: dict[str, object] = {"disabled": disabled, "updated_at": tx.now}
+    if reason is not msgspec.UNSET:
+        values["disabled_reason"] = reason
     return tx.execute(statement.values(values)).rowcount > 0
 
 
