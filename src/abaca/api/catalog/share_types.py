@@ -15,7 +15,7 @@ from abaca.db.engine.statements import Row
 from abaca.domain.catalog import extra_specs
 from abaca.domain.catalog.share_types import ShareType
 from abaca.http import bodies
-from abaca.http.bodies import UNSET, Body, Filters, Flag, Name, Object, Pairs, Text, UnsetType
+from abaca.http.bodies import UNSET, Also, Body, Filters, Flag, Name, Object, Pairs, Text, UnsetType
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
 from abaca.http.wire import Computed, Feature, Many, Named, One, Plain, Renamed, Since, View
@@ -42,6 +42,10 @@ SPECS_UPDATE = policy.admin("share_types_extra_spec:update", "Change an extra sp
 SPECS_DELETE = policy.admin("share_types_extra_spec:delete", "Remove an extra spec.")
 
 
+# Clients send the name of one version at others as well; a type that was to be private must not become public by that.
+_IS_PUBLIC, _WAS_PUBLIC = "share_type_access:is_public", "os-share-type-access:is_public"
+
+
 def _shown_specs(call: Call, specs: dict[str, str]) -> Mapping[str, str | bool]:
     if call.caller.is_admin:
         return specs
@@ -51,6 +55,11 @@ def _shown_specs(call: Call, specs: dict[str, str]) -> Mapping[str, str | bool]:
     if call.has(INHERITED_ACCESS):
         shown.setdefault("snapshot_inherit_share_access_support", False)
     return shown
+
+
+def _required_specs(call: Call, specs: dict[str, str]) -> Mapping[str, str | bool]:
+    """Text, but to whoever has just sent a boolean the same: clients compare it with what they sent."""
+    return {**extra_specs.required(specs), **call.notes.get("required_specs", {})}
 
 
 def _is_default(call: Call, type_id: str, name: str) -> bool:
@@ -63,10 +72,8 @@ class ShareTypeView(View):
     id: str
     name: str
     extra_specs: Annotated[dict[str, Any], Computed(_shown_specs, needs=("extra_specs",))]
-    required_extra_specs: Annotated[
-        dict[str, str], Computed(lambda _, specs: extra_specs.required(specs), needs=("extra_specs",))
-    ]
-    is_public: Annotated[bool, Named("share_type_access:is_public"), Renamed("2.6", "os-share-type-access:is_public")]
+    required_extra_specs: Annotated[dict[str, str | bool], Computed(_required_specs, needs=("extra_specs",))]
+    is_public: Annotated[bool, Named(_IS_PUBLIC), Renamed("2.6", _WAS_PUBLIC)]
     description: Annotated[str | None, Since("2.41")]
     is_default: Annotated[bool, Since("2.46"), Computed(_is_default, needs=("id", "name"))]
 
@@ -84,9 +91,9 @@ class Create(Body, key=("share_type", "volume_type")):
     name: Name
     extra_specs: Object | None = None
     description: Annotated[Name | None, Since("2.41", refuse=True)] = None
-    is_public: Annotated[
-        Flag, Named("share_type_access:is_public"), Renamed("2.6", "os-share-type-access:is_public")
-    ] = True
+    is_public: Annotated[Flag, Named(_IS_PUBLIC), Renamed("2.6", _WAS_PUBLIC), Also(_IS_PUBLIC), Also(_WAS_PUBLIC)] = (
+        True
+    )
 
 
 class Update(Body, key=("share_type", "volume_type")):
@@ -94,7 +101,7 @@ class Update(Body, key=("share_type", "volume_type")):
 
     name: Name | UnsetType = UNSET
     description: Name | UnsetType | None = UNSET
-    is_public: Annotated[Flag | UnsetType, Named("share_type_access:is_public")] = UNSET
+    is_public: Annotated[Flag | UnsetType, Named(_IS_PUBLIC), Also(_WAS_PUBLIC)] = UNSET
 
 
 class ExtraSpecs(Body):
@@ -168,6 +175,7 @@ def create(call: Call, body: Create) -> Row:
         "is_public": body.is_public,
         "extra_specs": specs,
     }
+    call.notes["required_specs"] = extra_specs.required(body.extra_specs or {})
     with call.db.write() as tx:
         return _found(call, tx, db.create(tx, values))
 

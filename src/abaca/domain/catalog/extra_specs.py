@@ -6,8 +6,11 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
 
 from abaca import errors
+
+T = TypeVar("T")
 
 REQUIRED = ("driver_handles_share_servers",)
 
@@ -63,7 +66,7 @@ def visible(specs: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in specs.items() if key in VISIBLE}
 
 
-def required(specs: Mapping[str, str]) -> dict[str, str]:
+def required(specs: Mapping[str, T]) -> dict[str, T]:
     """The specs that every type has."""
     return {key: specs[key] for key in REQUIRED if key in specs}
 
