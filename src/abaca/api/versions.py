@@ -116,6 +116,7 @@ VERSIONS = (
 # Nothing here answers differently at these versions.
 WITHOUT_MARK = {
     "2.0": "the first one",
+    "2.1": "a zone is taken at every version",
     "2.13": "cephx rules are taken at every version",
     "2.38": "IPv6 addresses are taken at every version",
     "2.48": "types are bound to zones at every version",

@@ -39,10 +39,10 @@ RULES_STATUS = moving.Mover(t.c.access_rules_status, "Share instance")
 move, try_move, move_many, reset = STATUS.move, STATUS.try_move, STATUS.move_many, STATUS.reset
 
 
-def add(tx: Tx, values: Mapping[str, object], event: str = "create") -> None:
-    """A new instance, born by `event`: `create`, or `refuse` when no pool can hold it."""
+def add(tx: Tx, values: Mapping[str, object]) -> None:
+    """A new instance, which is being made."""
     row = {"cast_rules_to_readonly": False, "created_at": tx.now, **values}
-    moving.add(tx, t, row, {"status": event, "access_rules_status": "create"})
+    moving.add(tx, t, row, {"status": "create", "access_rules_status": "create"})
 
 
 def finish_create(tx: Tx, instance_id: str) -> None:

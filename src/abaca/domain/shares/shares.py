@@ -61,9 +61,9 @@ SHARE_INSTANCE = StateMachine(
     "share",
     # at                                   event            to
     ("none",                               "create",        "creating"),
-    ("none",                               "refuse",        "error"),  # no pool can hold it; a message says why
     ("creating",                           "created",       "available"),
     ("creating",                           "failed",        "error"),
+    ("creating",                           "refuse",        "error"),  # no pool can hold it; a message says why
     (("available",),                       "extend",        "extending"),
     ("extending",                          "extended",      "available"),
     ("extending",                          "failed",        "extending_error"),

@@ -3,8 +3,8 @@
 
 Type, zone and quota are checked, a pool is chosen and its room taken, and the rows and the operation are written. The
 contended rows (the project's usage, the pool) come last, so that their locks are held only for the commit. A share
-that no pool can hold is accepted too, in `error` with a message, because that is what clients of this API know how to
-read.
+that no pool can hold is accepted too: the answer says `creating`, and who looks next finds `error` with a message,
+because clients of this API announce what the first says and look for a change.
 """
 
 from __future__ import annotations
@@ -142,12 +142,17 @@ class Admission:
         placement = self._place(tx, wanted, resolved, protocol) if resolved.id else None
         candidate = placement.candidates[0] if placement and placement.candidates else None
         self._add(tx, wanted, resolved, share_id, {"share_proto": protocol, "metadata": pairs})
-        if candidate is None:
-            self._refuse(tx, share_id, instance_id, resolved, wanted, placement)
-        else:
-            self._queue(tx, wanted, resolved, {"id": instance_id, "share_id": share_id}, candidate.pool, checked)
-        # Read here: once this is committed, a worker may already have changed it.
+        ids = {"id": instance_id, "share_id": share_id}
+        place = {"host": None, "availability_zone": wanted.availability_zone}
+        if candidate is not None:
+            place = {"host": candidate.pool.host, "availability_zone": candidate.pool.availability_zone}
+        share_instances.add(tx, {**ids, **place, "share_type_id": resolved.id, "progress": None})
+        # Read here: the answer shows what was asked for, and not yet what came of it.
         row = shares.show(tx, share_id, columns)
+        if candidate is None:
+            self._refuse(tx, share_id, instance_id, placement)
+        else:
+            self._queue(tx, wanted, resolved, ids, candidate.pool, checked)
         quotas.take(
             tx,
             self.caller.project_id,
@@ -169,8 +174,6 @@ class Admission:
         pool: Pool,
         checked: tuple[str, dict[str, str]],
     ) -> None:
-        place = {"host": pool.host, "availability_zone": pool.availability_zone}
-        share_instances.add(tx, {**ids, **place, "share_type_id": resolved.id, "progress": None})
         instance = contract.ShareInstance(
             id=ids["id"],
             share_id=ids["share_id"],
@@ -271,19 +274,8 @@ class Admission:
             },
         )
 
-    def _refuse(
-        self,
-        tx: Tx,
-        share_id: str,
-        instance_id: str,
-        resolved: ResolvedType,
-        wanted: CreateRequest,
-        placement: choose.Placement | None,
-    ) -> None:
-        row = {"id": instance_id, "share_id": share_id, "share_type_id": resolved.id, "host": None}
-        share_instances.add(
-            tx, {**row, "availability_zone": wanted.availability_zone, "progress": None}, event="refuse"
-        )
+    def _refuse(self, tx: Tx, share_id: str, instance_id: str, placement: choose.Placement | None) -> None:
+        share_instances.move(tx, instance_id, "refuse")
         events.notify_share(tx, "share.create.start", share_id, self.caller)
         events.notify_share(tx, "share.create.error", share_id, self.caller)
         about = About(self.caller.project_id, self.caller.request_id, "SHARE", share_id)
