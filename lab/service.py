@@ -148,6 +148,6 @@ def write_users(file: pathlib.Path, users: Mapping[str, tuple[str, str]]) -> dic
     """
     passwords = {name: secrets.token_urlsafe(12) for name in users}
     file.touch(mode=0o600)
-    hashes = {name: bcrypt.hashpw(passwords[name].encode(), bcrypt.gensalt(8)).decode() for name in users}
+    hashes = {name: bcrypt.hashpw(passwords[name].encode(), bcrypt.gensalt(10)).decode() for name in users}
     file.write_text("".join(f"{name}:{hashes[name]}:{project}:{roles}\n" for name, (project, roles) in users.items()))
     return passwords

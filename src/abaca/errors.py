@@ -11,6 +11,7 @@ AbacaError
 ├── Conflict             409  the thing is in a state that does not allow it
 ├── OverLimit            413  a quota or a size limit is reached
 ├── Unprocessable        422  the body lacks its entity
+├── TooMany              429  too many wrong passwords, or too many to check at once
 ├── Unavailable          503  a part Abaca needs is away for the moment
 └── BackendError              what drivers raise (drivers/contract/)
 
@@ -90,6 +91,12 @@ class Unprocessable(AbacaError):
     """The body must hold one object under the key '{key}'."""
 
     status, code = 422, "Unprocessable"
+
+
+class TooMany(AbacaError):
+    """Too many logins have failed, or are checked at the moment; try again in {retry_after_s} seconds."""
+
+    status, code = 429, "TooMany"
 
 
 class Unavailable(AbacaError):

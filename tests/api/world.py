@@ -6,6 +6,7 @@ Requests go through the WSGI application as a server would call it.
 
 import base64
 import contextlib
+import functools
 import io
 import json
 import subprocess
@@ -16,14 +17,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote_to_bytes, urlsplit
 
-import bcrypt
 import sqlalchemy
 
 from abaca import app, settings
 from abaca.api import doors
 from abaca.api.versions import MAXIMUM
 from abaca.db.engine.database import Database
-from abaca.http import health, pipeline
+from abaca.http import health, pipeline, users_file
 from tests.conftest import wait_until
 
 PROJECT = "a1" * 16
@@ -150,11 +150,16 @@ def _application(loaded: settings.Settings, db: Database) -> Any:
     return health.front(application, health.Health(db), None)
 
 
+@functools.cache
+def hashed(password: str, cost: int = users_file.CHEAPEST) -> str:
+    """What a users file says of a password; each is made once."""
+    return users_file.hashed(password, cost).decode()
+
+
 @contextlib.contextmanager
 def world(directory: Path, *, worker: bool, more: str = "", backend: str = "") -> Iterator[World]:
     """A world in an empty directory; with `worker`, one that carries operations out."""
-    hashed = bcrypt.hashpw(PASSWORD.encode(), bcrypt.gensalt(4)).decode()
-    lines = [f"{name}:{hashed}:{project}:{roles}" for name, (project, roles) in PEOPLE.items()]
+    lines = [f"{name}:{hashed(PASSWORD)}:{project}:{roles}" for name, (project, roles) in PEOPLE.items()]
     (directory / "users").write_text("\n".join(lines))
     (directory / "abaca.conf").write_text(CONFIG.format(directory=directory, more=more, backend=backend))
     loaded = settings.read([directory / "abaca.conf"], environ={}).settings

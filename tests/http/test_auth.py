@@ -8,12 +8,11 @@ import http.server
 import json
 import threading
 
-import bcrypt
 import pytest
 
 from abaca import errors, settings
 from abaca.http import auth
-from tests.api.world import PASSWORD, PEOPLE, world
+from tests.api.world import PASSWORD, PEOPLE, hashed, world
 
 
 @pytest.fixture(scope="module")
@@ -53,10 +52,6 @@ def test_whoever_cannot_prove_who_they_are_is_refused_in_one_form(here, header):
 @pytest.mark.parametrize("who", PEOPLE)
 def test_everybody_in_the_users_file_is_known(here, who):
     assert here.ask(who, "GET", "/extensions").status == 200
-
-
-def hashed(password):
-    return bcrypt.hashpw(password.encode(), bcrypt.gensalt(4)).decode()
 
 
 def environ(name, password):

@@ -25,6 +25,7 @@ COMMANDS = {
     "event": ("abaca.cli.events", "event", "See what is told, and who does not get it."),
     "server": ("abaca.cli.servers", "server", "Register the machines that shares are attached to."),
     "attachment": ("abaca.cli.attachments", "attachment", "Attach shares to servers, and see how that stands."),
+    "user": ("abaca.cli.users", "user", "Say who may log in by name and password."),
     "config": ("abaca.cli.configuration", "config", "Check the configuration."),
 }
 

@@ -7,31 +7,24 @@ costs a round trip and bcrypt a tenth of a second. Only hashes of tokens and pas
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import difflib
-import hashlib
 import ipaddress
 import logging
 import os
-import secrets
 import sys
-import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from abaca import errors, logs
 from abaca.domain.callers import Identity, with_implied
+from abaca.http.basic import HttpBasic
+from abaca.http.remembered import Memory
 from abaca.settings import Settings
 
 LOG = logging.getLogger(__name__)
-REMEMBERED = 4096
 TOKEN_S = 60.0
-PASSWORD_S = 30.0
-LOOK_AT_FILE_S = 1.0
 
 
 class Strategy(Protocol):
@@ -40,40 +33,8 @@ class Strategy(Protocol):
     challenge: str
 
     def identify(self, environ: Mapping[str, Any]) -> Identity:
-        """Who asks, by the request's WSGI environment. Raises Unauthorized, or Unavailable when Keystone is away."""
+        """Who asks, by the request's WSGI environment. Raises Unauthorized, TooMany, or Unavailable."""
         ...
-
-
-class Memory:
-    """What was found lately under a secret, without the secret."""
-
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
-        self._clock = clock
-        self._salt = secrets.token_bytes(32)
-        self._found: OrderedDict[bytes, tuple[float, Identity]] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def key(self, secret: str) -> bytes:
-        """What a secret is remembered by."""
-        return hashlib.blake2b(secret.encode(), key=self._salt, digest_size=32).digest()
-
-    def get(self, key: bytes) -> Identity | None:
-        """The identity, unless its time is over."""
-        found = self._found.get(key)
-        return found[1] if found is not None and found[0] > self._clock() else None
-
-    def put(self, key: bytes, identity: Identity, until: float) -> None:
-        """Remember an identity until a time in seconds since the epoch."""
-        with self._lock:
-            self._found[key] = (until, identity)
-            self._found.move_to_end(key)
-            while len(self._found) > REMEMBERED:
-                self._found.popitem(last=False)
-
-    def clear(self) -> None:
-        """Forget everybody."""
-        with self._lock:
-            self._found.clear()
 
 
 class NoAuth:
@@ -93,100 +54,6 @@ class NoAuth:
 
     def identify(self, environ: Mapping[str, Any]) -> Identity:
         return self._identity
-
-
-class User(NamedTuple):
-    """A line of the users file."""
-
-    password: bytes
-    identity: Identity
-
-
-class HttpBasic:
-    """Users of a file with a line `name:bcrypt hash:project id:role,role` each."""
-
-    challenge = 'Basic realm="Abaca", charset="UTF-8"'
-
-    def __init__(self, users_file: Path, *, clock: Callable[[], float] = time.time) -> None:
-        """Raises ConfigError when the file cannot be read or a line is wrong."""
-        self._file = users_file
-        self._clock = clock
-        self._memory = Memory(clock)
-        self._lock = threading.Lock()
-        self._next_look = 0.0
-        self._stamp: tuple[int, int] | None = None
-        self._users: dict[str, User] = {}
-        self._read()
-
-    def identify(self, environ: Mapping[str, Any]) -> Identity:
-        said = environ.get("HTTP_AUTHORIZATION", "")
-        if not said.startswith("Basic "):
-            raise errors.Unauthorized
-        self._look_at_file()
-        key = self._memory.key(said)
-        identity = self._memory.get(key)
-        if identity is None:
-            identity = self._verify(said)
-            self._memory.put(key, identity, self._clock() + PASSWORD_S)
-        return identity
-
-    def _verify(self, said: str) -> Identity:
-        import bcrypt
-
-        try:
-            name, _, password = base64.b64decode(said[6:], validate=True).decode().partition(":")
-        except ValueError:  # not base64, not ASCII or not UTF-8
-            raise errors.Unauthorized from None
-        user = self._users.get(name)
-        # An unknown name costs as much as a wrong password, so that the time tells nothing.
-        known = user or next(iter(self._users.values()), None)
-        right = known is not None and bcrypt.checkpw(password.encode()[:72], known.password)
-        if not right or user is None:
-            raise errors.Unauthorized
-        return user.identity
-
-    def _look_at_file(self) -> None:
-        now = self._clock()
-        if now < self._next_look:
-            return
-        with self._lock:
-            self._next_look = now + LOOK_AT_FILE_S
-            try:
-                self._read()
-            except errors.ConfigError as reason:
-                LOG.error("%s", reason)
-
-    def _read(self) -> None:
-        try:
-            stat = self._file.stat()
-            if (stat.st_mtime_ns, stat.st_size) == self._stamp:
-                return
-            text = self._file.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as reason:
-            why = reason.strerror if isinstance(reason, OSError) else "it is not UTF-8 text"
-            raise errors.ConfigError(
-                problem=f"The users file {self._file} cannot be read: {why}",
-                mend="Set http_basic_auth_user_file to a file that this user may read",
-            ) from reason
-        self._stamp = (stat.st_mtime_ns, stat.st_size)
-        self._users = dict(_users(text, self._file))
-        self._memory.clear()
-
-
-def _users(text: str, file: Path) -> list[tuple[str, User]]:
-    found = []
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip() or line.startswith("#"):
-            continue
-        parts = line.strip().split(":")
-        if len(parts) != 4 or not all(parts) or not parts[1].startswith(("$2a$", "$2b$", "$2y$")):
-            raise errors.ConfigError(
-                problem=f"{file} line {number} is not a user", mend="Write name:bcrypt hash:project id:role,role"
-            )
-        name, password, project_id, roles = parts
-        identity = Identity(name, project_id, with_implied(frozenset(roles.split(","))))
-        found.append((name, User(password.encode().replace(b"$2y$", b"$2b$", 1), identity)))
-    return found
 
 
 class NoCache:
@@ -282,7 +149,11 @@ def strategy(settings: Settings) -> Strategy:
     if settings.auth_strategy == "none":
         return NoAuth(settings.osapi_share_listen)
     if settings.auth_strategy == "http_basic":
-        return HttpBasic(settings.http_basic_auth_user_file)
+        return HttpBasic(
+            settings.http_basic_auth_user_file,
+            threads=settings.api_threads,
+            is_behind_proxy=settings.oslo_middleware.enable_proxy_headers_parsing,
+        )
     return Keystone(settings.keystone_authtoken)
 
 

@@ -29,6 +29,7 @@ NAMES = {
     409: "conflictingRequest",
     413: "overLimit",
     415: "badMediaType",
+    429: "tooManyRequests",
     501: "notImplemented",
     503: "serviceUnavailable",
 }
@@ -65,7 +66,7 @@ def one_form(error: BaseException, request_id: str, challenge: str) -> Fault:
     """The same in the one form that all refusals of a door of ours have."""
     told = known(error, request_id)
     body = {"code": told.status, "title": http.HTTPStatus(told.status).phrase, "message": _short(told.message)}
-    headers = {"www-authenticate": challenge} if told.status == 401 else _headers(told.status)
+    headers = {"www-authenticate": challenge} if told.status == 401 else _headers(told)
     return Fault(told.status, msgspec.json.encode({"error": body}), headers)
 
 
@@ -97,13 +98,15 @@ def _named(error: errors.AbacaError) -> Fault:
     if error.status == 413:
         said |= {"message": f"{error.code}: {said['message']}", "retryAfter": "0"}
     body = {NAMES.get(error.status, "computeFault"): said}
-    return Fault(error.status, msgspec.json.encode(body), _headers(error.status))
+    return Fault(error.status, msgspec.json.encode(body), _headers(error))
 
 
-def _headers(status: int) -> dict[str, str]:
-    if status == 413:
+def _headers(error: errors.AbacaError) -> dict[str, str]:
+    if error.status == 413:
         return {"retry-after": "0"}
-    return {"retry-after": str(RETRY_AFTER_S)} if status == 503 else {}
+    if error.status == 429:
+        return {"retry-after": str(error.details.get("retry_after_s", RETRY_AFTER_S))}
+    return {"retry-after": str(RETRY_AFTER_S)} if error.status == 503 else {}
 
 
 def _short(message: str) -> str:
