@@ -55,8 +55,8 @@ class Queues:
             live.add_metric(labels, row.number)
             oldest.add_metric(labels, (now - row.oldest).total_seconds())
             if row.state == "running":
-                overdue.add_metric((row.queue, row.kind), int(row.overdue or 0))
-            left[row.queue] = left.get(row.queue, 0) + int(row.expired or 0)
+                overdue.add_metric((row.queue, row.kind), row.overdue)
+            left[row.queue] = left.get(row.queue, 0) + row.expired
         for queue, count in left.items():
             expired.add_metric((queue,), count)
         return [live, oldest, expired, overdue]

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from abaca.app.backends import driver
 from abaca.app.databases import ready_database
@@ -109,11 +109,11 @@ def _listener(settings: Settings, db: Database) -> Listener:
     return wakeup.NotifyListener(db.url)
 
 
-def _counting(metrics: Metrics, db: Database) -> Callable[[Op[Any], str, float], None]:
+def _counting(metrics: Metrics, db: Database) -> Callable[[Op[object], str, float], None]:
     """Counts every run of an operation, and those that end it by what they have changed."""
     from abaca.db.journal import operations
 
-    def count(op: Op[Any], outcome: str, seconds: float) -> None:
+    def count(op: Op[object], outcome: str, seconds: float) -> None:
         metrics.operation(op.what.kind, outcome, seconds)
         if op.what.notifies is not None and outcome in operations.ENDED:
             name = op.what.notifies.called(op.args)
@@ -122,6 +122,6 @@ def _counting(metrics: Metrics, db: Database) -> Callable[[Op[Any], str, float],
     return count
 
 
-def _ids(op: Op[Any]) -> dict[str, str]:
+def _ids(op: Op[object]) -> dict[str, str]:
     """What a span of an operation says of it, to be found beside the request's."""
     return {"abaca.operation": op.id, "abaca.resource": op.resource_id, "abaca.request_id": op.request_id or ""}

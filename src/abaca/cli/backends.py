@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from abaca import app, errors
 from abaca.cli import shown
@@ -114,7 +115,7 @@ def _watch(db: Database, op_id: str) -> None:
         if row.state in rows.ENDED:
             break
         time.sleep(0.2)
-    findings = row.data.get("findings", {})
+    findings = msgspec.convert(row.data.get("findings", {}), dict[str, object])
     shown.one({name: value for name, value in findings.items() if not isinstance(value, list)}, shown.Output())
     _list_findings(db, op_id)
     if row.state != "done":

@@ -7,7 +7,7 @@ import itertools
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 class Handover:
     """Each of these says how the run ends, and raises `LeaseLost` when the operation is somebody else's by now."""
 
-    def __init__(self, op: Op[Any], retry: Retry, stopping: threading.Event) -> None:
+    def __init__(self, op: Op[object], retry: Retry, stopping: threading.Event) -> None:
         self.op = op
         self.retry = retry
         self.stopping = stopping
@@ -120,7 +120,7 @@ class Handover:
         op = self.op
 
         def register(tx: Tx) -> None:
-            self._hear(runs.register_wait(tx, op.id, op.token, wait.conditions, op.wait or {}))
+            self._hear(runs.register_wait(tx, op.id, op.token, wait.conditions, op.wait or {"what": wait.what}))
 
         op.has_waits = True
         self.insist(register)

@@ -171,8 +171,17 @@ def _asked_parts(what: Operation, function: Callable[..., Any]) -> type | None:
     return found if isinstance(found, type) and found is not Any else None
 
 
-def waiting_for(row: Any, known: Mapping[str, Operation]) -> str:
-    """The name of the step that an operation's row stands at, for people."""
+class Standing(Protocol):
+    """As much of an operation as names the step it stands at."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def step(self) -> int: ...
+
+
+def waiting_for(row: Standing, known: Mapping[str, Operation]) -> str:
+    """The name of the step that an operation stands at, for people."""
     what = known.get(row.kind)
     if what is None:
         return "a worker that knows this kind"

@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sqlalchemy import exc
 
@@ -14,6 +14,7 @@ from abaca.db.journal import claims
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Database
+    from abaca.domain.operations import OperationRecord
     from abaca.journal.op import Op
 
 log = logging.getLogger(__name__)
@@ -27,13 +28,13 @@ class Leases:
         self.owner = owner
         self.db = db
         self.lease_s = lease_s
-        self.held: dict[str, Op[Any]] = {}
+        self.held: dict[str, Op[object]] = {}
         # held while work is taken and noted down, lest what was just taken looks like left behind
         self.taking = threading.Lock()
         self.wake: Callable[[str], None] = lambda _queue: None
 
-    def claim(self, queue: str, kinds: Sequence[str], most: int) -> tuple[Sequence[Any], float]:
-        """Take up to so many operations of a queue: their rows, and until when they are ours.
+    def claim(self, queue: str, kinds: Sequence[str], most: int) -> tuple[Sequence[OperationRecord], float]:
+        """Take up to so many operations of a queue; they, and until when they are ours.
 
         Raises `IntegrityError` when another worker was faster.
         """
@@ -61,7 +62,7 @@ class Leases:
 
     def renew(self) -> None:
         """Prolong the leases of all that is under way."""
-        held: Mapping[str, Op[Any]] = dict(self.held)
+        held: Mapping[str, Op[object]] = dict(self.held)
         if held:
             until_s = self.db.time() + self.lease_s
             with self.db.once() as tx:
@@ -84,7 +85,7 @@ class Leases:
             found = claims.inherit(tx, [queue], list(self.held), worker=self.name, now_s=self.db.time())
         self._goes_on(found)
 
-    def _goes_on(self, found: Sequence[Any]) -> None:
+    def _goes_on(self, found: Sequence[claims.Left]) -> None:
         for row in found:
             log.info("op=%s kind=%s goes on here, at step %d (%s)", row.id, row.kind, row.step, row.direction)
             self.wake(row.queue)

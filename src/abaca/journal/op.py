@@ -30,18 +30,19 @@ from abaca.journal.queueing import Target
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Database, Tx
+    from abaca.domain.operations import Direction, OperationRecord, Waiting
 
 log = logging.getLogger(__name__)
 
-Parts = TypeVar("Parts")
+Parts_co = TypeVar("Parts_co", covariant=True)
 # How often a parent looks by itself after children of which it hears.
 CHILDREN_S = 60.0
 
 
-class Op(Generic[Parts]):
+class Op(Generic[Parts_co]):
     """One run of one operation: what its steps get. Raises `NotUnderstood` for a row of another release."""
 
-    def __init__(self, what: Operation, row: Any, db: Database, parts: Parts) -> None:
+    def __init__(self, what: Operation, row: OperationRecord, db: Database, parts: Parts_co) -> None:
         self.what = what
         self.db = db
         self.parts = parts
@@ -55,12 +56,12 @@ class Op(Generic[Parts]):
         self.place: int = row.seq if row.place is None else row.place
         self.has_children: bool = row.children > 0
         # what it waited for when it was put aside, and how often it was signalled before this run began
-        self.wait: dict[str, Any] | None = row.wait
+        self.wait: Waiting | None = row.wait
         # whether this run, or an earlier one, has written down that it waits
         self.has_waits: bool = row.wait is not None
         self.signals: int = row.signals
         self.step: int = row.step
-        self.direction: str = row.direction
+        self.direction: Direction = row.direction
         self.attempt: int = row.attempt
         self.cancel: bool = row.cancel
         # set at the end: whether others wait for its keys; and when it waits itself: for how long
@@ -80,7 +81,7 @@ class Op(Generic[Parts]):
         self.stopping = threading.Event()
         self.faults: Faults = no_faults
         # the error that is being undone: code, text
-        self.error: tuple[str, str] | None = (row.error_code, row.error_text) if row.direction == "undo" else None
+        self.error: tuple[str, str] | None = _error_of(row) if row.direction == "undo" else None
         try:
             self.args: Any = msgspec.convert(row.args, what.args)
         except msgspec.ValidationError as error:
@@ -88,7 +89,7 @@ class Op(Generic[Parts]):
         if self.step > len(what.steps):
             raise NotUnderstood(reason=f"it stands at step {self.step}")
 
-    def record(self, **values: Any) -> None:
+    def record(self, **values: object) -> None:
         """Remember plain data for later steps and for the end; kept from the next checkpoint on."""
         self.data.update(msgspec.to_builtins(values))
 
@@ -190,7 +191,7 @@ class Op(Generic[Parts]):
         self.has_children = True
         return started
 
-    def join(self, *, first: bool = False, tolerate: bool = False) -> Sequence[Any]:
+    def join(self, *, first: bool = False, tolerate: bool = False) -> Sequence[OperationRecord]:
         """The rows of its children when all have ended; with `first` as soon as one is done, and the others cancelled.
 
         Raises `Wait` until then, and `ChildFailed` when one has failed, or with `first` when all have; with `tolerate`
@@ -217,3 +218,7 @@ class Op(Generic[Parts]):
         if flag is None:
             raise LeaseLost
         return flag
+
+
+def _error_of(row: OperationRecord) -> tuple[str, str] | None:
+    return None if row.error_code is None else (row.error_code, row.error_text or "")

@@ -13,7 +13,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 from sqlalchemy import exc
@@ -32,8 +32,8 @@ log = logging.getLogger(__name__)
 class _Watched(msgspec.Struct, eq=False):
     """A step under way, and when it is overdue, by the monotonic clock."""
 
-    op: Any
-    queue: Any
+    op: Op[object]
+    queue: WorkQueue[object]
     step: str
     within_s: float
     until_s: float
@@ -55,7 +55,7 @@ class Overdue:
         self._is_over = False
 
     @contextlib.contextmanager
-    def watching(self, op: Op[Any], queue: WorkQueue[Any], step: Step) -> Iterator[None]:
+    def watching(self, op: Op[object], queue: WorkQueue[object], step: Step) -> Iterator[None]:
         """While a step runs."""
         if step.within_s is None:
             yield

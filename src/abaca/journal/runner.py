@@ -7,7 +7,7 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from abaca import errors
 from abaca.db.journal import children, runs
@@ -26,6 +26,7 @@ from abaca.journal.kinds import DatabaseStep, Faults, RecordFunction, Retry, Ste
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Database, Tx
+    from abaca.domain.operations import OperationRecord
     from abaca.journal.op import Op
 
 log = logging.getLogger(__name__)
@@ -34,7 +35,7 @@ log = logging.getLogger(__name__)
 class Runner:
     """Runs one claimed operation until it ends, waits, or is handed back."""
 
-    def __init__(self, op: Op[Any], *, retry: Retry, stopping: threading.Event, faults: Faults = no_faults) -> None:
+    def __init__(self, op: Op[object], *, retry: Retry, stopping: threading.Event, faults: Faults = no_faults) -> None:
         self.op = op
         self.retry = retry
         self.stopping = stopping
@@ -248,12 +249,13 @@ class Runner:
         return state
 
 
-def put_aside(db: Database, row: Any, problem: NotUnderstood, retry: Retry) -> float:
+def put_aside(db: Database, row: OperationRecord, problem: NotUnderstood, retry: Retry) -> float:
     """Give back a claimed row that this release cannot run, for operators to see; the seconds until the next look."""
     delay_s = retry.delay_s(row.attempt)
     log.warning("op=%s kind=%s: %s", row.id, row.kind, problem.message)
     # what is being undone stays told; everything else stays as the other release left it
-    error = (row.error_code, row.error_text) if row.direction == "undo" else (problem.code, problem.message)
+    is_undone = row.direction == "undo" and row.error_code is not None
+    error = (row.error_code or "", row.error_text or "") if is_undone else (problem.code, problem.message)
     place = runs.Place(step=row.step, direction=row.direction, attempt=row.attempt + 1, data=row.data, error=error)
     with db.write() as tx:
         runs.wait(tx, row.id, row.token, place, db.time() + delay_s)

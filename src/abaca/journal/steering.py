@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from abaca import errors
 from abaca.db.journal import operations
@@ -12,11 +12,12 @@ from abaca.db.journal import steering as rows
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
+    from abaca.domain.operations import OperationRecord
     from abaca.journal.kinds import Operation
 
 Verb = Literal["cancel", "pause", "resume", "retry"]
 
-_WRITES: dict[Verb, Callable[[Any, str], bool]] = {
+_WRITES: dict[Verb, Callable[[Tx, str], bool]] = {
     "cancel": rows.request_cancel,
     "pause": rows.request_pause,
     "resume": rows.resume,
@@ -41,6 +42,6 @@ def steer(tx: Tx, op_id: str, verb: Verb, known: Mapping[str, Operation]) -> Non
         raise _refusal(row, verb)
 
 
-def _refusal(row: Any, verb: Verb) -> errors.AbacaError:
+def _refusal(row: OperationRecord, verb: Verb) -> errors.AbacaError:
     why = "resume it instead" if verb == "retry" and row.state == "paused" else _REFUSALS[verb]
     return errors.Conflict(f"Operation {row.id} is {row.state}: {why}.")

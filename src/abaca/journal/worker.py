@@ -25,6 +25,7 @@ from sqlalchemy import exc
 from abaca import errors, logs
 from abaca.db.engine.database import Database
 from abaca.db.journal import claims, waits
+from abaca.domain.operations import OperationRecord
 from abaca.journal.agenda import Agenda
 from abaca.journal.interruptions import NotUnderstood
 from abaca.journal.kinds import Faults, Operation, Retry, Step, no_faults
@@ -68,11 +69,11 @@ class Hooks:
         # why a queue could not be started; it is tried again
         self.on_problem: Callable[[WorkQueue[Any], str], None] = lambda _queue, _problem: None
         # entered around every run
-        self.around: Callable[[Op[Any]], contextlib.AbstractContextManager[object]] = lambda _op: (
+        self.around: Callable[[Op[object]], contextlib.AbstractContextManager[object]] = lambda _op: (
             contextlib.nullcontext()
         )
         # of every run: the operation, how the run ended, and its seconds
-        self.on_ended: Callable[[Op[Any], str, float], None] = lambda _op, _outcome, _seconds: None
+        self.on_ended: Callable[[Op[object], str, float], None] = lambda _op, _outcome, _seconds: None
         # of a part of such an operation: its queue, how many were found how, and its seconds
         self.on_part: Callable[[WorkQueue[Any], Mapping[str, int], float], None] = lambda _queue, _counts, _seconds: (
             None
@@ -86,7 +87,7 @@ class Worker(Hooks):
         self,
         name: str,
         db: Database,
-        queues: Sequence[WorkQueue[Any]],
+        queues: Sequence[WorkQueue[object]],
         operations: Mapping[str, Operation],
         *,
         timing: Timing | None = None,
@@ -97,7 +98,7 @@ class Worker(Hooks):
         # who holds the leases: another process of this name, by mistake or before, is somebody else
         self.owner = f"{name}#{uuid.uuid4().hex[:8]}"
         self.db = db
-        self.queues: dict[str, WorkQueue[Any]] = {one.name: one for one in queues}
+        self.queues: dict[str, WorkQueue[object]] = {one.name: one for one in queues}
         self.operations = operations
         self.timing = timing or Timing()
         self.listener: Listener = listener or NoListener()
@@ -159,7 +160,7 @@ class Worker(Hooks):
     def _started(self) -> list[str]:
         return [name for name, one in self.queues.items() if one.is_started]
 
-    def _thread(self, name: str, target: Callable[..., None], *args: Any) -> None:
+    def _thread(self, name: str, target: Callable[..., None], *args: object) -> None:
         thread = threading.Thread(target=target, args=args, name=name, daemon=True)
         self._threads.append(thread)
         thread.start()
@@ -180,7 +181,7 @@ class Worker(Hooks):
             self._stopping.wait(delay_s)
         return None
 
-    def _start(self, one: WorkQueue[Any]) -> None:
+    def _start(self, one: WorkQueue[object]) -> None:
         def attempt() -> None:
             try:
                 one.start()
@@ -266,7 +267,7 @@ class Worker(Hooks):
         for queue in tx.queues:
             self.wake(queue)
 
-    def _claim(self, one: WorkQueue[Any]) -> None:
+    def _claim(self, one: WorkQueue[object]) -> None:
         with self._leases.taking:
             free = one.free
             if not free or self._stopping.is_set():
@@ -281,7 +282,7 @@ class Worker(Hooks):
             for op in taken:
                 self._pool.submit(lambda op=op: self._run(one, op))  # type: ignore[misc]
 
-    def _taken(self, one: WorkQueue[Any], row: Any, until_s: float) -> Op[Any] | None:
+    def _taken(self, one: WorkQueue[object], row: OperationRecord, until_s: float) -> Op[object] | None:
         what = self.operations[row.kind]
         try:
             op = Op(what, row, self.db, one.parts)
@@ -292,7 +293,7 @@ class Worker(Hooks):
         op.on_part = functools.partial(self.on_part, one)
         return op
 
-    def _look_ahead(self, one: WorkQueue[Any]) -> None:
+    def _look_ahead(self, one: WorkQueue[object]) -> None:
         """Set the alarm for the next waiting operation, in case it waits since another worker's life."""
         with self.db.read() as tx:
             due_s = claims.next_due(tx, [one.name])
@@ -301,7 +302,7 @@ class Worker(Hooks):
 
     # ---------------------------------------------------------------- running
 
-    def _run(self, one: WorkQueue[Any], op: Op[Any]) -> None:
+    def _run(self, one: WorkQueue[object], op: Op[object]) -> None:
         announced_before_end: int | None = None
 
         def ending() -> None:

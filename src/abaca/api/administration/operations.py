@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import datetime
-from typing import Annotated, Any, Literal
+from collections.abc import Sequence
+from typing import Annotated, Literal
 
 from abaca import errors
+from abaca.db.engine.statements import Row
 from abaca.db.journal import keys, operations
 from abaca.db.journal.findings import FINDINGS
+from abaca.domain.operations import Waiting
 from abaca.http.bodies import Filters, Flag, IdPrefix, Text
 from abaca.http.paging import Listed
 from abaca.http.pipeline import Call
@@ -54,7 +57,7 @@ def _time(seconds: float) -> str:
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC).replace(tzinfo=None).isoformat("T", "microseconds")
 
 
-def _waits_for(call: Call, id: str, queue: str, state: str, wait: dict[str, Any] | None) -> str | None:
+def _waits_for(call: Call, id: str, queue: str, state: str, wait: Waiting | None) -> str | None:
     """What an operation that is not under way waits for; what is ahead of a queued one is looked up for one alone."""
     if state == "waiting":
         return str(wait["what"]) if wait else "its next try"
@@ -104,7 +107,7 @@ class OperationView(View):
     error_code: str | None
     error_text: str | None
     findings: Annotated[
-        dict[str, Any] | None, Computed(lambda _, data: data.get("findings"), needs=("data",)), AdminOnly()
+        dict[str, object] | None, Computed(lambda _, data: data.get("findings"), needs=("data",)), AdminOnly()
     ]
     queue: Annotated[str, AdminOnly()]
     owner: Annotated[str | None, AdminOnly()]
@@ -150,7 +153,7 @@ class OperationFilters(Filters, unknown="refuse"):
     view=Many("operations", OperationView),
     filters=OperationFilters,
 )
-def index(call: Call, filters: dict[str, Any]) -> Listed:
+def index(call: Call, filters: dict[str, object]) -> Listed:
     """Operations, the newest first."""
     asked = {**filters, **call.project_filter(LIST_ALL_PROJECTS)}
     if asked.pop("live", False):
@@ -160,7 +163,7 @@ def index(call: Call, filters: dict[str, Any]) -> Listed:
 
 
 @RESOURCE.get("/{id}", policy=reader("operation:get", "See an operation."), view=One("operation", OperationView))
-def show(call: Call, id: str) -> Any:
+def show(call: Call, id: str) -> Row:
     """One operation."""
     with call.db.read() as tx:
         row = operations.OPERATIONS.one(tx, call.columns, {"id": id})
@@ -172,7 +175,7 @@ def show(call: Call, id: str) -> Any:
 
 
 @RESOURCE.get("/{id}/findings", policy=GET_FINDINGS, view=Many("findings", FindingView), filters=FindingFilters)
-def index_findings(call: Call, id: str, filters: dict[str, Any]) -> Any:
+def index_findings(call: Call, id: str, filters: dict[str, object]) -> Sequence[Row]:
     """What an operation found, one by one: shares that were skipped, that failed, and in a dry run what would change.
 
     At most ten thousand are kept; the counts in the operation's own `findings` are of all.
@@ -183,31 +186,31 @@ def index_findings(call: Call, id: str, filters: dict[str, Any]) -> Any:
         return FINDINGS.rows(tx, call.columns, {**filters, "operation_id": id}, call.page)
 
 
-def _steered(call: Call, id: str, verb: steering.Verb) -> Any:
+def _steered(call: Call, id: str, verb: steering.Verb) -> Row | None:
     with call.db.write() as tx:
         steering.steer(tx, id, verb, OPERATIONS)
         return operations.OPERATIONS.one(tx, call.columns, {"id": id})
 
 
 @RESOURCE.post("/{id}/cancel", policy=STEER["cancel"], view=One("operation", OperationView), status=202)
-def cancel(call: Call, id: str) -> Any:
+def cancel(call: Call, id: str) -> Row | None:
     """Ask it to stop at its next step and to undo what it did; past its point of no return it goes on to its end."""
     return _steered(call, id, "cancel")
 
 
 @RESOURCE.post("/{id}/pause", policy=STEER["pause"], view=One("operation", OperationView), status=202)
-def pause(call: Call, id: str) -> Any:
+def pause(call: Call, id: str) -> Row | None:
     """Ask it to pause after the part under way. It then holds nothing, and waits for as long as it takes."""
     return _steered(call, id, "pause")
 
 
 @RESOURCE.post("/{id}/resume", policy=STEER["resume"], view=One("operation", OperationView), status=202)
-def resume(call: Call, id: str) -> Any:
+def resume(call: Call, id: str) -> Row | None:
     """Let it go on where it paused."""
     return _steered(call, id, "resume")
 
 
 @RESOURCE.post("/{id}/retry", policy=STEER["retry"], view=One("operation", OperationView), status=202)
-def retry(call: Call, id: str) -> Any:
+def retry(call: Call, id: str) -> Row | None:
     """Let an operation that waits for its next try run at once."""
     return _steered(call, id, "retry")

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import sqlalchemy as sa
 
 from abaca.db.engine.database import Tx
+from abaca.db.engine.statements import columns_of
 from abaca.db.tables.journal import operations as t
+from abaca.domain.operations import OperationRecord
 
 _LIVE = ("queued", "running", "waiting", "paused")
 
@@ -51,12 +52,12 @@ _ENDED = (
 )
 
 
-def of(tx: Tx, parent_id: str) -> Sequence[sa.Row[Any]]:
-    """All children of an operation, whole, in the order in which they were started."""
-    return tx.rows(_OF, {"parent": parent_id})
+def of(tx: Tx, parent_id: str) -> list[OperationRecord]:
+    """All children of an operation, in the order in which they were started."""
+    return tx.entities(OperationRecord, _OF, {"parent": parent_id})
 
 
-_OF = sa.select(t).where(t.c.parent_id == sa.bindparam("parent")).order_by(t.c.seq)
+_OF = sa.select(*columns_of(OperationRecord, t)).where(t.c.parent_id == sa.bindparam("parent")).order_by(t.c.seq)
 
 
 def count_live(tx: Tx, parent_id: str) -> int:

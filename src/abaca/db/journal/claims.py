@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 import sqlalchemy as sa
 
 from abaca.db.engine.database import Tx
+from abaca.db.engine.statements import columns_of
 from abaca.db.journal import keys
 from abaca.db.tables.journal import operation_keys as k
 from abaca.db.tables.journal import operations as t
+from abaca.domain.operations import Direction, OperationRecord
 
 
 @functools.lru_cache(maxsize=64)
@@ -48,7 +49,7 @@ def _claiming(most: int, dialect: str) -> sa.Update:
             lease_until=sa.bindparam("until"),
             updated_at=sa.bindparam("at"),
         )
-        .returning(*t.c)
+        .returning(*columns_of(OperationRecord, t))
     )
     if dialect != "postgresql":
         return claimed
@@ -65,7 +66,7 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     until_s: float
 
 
-def claim(tx: Tx, queue: str, kinds: Sequence[str], most: int, lease: Lease) -> Sequence[sa.Row[Any]]:
+def claim(tx: Tx, queue: str, kinds: Sequence[str], most: int, lease: Lease) -> list[OperationRecord]:
     """Take up to `most` queued operations of `queue`, oldest first, none that is behind another on one of its keys.
 
     Raises `IntegrityError` when another worker has just taken one of the same key.
@@ -77,10 +78,10 @@ def claim(tx: Tx, queue: str, kinds: Sequence[str], most: int, lease: Lease) -> 
         "until": lease.until_s,
         "at": tx.now,
     }
-    found = tx.rows(_claiming(most, tx.dialect), parameters)
+    found = tx.entities(OperationRecord, _claiming(most, tx.dialect), parameters)
     if found and tx.dialect != "postgresql":
-        tx.execute(keys.HOLD, {"ops": [row.id for row in found]})
-    return sorted(found, key=lambda row: int(row.seq))
+        tx.execute(keys.HOLD, {"ops": [one.id for one in found]})
+    return sorted(found, key=lambda one: one.seq)
 
 
 def promote(tx: Tx, queues: Sequence[str], now_s: float) -> None:
@@ -116,7 +117,7 @@ _left = sa.and_(
     t.c.queue.in_(sa.bindparam("queues", expanding=True)),
     t.c.id.not_in(sa.bindparam("held", expanding=True)),
 )
-_BACK: dict[str, Any] = {
+_BACK: dict[str, object] = {
     "state": "queued",
     "owner": None,
     "lease_until": None,
@@ -124,7 +125,19 @@ _BACK: dict[str, Any] = {
     "overdue_since": None,
     "updated_at": sa.bindparam("at"),
 }
-_LEFT_BY = (t.c.id, t.c.kind, t.c.queue, t.c.step, t.c.direction)
+
+
+class Left(msgspec.Struct, frozen=True, gc=False):
+    """An operation that its worker has left, and the step from which it goes on."""
+
+    id: str
+    kind: str
+    queue: str
+    step: int
+    direction: Direction
+
+
+_LEFT_BY = columns_of(Left, t)
 _REGAIN = sa.update(t).where(_left, t.c.owner == sa.bindparam("mine")).values(_BACK).returning(*_LEFT_BY)
 
 WORKER_LOST = "WorkerLost"
@@ -133,7 +146,7 @@ _LOST_TEXT = "The worker that ran it has ended; it goes on."
 _is_undone = t.c.direction == "undo"
 _was_lost = sa.or_(_is_undone, t.c.error_code == WORKER_LOST)
 _is_lost_often = sa.and_(_was_lost, t.c.attempt >= 3)
-_LOST: dict[str, Any] = {
+_LOST: dict[str, object] = {
     **_BACK,
     "attempt": sa.case((_was_lost, t.c.attempt + 1), else_=1),
     "state": sa.case((_is_lost_often, "waiting"), else_="queued"),
@@ -148,26 +161,23 @@ _INHERIT = sa.update(t).where(_left, sa.or_(_is_over, _of_an_earlier_life)).valu
 _PAUSE_S = 30.0
 
 
-def regain(tx: Tx, queues: Sequence[str], held: Sequence[str], *, owner: str) -> Sequence[sa.Row[Any]]:
-    """Queue again what is `owner`'s though it does not hold it: it had to let go while the database was away.
-
-    The rows have id, kind, queue, step and direction.
-    """
-    return tx.rows(_REGAIN, {"queues": queues, "held": held, "mine": owner, "at": tx.now})
+def regain(tx: Tx, queues: Sequence[str], held: Sequence[str], *, owner: str) -> list[Left]:
+    """Queue again what is `owner`'s though it does not hold it: it had to let go while the database was away."""
+    return tx.entities(Left, _REGAIN, {"queues": queues, "held": held, "mine": owner, "at": tx.now})
 
 
-def take_over(tx: Tx, queues: Sequence[str], held: Sequence[str], *, now_s: float) -> Sequence[sa.Row[Any]]:
-    """Queue again what has outlived its lease; rows as above."""
-    return tx.rows(_TAKE_OVER, _losing(tx, queues, held, now_s))
+def take_over(tx: Tx, queues: Sequence[str], held: Sequence[str], *, now_s: float) -> list[Left]:
+    """Queue again what has outlived its lease."""
+    return tx.entities(Left, _TAKE_OVER, _losing(tx, queues, held, now_s))
 
 
-def inherit(tx: Tx, queues: Sequence[str], held: Sequence[str], *, worker: str, now_s: float) -> Sequence[sa.Row[Any]]:
+def inherit(tx: Tx, queues: Sequence[str], held: Sequence[str], *, worker: str, now_s: float) -> list[Left]:
     """As `take_over`, with all that `worker` has left in an earlier life, whatever its lease says."""
     earlier = f"{worker}#"
-    return tx.rows(_INHERIT, {**_losing(tx, queues, held, now_s), "earlier": earlier, "length": len(earlier)})
+    return tx.entities(Left, _INHERIT, {**_losing(tx, queues, held, now_s), "earlier": earlier, "length": len(earlier)})
 
 
-def _losing(tx: Tx, queues: Sequence[str], held: Sequence[str], now_s: float) -> dict[str, Any]:
+def _losing(tx: Tx, queues: Sequence[str], held: Sequence[str], now_s: float) -> dict[str, object]:
     return {"queues": queues, "held": held, "due": now_s, "later": now_s + _PAUSE_S, "at": tx.now}
 
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 import sqlalchemy as sa
@@ -30,7 +29,7 @@ def add_many(tx: Tx, op_id: str, found: Sequence[Found]) -> None:
         tx.execute(_ADD, [_row(tx, op_id, one) for one in found])
 
 
-def _row(tx: Tx, op_id: str, one: Found) -> dict[str, Any]:
+def _row(tx: Tx, op_id: str, one: Found) -> dict[str, object]:
     return {
         "id": new_id(),
         "operation_id": op_id,

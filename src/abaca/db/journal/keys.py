@@ -9,13 +9,15 @@ why a row is busy asks here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
+import msgspec
 import sqlalchemy as sa
 
 from abaca.db.engine.database import Tx
+from abaca.db.engine.statements import Column, columns_of
 from abaca.db.tables.journal import operation_keys as k
 from abaca.db.tables.journal import operations as t
+from abaca.domain.operations import OperationRecord
 
 
 def key(kind: str, resource_id: object) -> str:
@@ -23,7 +25,7 @@ def key(kind: str, resource_id: object) -> str:
     return f"{kind}:{resource_id}"
 
 
-def is_held(kind: str, resource_id: sa.ColumnElement[Any], *more: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
+def is_held(kind: str, resource_id: Column, *more: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
     """Whether an unfinished operation explains the state of the resource whose id that column is.
 
     With conditions on columns of `operations` in `more`, only such an operation does.
@@ -33,17 +35,25 @@ def is_held(kind: str, resource_id: sa.ColumnElement[Any], *more: sa.ColumnEleme
     return explained if not more else explained.where(t.c.id == k.c.operation_id, *more)
 
 
-def holders(tx: Tx, of_key: str, *, before: int | None = None) -> Sequence[sa.Row[Any]]:
-    """The unfinished operations of a key, whole, the oldest first; with `before` only those that go first."""
-    statement = sa.select(t).join(k, k.c.operation_id == t.c.id).where(k.c.key == of_key)
+def holders(tx: Tx, of_key: str, *, before: int | None = None) -> list[OperationRecord]:
+    """The unfinished operations of a key, the oldest first; with `before` only those that go first."""
+    statement = sa.select(*columns_of(OperationRecord, t)).join(k, k.c.operation_id == t.c.id).where(k.c.key == of_key)
     if before is not None:
         statement = statement.where(t.c.seq < before)
-    return tx.rows(statement.order_by(k.c.place, k.c.seq))
+    return tx.entities(OperationRecord, statement.order_by(k.c.place, k.c.seq))
 
 
-def ahead_of(tx: Tx, op_id: str) -> Sequence[sa.Row[Any]]:
-    """The operations (id, kind, state) for whose end this one waits, the first of each of its keys."""
-    return tx.rows(_AHEAD, {"op": op_id})
+class Ahead(msgspec.Struct, frozen=True, gc=False):
+    """An operation for whose end another one waits."""
+
+    id: str
+    kind: str
+    state: str
+
+
+def ahead_of(tx: Tx, op_id: str) -> list[Ahead]:
+    """The operations for whose end this one waits, the first of each of its keys."""
+    return tx.entities(Ahead, _AHEAD, {"op": op_id})
 
 
 _mine, _other = k.alias("mine"), k.alias("other")
@@ -62,7 +72,7 @@ _beside = (
 # they took their numbers: what has begun keeps its keys, whoever shows up.
 IS_BLOCKED = sa.exists().where(_mine.c.operation_id == t.c.id, *_beside)
 _AHEAD = (
-    sa.select(t.c.id, t.c.kind, t.c.state)
+    sa.select(*columns_of(Ahead, t))
     .join(_other, _other.c.operation_id == t.c.id)
     .join(_mine, sa.and_(_mine.c.operation_id == sa.bindparam("op"), *_beside))
     .order_by(_other.c.place, _other.c.seq)

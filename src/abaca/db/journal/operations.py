@@ -8,18 +8,22 @@ by the unique `coalesce_key`. Taking work is in claims.py, carrying it on in run
 
 from __future__ import annotations
 
+import datetime
 import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 import sqlalchemy as sa
 
 from abaca.db.engine import lists
 from abaca.db.engine.database import Tx, insert_into
+from abaca.db.engine.statements import columns_of
 from abaca.db.journal import keys
 from abaca.db.tables.journal import operation_keys as k
 from abaca.db.tables.journal import operations as t
 from abaca.domain.ids import new_id
+from abaca.domain.operations import OperationRecord
 
 # Those that have not ended; the first three go on by themselves.
 ACTIVE = ("queued", "running", "waiting")
@@ -100,14 +104,22 @@ def extends(share_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
     return keys.is_held("share", share_id, t.c.kind == "share-extend")
 
 
-def join(tx: Tx, kind: str, key: str) -> sa.Row[Any] | None:
-    """An unfinished operation of a kind and key (id, queue, state, pause), which cannot end before this transaction."""
-    columns = (t.c.id, t.c.queue, t.c.state, t.c.pause)
+class Joined(msgspec.Struct, frozen=True, gc=False):
+    """An unfinished operation that somebody joins; with `pause` it is paused, or shall be."""
+
+    id: str
+    queue: str
+    pause: bool
+
+
+def join(tx: Tx, kind: str, key: str) -> Joined | None:
+    """An unfinished operation of a kind and key, which cannot end before this transaction."""
     held = sa.exists().where(k.c.operation_id == t.c.id, k.c.key == key)
-    row = tx.row(sa.select(*columns).where(t.c.kind == kind, t.c.state.in_(LIVE), held).limit(1).with_for_update())
-    if row is not None:
-        tx.wake(row.queue)
-    return row
+    live = sa.select(*columns_of(Joined, t)).where(t.c.kind == kind, t.c.state.in_(LIVE), held)
+    found = tx.entity(Joined, live.limit(1).with_for_update())
+    if found is not None:
+        tx.wake(found.queue)
+    return found
 
 
 OPERATIONS = lists.Listing(
@@ -124,16 +136,20 @@ OPERATIONS = lists.Listing(
 )
 
 
-def show(tx: Tx, op_id: str) -> sa.Row[Any] | None:
+def show(tx: Tx, op_id: str) -> OperationRecord | None:
     """One operation."""
-    return tx.row(sa.select(t).where(t.c.id == op_id))
+    return tx.entity(OperationRecord, _SHOW, {"op": op_id})
+
+
+WHOLE = sa.select(*columns_of(OperationRecord, t))
+_SHOW = WHOLE.where(t.c.id == sa.bindparam("op"))
 
 
 def find(
-    tx: Tx, *, live: bool = False, limit: int = 100, before: int | None = None, **equal: Any
-) -> Sequence[sa.Row[Any]]:
+    tx: Tx, *, live: bool = False, limit: int = 100, before: int | None = None, **equal: object
+) -> list[OperationRecord]:
     """Operations, newest first, whose columns equal what is given; with `live` only those that have not ended."""
-    statement = sa.select(t).order_by(t.c.seq.desc()).limit(limit)
+    statement = WHOLE.order_by(t.c.seq.desc()).limit(limit)
     for column, value in equal.items():
         if value is not None:
             statement = statement.where(t.c[column] == value)
@@ -141,10 +157,10 @@ def find(
         statement = statement.where(t.c.state.in_(LIVE))
     if before is not None:
         statement = statement.where(t.c.seq < before)
-    return tx.rows(statement)
+    return tx.entities(OperationRecord, statement)
 
 
-def purge(tx: Tx, ended_before: Any, most: int = 1000) -> int:
+def purge(tx: Tx, ended_before: datetime.datetime, most: int = 1000) -> int:
     """Forget up to `most` operations that ended before then; how many."""
     # a parent looks at its children until it ends itself
     parent = t.alias("parent")

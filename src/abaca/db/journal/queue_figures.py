@@ -3,14 +3,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import datetime
 
+import msgspec
 import sqlalchemy as sa
 
 from abaca.db.engine.database import Tx
 from abaca.db.journal.operations import LIVE
 from abaca.db.tables.journal import operations as t
+
+
+class Figure(msgspec.Struct, frozen=True, gc=False):
+    """How many operations of a kind are in a state on a queue, when the `oldest` came (naive UTC), and of how many the
+    lease has `expired` or the step is `overdue`.
+    """
+
+    queue: str
+    kind: str
+    state: str
+    number: int
+    oldest: datetime.datetime
+    expired: int
+    overdue: int
+
 
 _FIGURES = (
     sa.select(
@@ -27,6 +42,6 @@ _FIGURES = (
 )
 
 
-def live(tx: Tx, now_s: float) -> Sequence[sa.Row[Any]]:
-    """Rows of queue, kind, state, number, created_at of the oldest, and how many have `expired` or are `overdue`."""
-    return tx.rows(_FIGURES, {"now_s": now_s})
+def live(tx: Tx, now_s: float) -> list[Figure]:
+    """The figures of all operations that have not ended."""
+    return tx.entities(Figure, _FIGURES, {"now_s": now_s})

@@ -9,27 +9,28 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import msgspec
 import sqlalchemy as sa
 
 from abaca.db.engine.database import Tx
+from abaca.db.engine.statements import Row
 from abaca.db.journal import children, keys, waits
 from abaca.db.tables.journal import operation_keys as k
 from abaca.db.tables.journal import operations as t
+from abaca.domain.operations import Direction, Waiting
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
     """How far a run is: everything before `step` is done (or undone), and what was recorded on the way."""
 
     step: int
-    direction: str
+    direction: Direction
     attempt: int
-    data: Mapping[str, Any]
+    data: Mapping[str, object]
     error: tuple[str, str] | None = None
 
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, object]:
         """For the statements below."""
         code, text = self.error or (None, None)
         return {
@@ -44,7 +45,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 _held = sa.and_(t.c.id == sa.bindparam("op"), t.c.token == sa.bindparam("held"), t.c.state == "running")
 _TOUCH = sa.update(t).where(_held).values(updated_at=sa.bindparam("at")).returning(t.c.cancel)
-_HERE: dict[str, Any] = {
+_HERE: dict[str, object] = {
     "direction": sa.bindparam("to_direction"),
     "attempt": sa.bindparam("tries"),
     "data": sa.bindparam("recorded", type_=sa.JSON),
@@ -64,7 +65,7 @@ _PROGRESS = (
 
 
 @functools.cache
-def _ending(dialect: str) -> sa.Update | sa.Select[Any]:
+def _ending(dialect: str) -> sa.Executable:
     ended = (
         sa.update(t)
         .where(_held)
@@ -92,7 +93,7 @@ _is_further = sa.or_(
     sa.and_(sa.bindparam("to_direction") == "do", t.c.step > sa.bindparam("to_step")),
     sa.and_(sa.bindparam("to_direction") == "undo", t.c.direction == "undo", t.c.step < sa.bindparam("to_step")),
 )
-_LET_GO: dict[str, Any] = {
+_LET_GO: dict[str, object] = {
     **_HERE,
     "step": sa.case((_is_further, t.c.step), else_=sa.bindparam("to_step")),
     "data": sa.case((_is_further, t.c.data), else_=sa.bindparam("recorded", type_=sa.JSON)),
@@ -190,9 +191,7 @@ def hop(tx: Tx, op_id: str, token: int, place: Place, queue: str) -> bool:
     return tx.execute(_HOP, parameters).rowcount == 1
 
 
-def register_wait(
-    tx: Tx, op_id: str, token: int, conditions: Sequence[str], wait: Mapping[str, Any]
-) -> tuple[int, bool] | None:
+def register_wait(tx: Tx, op_id: str, token: int, conditions: Sequence[str], wait: Waiting) -> tuple[int, bool] | None:
     """Write down what it waits for, before it looks once more; what it has heard so far, as `signals` says it."""
     row = tx.row(_REGISTER, {"op": op_id, "held": token, "waits_for": wait, "at": tx.now})
     if row is None:
@@ -206,7 +205,7 @@ class Aside(msgspec.Struct, frozen=True, kw_only=True):
     """How an operation is put aside: until when it looks by itself, as what, and how many signals it has heard."""
 
     after_s: float
-    wait: Mapping[str, Any]
+    wait: Waiting
     heard: int
     each_child: bool = False
 
@@ -255,7 +254,7 @@ def wants_pause(tx: Tx, op_id: str) -> bool:
 _WANTS_PAUSE = sa.select(t.c.pause).where(t.c.id == sa.bindparam("op"))
 
 
-def _flag(row: sa.Row[Any] | None) -> bool | None:
+def _flag(row: Row | None) -> bool | None:
     return None if row is None else bool(row.cancel)
 
 

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import sqlalchemy as sa
 
 from abaca.db.engine.database import Tx
@@ -47,7 +45,7 @@ def retry_now(tx: Tx, op_id: str) -> bool:
     return _steer(tx, op_id, t.c.state.in_(("queued", "waiting")), state="queued")
 
 
-def _steer(tx: Tx, op_id: str, condition: sa.ColumnElement[bool], **values: Any) -> bool:
+def _steer(tx: Tx, op_id: str, condition: sa.ColumnElement[bool], **values: object) -> bool:
     statement = sa.update(t).where(t.c.id == op_id, condition).values(**values, updated_at=tx.now).returning(t.c.queue)
     queue = tx.scalar(statement)
     if queue is not None:

@@ -10,11 +10,11 @@ may come for nothing: the operation looks, and waits on.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import sqlalchemy as sa
 
 from abaca.db.engine.database import Tx
+from abaca.db.engine.statements import Row
 from abaca.db.tables.journal import operation_waits as w
 from abaca.db.tables.journal import operations as t
 
@@ -57,12 +57,12 @@ def signal_operations(tx: Tx, op_ids: Sequence[str]) -> None:
     _wake(tx, tx.rows(_SIGNAL_THESE, {"ops": op_ids}))
 
 
-def _wake(tx: Tx, rows: Iterable[sa.Row[Any]]) -> None:
+def _wake(tx: Tx, rows: Iterable[Row]) -> None:
     for row in rows:
         tx.wake(row.queue)
 
 
-_NOW: dict[str, Any] = {
+_NOW: dict[str, object] = {
     "signals": t.c.signals + 1,
     # what is not put aside yet is not touched: it sees the count
     "state": sa.case((t.c.state == "waiting", "queued"), else_=t.c.state),
