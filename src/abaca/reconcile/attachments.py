@@ -172,12 +172,11 @@ class Attachments:
             self._one(row, lambda tx, fresh: self._lose(tx, fresh, problem))
             return None
         with self.db.read() as tx:
-            told = attachment_attach.told_of(tx, row)
-        return Job(
-            action="look",
-            login=login,
-            mount=attachment_attach.mount_of(told, row.source or told["wanted_source"], guest),
-        )
+            plan = attachment_attach.plan_of(tx, row)
+        source = plan.source or plan.wanted_source
+        if source is None:
+            return None
+        return Job(action="look", login=login, mount=attachment_attach.mount_of(plan, source, guest))
 
     # ---------------------------------------------------------------- what becomes of them
 

@@ -15,7 +15,7 @@ import datetime
 import ipaddress
 import logging
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -35,6 +35,7 @@ from abaca.operations.attachments import attachment_orphaned, attachment_rules
 from abaca.operations.attachments.attachment_parts import (
     QUEUE,
     AttachmentParts,
+    MountPlan,
     NoHypervisor,
     ServerGone,
     ServerOff,
@@ -94,7 +95,7 @@ def grant_access(op: Op[AttachmentParts], tx: Tx) -> None:
     """The rules that it needs, made or made again; and where it shall be mounted from."""
     row = _row(op, tx)
     attachment_rules.follow(tx, row, op.data.get("addresses", row.addresses), op)
-    op.record(row=told_of(tx, _row(op, tx)))
+    op.record(row=plan_of(tx, _row(op, tx)))
 
 
 def leave_access(_op: Op[AttachmentParts], _tx: Tx) -> None:
@@ -103,32 +104,31 @@ def leave_access(_op: Op[AttachmentParts], _tx: Tx) -> None:
 
 def await_access(op: Op[AttachmentParts]) -> None:
     """Not before the back end lets it in."""
-    row = op.data["row"]
-    if row["wanted_source"] is None:
-        raise contract.Refused(reason=f"share {row['share_id']} has no export location")
+    plan = _recorded(op)
+    _wanted_source(plan)
     with op.db.read() as tx:
-        are_missing = attachment_rules.are_missing(tx, row["share_id"], row["addresses"])
+        are_missing = attachment_rules.are_missing(tx, plan.share_id, plan.addresses)
     if are_missing:  # that of an attachment which is gone, say, has just been taken away
         with op.db.write() as tx:
-            attachment_rules.settle(tx, row["share_id"], row["addresses"], op)
+            attachment_rules.settle(tx, plan.share_id, plan.addresses, op)
     with op.db.read() as tx:
-        attachment_rules.check(tx, row["share_id"], row["addresses"], row["access_level"])
+        attachment_rules.check(tx, plan.share_id, plan.addresses, plan.access_level)
 
 
 def mount_on_server(op: Op[AttachmentParts]) -> None:
     """Package, directory, persistence, mount, and a look at the machine's own table; or a move from the old source."""
-    row = op.data["row"]
-    if op.parts.is_off(row["server_id"]):
+    plan = _recorded(op)
+    if op.parts.is_off(plan.server_id):
         op.record(seen=None)
         return
     with until_stopped():
-        attachment_orphaned.clear(op, row)
-        login, guest = op.parts.way(row["server_id"], row["mode"], row["tag"])
-        wanted, old = mount_of(row, row["wanted_source"], guest), row["source"]
-        if old in (None, row["wanted_source"]):
+        attachment_orphaned.clear(op, plan)
+        login, guest = op.parts.way(plan.server_id, plan.mode, plan.tag)
+        wanted = mount_of(plan, _wanted_source(plan), guest)
+        if plan.source in (None, plan.wanted_source):
             seen = _mounted(op, login, wanted)
         else:
-            seen = _moved(op, login, wanted, mount_of(row, old, guest))
+            seen = _moved(op, login, wanted, mount_of(plan, plan.source, guest))
     op.record(seen=seen)
 
 
@@ -154,25 +154,25 @@ def _moved(op: Op[AttachmentParts], login: Login, wanted: Mount, old: Mount) -> 
 
 def unmount_on_server(op: Op[AttachmentParts]) -> None:
     """What never was in use goes again; a machine that cannot be reached keeps what it may have for the next try."""
-    row = op.data["row"]
-    if row["was_active"] or row["wanted_source"] is None:
+    plan = _recorded(op)
+    if plan.was_active or plan.wanted_source is None:
         return
     with contextlib.suppress(NodeError, NoWayIn, NoHypervisor, errors.NotFound):
-        login, guest = op.parts.way(row["server_id"], row["mode"], row["tag"])
+        login, guest = op.parts.way(plan.server_id, plan.mode, plan.tag)
         with until_stopped():
-            op.parts.nodes.unmount(login, mount_of(row, row["wanted_source"], guest))
+            op.parts.nodes.unmount(login, mount_of(plan, plan.wanted_source, guest))
 
 
 def succeed(op: Op[AttachmentParts], tx: Tx) -> None:
     """It is mounted; a machine that was seen to say so."""
-    row, seen = op.data["row"], op.data["seen"]
+    plan, seen = _recorded(op), msgspec.convert(op.data["seen"], Seen | None)
     if seen is None:
         if not attachments.try_move(tx, op.args.attachment_id, "prepared", also=HEALTHY):
-            fail(op, tx, ServerOff(server=row["server_id"]))
+            fail(op, tx, ServerOff(server=plan.server_id))
         return
     values: dict[str, object] = {
-        "source": row["wanted_source"],
-        "made_directory": bool(seen["made_directory"]) or row["made_directory"],
+        "source": plan.wanted_source,
+        "made_directory": seen.made_directory or plan.made_directory,
         "last_verified_at": tx.now,
     }
     if not attachments.try_move(tx, op.args.attachment_id, "attached", also=values | HEALTHY):
@@ -244,36 +244,46 @@ def _row(op: Op[AttachmentParts], tx: Tx) -> Attachment:
     return row
 
 
-def told_of(tx: Tx, row: Attachment) -> dict[str, Any]:
-    """An attachment's row as its steps keep it; `wanted_source` is None where the share has nothing to mount."""
+def plan_of(tx: Tx, row: Attachment) -> MountPlan:
+    """What an attachment comes to now."""
     share = shares.find(tx, row.share_id)
-    return {
-        "id": row.id,
-        "share_id": row.share_id,
-        "server_id": row.server_id,
-        "mode": row.mode,
-        "tag": row.tag,
-        "mount_point": row.mount_point,
-        "access_level": row.access_level,
-        "addresses": row.addresses,
-        "protocol": share.share_proto if share is not None else "NFS",
-        "source": row.source,
-        "made_directory": row.made_directory,
-        "wanted_source": choose_source(tx, row.share_id, row.addresses, row.source),
-        "was_active": row.last_verified_at is not None,
-    }
+    return MountPlan(
+        id=row.id,
+        share_id=row.share_id,
+        server_id=row.server_id,
+        mode=row.mode,
+        tag=row.tag,
+        mount_point=row.mount_point,
+        access_level=row.access_level,
+        addresses=row.addresses,
+        protocol=share.share_proto if share is not None else "NFS",
+        source=row.source,
+        made_directory=row.made_directory,
+        wanted_source=choose_source(tx, row.share_id, row.addresses, row.source),
+        was_active=row.last_verified_at is not None,
+    )
 
 
-def mount_of(row: Mapping[str, Any], source: str, guest: Guest | None = None) -> Mount:
-    """An attachment, as machines are told of it; `guest` is what `Tools.way` says."""
+def _recorded(op: Op[AttachmentParts]) -> MountPlan:
+    return msgspec.convert(op.data["row"], MountPlan)
+
+
+def _wanted_source(plan: MountPlan) -> str:
+    if plan.wanted_source is None:
+        raise contract.Refused(reason=f"share {plan.share_id} has no export location")
+    return plan.wanted_source
+
+
+def mount_of(plan: MountPlan, source: str, guest: Guest | None = None) -> Mount:
+    """An attachment, as machines are told of it; `guest` is what `AttachmentParts.way` says."""
     return Mount(
-        name=row["id"],
-        protocol=row["protocol"],
+        name=plan.id,
+        protocol=plan.protocol,
         source=source,
-        mount_point=row["mount_point"],
-        is_read_only=row["access_level"] == "ro",
+        mount_point=plan.mount_point,
+        is_read_only=plan.access_level == "ro",
         guest=guest,
-        was_seen=row["was_active"],
+        was_seen=plan.was_active,
     )
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -27,10 +27,11 @@ from abaca.journal import kinds, queueing
 from abaca.nodes.contract import InUse, NodeError
 from abaca.operations import events
 from abaca.operations.attachments import attachment_orphaned, attachment_rules
-from abaca.operations.attachments.attachment_attach import fail_at, mount_of, told_of
+from abaca.operations.attachments.attachment_attach import fail_at, mount_of, plan_of
 from abaca.operations.attachments.attachment_parts import (
     QUEUE,
     AttachmentParts,
+    MountPlan,
     NoHypervisor,
     ServerGone,
     ServerOff,
@@ -81,33 +82,31 @@ def forget_server(tx: Tx, server_id: str, by: Requester | None) -> None:
 
 def unmount_on_server(op: Op[AttachmentParts]) -> None:
     """Unmounted, not persistent any more, and its directory gone if it was made for it and is empty."""
-    row, told = _told(op)
-    if row is None or told["source"] is None:
+    row, plan = _planned(op)
+    source = None if plan is None else plan.source or plan.wanted_source
+    if row is None or plan is None or source is None:
         return
     with contextlib.suppress(errors.Unavailable):  # that is judged below
         if row.last_verified_at is None and row.error_code is None and op.parts.is_off(row.server_id):
             return  # there never was anything to mount it on
-    error = _unmount(op, told, force=row.is_forced)
+    error = _unmount(op, plan, source, force=row.is_forced)
     if error is None:
         return
     is_forced = row.is_forced or _is_forced(op)
     if is_forced and not row.is_forced and isinstance(error, InUse):
-        error = _unmount(op, told, force=True)
+        error = _unmount(op, plan, source, force=True)
     if error is None:
         return
     if not is_forced:
         raise error
     log.warning("attachment=%s goes by force, without its machine: %s", row.id, error.message)
-    op.record(left=told | attachment_orphaned.where(op.parts, told))
+    op.record(left=attachment_orphaned.left_of(op.parts, plan, source))
 
 
-def _told(op: Op[AttachmentParts]) -> tuple[Attachment | None, dict[str, Any]]:
+def _planned(op: Op[AttachmentParts]) -> tuple[Attachment | None, MountPlan | None]:
     with op.db.read() as tx:
         row = attachments.show(tx, op.args.attachment_id)
-        if row is None:
-            return None, {}
-        told = told_of(tx, row)
-    return row, {**told, "source": told["source"] or told["wanted_source"]}
+        return row, None if row is None else plan_of(tx, row)
 
 
 def _is_forced(op: Op[AttachmentParts]) -> bool:
@@ -116,18 +115,18 @@ def _is_forced(op: Op[AttachmentParts]) -> bool:
     return row is not None and bool(row.is_forced)
 
 
-def _unmount(op: Op[AttachmentParts], told: dict[str, Any], *, force: bool) -> errors.AbacaError | None:
+def _unmount(op: Op[AttachmentParts], plan: MountPlan, source: str, *, force: bool) -> errors.AbacaError | None:
     """What kept it from being unmounted, None when it is."""
     try:
-        if op.parts.is_mounting_off(told["server_id"], told["mode"]):
-            return ServerOff(server=told["server_id"])
-        login, guest = op.parts.way(told["server_id"], told["mode"], told["tag"])
+        if op.parts.is_mounting_off(plan.server_id, plan.mode):
+            return ServerOff(server=plan.server_id)
+        login, guest = op.parts.way(plan.server_id, plan.mode, plan.tag)
         with until_stopped():
-            op.parts.nodes.unmount(login, mount_of(told, told["source"], guest), force=force)
+            op.parts.nodes.unmount(login, mount_of(plan, source, guest), force=force)
     except ServerGone:
-        log.info("attachment=%s: server %s is gone, and with it what was mounted", told["id"], told["server_id"])
+        log.info("attachment=%s: server %s is gone, and with it what was mounted", plan.id, plan.server_id)
     except NoWayIn as error:
-        return error if told["was_active"] else None  # there never was a way to mount it
+        return error if plan.was_active else None  # there never was a way to mount it
     except (NodeError, NoHypervisor, errors.Unavailable) as error:
         return error
     return None
@@ -142,7 +141,7 @@ def succeed(op: Op[AttachmentParts], tx: Tx) -> None:
     if not attachments.remove(tx, row.id):
         return
     if op.data.get("left"):
-        attachment_orphaned.remember(tx, op.data["left"])
+        attachment_orphaned.remember(tx, msgspec.convert(op.data["left"], attachment_orphaned.LeftMount))
     attachment_rules.settle(tx, row.share_id, row.addresses, op)
     if not attachments.of_share(tx, row.share_id):
         waits.signal(tx, attachments.detached_condition(row.share_id))

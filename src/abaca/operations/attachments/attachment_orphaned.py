@@ -7,40 +7,62 @@ its mount point meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from abaca.db.attachments import orphaned_mounts
-from abaca.domain.attachments.attachments import OrphanedMount
+from abaca.domain.attachments.attachments import Mode, OrphanedMount
 from abaca.domain.attachments.servers import Login
 from abaca.nodes.contract import Guest, Mount
-from abaca.operations.attachments.attachment_parts import AttachmentParts
+from abaca.operations.attachments.attachment_parts import AttachmentParts, MountPlan
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
     from abaca.journal.op import Op
 
-_KEPT = ("id", "server_id", "machine_id", "qmp_socket", "mode", "tag", "mount_point", "protocol", "source")
+
+class LeftMount(msgspec.Struct, frozen=True, kw_only=True):
+    """What an attachment may have left, and on which machine; a worker of an earlier release did not say on which."""
+
+    id: str
+    server_id: str
+    machine_id: str | None = None
+    qmp_socket: str | None = None
+    mode: Mode
+    tag: str
+    mount_point: str
+    protocol: str
+    source: str
 
 
-def where(parts: AttachmentParts, told: Mapping[str, Any]) -> dict[str, str | None]:
-    """On which machine an attachment is, and for which guest there; this may change once it is given up.
+def left_of(parts: AttachmentParts, plan: MountPlan, source: str) -> LeftMount:
+    """What an attachment that is mounted from `source` may leave. Raises what the compute plugin raises."""
+    machine_id, qmp_socket = _where(parts, plan)
+    return LeftMount(
+        id=plan.id,
+        server_id=plan.server_id,
+        machine_id=machine_id,
+        qmp_socket=qmp_socket,
+        mode=plan.mode,
+        tag=plan.tag,
+        mount_point=plan.mount_point,
+        protocol=plan.protocol,
+        source=source,
+    )
 
-    Raises what the compute plugin raises.
-    """
-    server = parts.servers.show(told["server_id"]) if told["mode"] == "virtiofs" else None
+
+def _where(parts: AttachmentParts, plan: MountPlan) -> tuple[str, str | None]:
+    """On which machine an attachment is, and for which guest there; this may change once it is given up."""
+    server = parts.servers.show(plan.server_id) if plan.mode == "virtiofs" else None
     if server is None or server.hypervisor_id is None:
-        return {"machine_id": told["server_id"], "qmp_socket": None}
-    return {"machine_id": server.hypervisor_id, "qmp_socket": server.qmp_socket}
+        return plan.server_id, None
+    return server.hypervisor_id, server.qmp_socket
 
 
-def remember(tx: Tx, told: Mapping[str, Any]) -> None:
-    """What an attachment, as its steps are told of it with the `source` it is mounted from and `where`, may have left.
-
-    A worker of an earlier release did not say where.
-    """
-    at = {"machine_id": told["server_id"], "qmp_socket": None}
-    orphaned_mounts.add(tx, {name: (at | dict(told))[name] for name in _KEPT})
+def remember(tx: Tx, left: LeftMount) -> None:
+    """From now on it is tried to take that away."""
+    orphaned_mounts.add(tx, {**msgspec.structs.asdict(left), "machine_id": left.machine_id or left.server_id})
 
 
 def mount_of(orphan: OrphanedMount, guest: Guest | None) -> Mount:
@@ -56,17 +78,17 @@ def way(parts: AttachmentParts, orphan: OrphanedMount) -> tuple[Login, Guest | N
     return parts.login(orphan.machine_id), guest
 
 
-def clear(op: Op[AttachmentParts], told: Mapping[str, Any]) -> None:
-    """Nothing is left that stands in the way of an attachment, as its steps are told of it.
+def clear(op: Op[AttachmentParts], plan: MountPlan) -> None:
+    """Nothing is left that stands in the way of an attachment.
 
     Raises what `AttachmentParts.way` and `nodes.clear` raise. What is left elsewhere may fail to go without harm to
     this one.
     """
     with op.db.read() as tx:
-        left = orphaned_mounts.of_server(tx, told["server_id"])
-    at = where(op.parts, told) if left else {}
+        left = orphaned_mounts.of_server(tx, plan.server_id)
+    machine_id = _where(op.parts, plan)[0] if left else None
     for orphan in left:
-        if orphan.machine_id != at["machine_id"] or not _is_in_the_way(orphan, told):
+        if orphan.machine_id != machine_id or not _is_in_the_way(orphan, plan):
             continue
         login, guest = way(op.parts, orphan)
         op.parts.nodes.clear(login, mount_of(orphan, guest))
@@ -74,7 +96,7 @@ def clear(op: Op[AttachmentParts], told: Mapping[str, Any]) -> None:
             orphaned_mounts.remove(tx, orphan.id)
 
 
-def _is_in_the_way(orphan: OrphanedMount, told: Mapping[str, Any]) -> bool:
+def _is_in_the_way(orphan: OrphanedMount, plan: MountPlan) -> bool:
     """In the same guest, whose ports are few; or on the same machine at, above or below the mount point."""
-    one, other = f"{orphan.mount_point}/", f"{told['mount_point']}/"
+    one, other = f"{orphan.mount_point}/", f"{plan.mount_point}/"
     return orphan.mode == "virtiofs" or one.startswith(other) or other.startswith(one)

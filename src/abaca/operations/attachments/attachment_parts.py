@@ -12,8 +12,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
+
 from abaca import errors
-from abaca.domain.attachments.attachments import RETRY_S, SERVER_OFF
+from abaca.domain.attachments.attachments import RETRY_S, SERVER_OFF, Mode
+from abaca.domain.shares.access_rules import AccessLevel
 from abaca.drivers import contract
 from abaca.journal.interruptions import Interrupted
 from abaca.nodes.contract import Guest, Stopping
@@ -102,6 +105,28 @@ def until_stopped() -> Iterator[None]:
         yield
     except Stopping as stopping:
         raise Interrupted from stopping
+
+
+class MountPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """An attachment as its steps keep it, with what it is mounted by.
+
+    `source` is what it was mounted from so far, `wanted_source` what it shall be, None where the share has nothing to
+    mount; `was_active` says whether it was ever seen on its server.
+    """
+
+    id: str
+    share_id: str
+    server_id: str
+    mode: Mode
+    tag: str
+    mount_point: str
+    access_level: AccessLevel
+    addresses: list[str]
+    protocol: str
+    source: str | None
+    made_directory: bool
+    wanted_source: str | None
+    was_active: bool
 
 
 class AttachmentParts:
