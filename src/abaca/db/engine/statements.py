@@ -44,6 +44,14 @@ def changing(table: sa.Table, names: tuple[str, ...]) -> sa.Update:
     return made.values({**values, "updated_at": sa.bindparam("at", type_=table.c.updated_at.type)})
 
 
+def joined(texts: Column, separator: str) -> Column:
+    """The texts of several rows in one, with the separator between them.
+
+    It stands in the SQL: as a parameter it would have SQLAlchemy run the statement, and write it anew each time.
+    """
+    return sa.func.aggregate_strings(texts, sa.literal_column(f"'{separator}'"))  # type: ignore[arg-type]
+
+
 def columns_of(entity: type[msgspec.Struct], *sources: sa.FromClause, **named: Column) -> list[Column]:
     """What a statement must select for `Tx.entities`: a column for each field of the entity, in the fields' order.
 

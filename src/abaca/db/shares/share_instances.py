@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from abaca.db.engine import lists, moving
 from abaca.db.engine.database import Tx
-from abaca.db.engine.statements import Column, Select, columns_of
+from abaca.db.engine.statements import Column, Select, columns_of, joined
 from abaca.db.journal import keys
 from abaca.db.journal.operations import ACTIVE
 from abaca.db.tables.catalog import share_types
@@ -107,7 +107,7 @@ _DELETE = sa.delete(t).where(t.c.id == sa.bindparam("instance"))
 def _exports(*conditions: sa.ColumnElement[bool]) -> Column:
     """All paths of an instance in one text, a line each."""
     return (
-        sa.select(sa.func.aggregate_strings(export_locations.c.path, "\n"))
+        sa.select(joined(export_locations.c.path, "\n"))
         .where(export_locations.c.share_instance_id == t.c.id, *conditions)
         .correlate(t)
         .scalar_subquery()

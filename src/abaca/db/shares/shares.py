@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from abaca.db.engine import lists, moving
 from abaca.db.engine.database import Tx
-from abaca.db.engine.statements import Column, Row, columns_of
+from abaca.db.engine.statements import Column, Row, columns_of, joined
 from abaca.db.tables.catalog import share_types
 from abaca.db.tables.shares import OF_ANY_PROJECT, export_locations, share_instances, shares
 from abaca.domain.shares.shares import Share
@@ -46,7 +46,7 @@ def _has_available(rules_status: str) -> sa.ColumnElement[bool]:
 def _exports(*conditions: sa.ColumnElement[bool]) -> Column:
     """All paths of a share in one text, a line each: what versions before export locations were things show."""
     return (
-        sa.select(sa.func.aggregate_strings(export_locations.c.path, "\n"))
+        sa.select(joined(export_locations.c.path, "\n"))
         .join(_exporting, _exporting.c.id == export_locations.c.share_instance_id)
         .where(_exporting.c.share_id == shares.c.id, *conditions)
         .correlate(shares)
@@ -64,7 +64,7 @@ COLUMNS: dict[str, Column] = {
     "export_paths": _exports(export_locations.c.is_admin_only.is_(False)),
     "all_export_paths": _exports(),
     "instance_id": share_instances.c.id,
-    "instance_statuses": sa.select(sa.func.aggregate_strings(_sibling.c.status, " "))
+    "instance_statuses": sa.select(joined(_sibling.c.status, " "))
     .where(_sibling.c.share_id == shares.c.id)
     .correlate(shares)
     .scalar_subquery(),
