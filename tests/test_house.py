@@ -84,6 +84,24 @@ PROOFS = {
             "tests/golden/any_budget.txt": "# packages\napi 1\n",
         },
     ),
+    house_types.rows_stay_with_who_asks_for_their_columns: (
+        [
+            {"src/abaca/db/shares/a.py": "def show(tx: Tx, id: str) -> Row | None: ...\n"},
+            {"src/abaca/db/shares/a.py": "def whole(tx: Tx) -> Sequence[sa.Row[int]]: ...\n"},
+            {"src/abaca/db/journal/a.py": "def add(tx: Tx, *, values: Mapping[str, typing.Any]) -> str: ...\n"},
+            {"src/abaca/db/shares/a.py": "def show(tx: Tx, names: tuple[str, ...]) -> Any: ...\n"},
+            {"src/abaca/operations/shares/a.py": "def start(tx: Tx, share: Row) -> None: ...\n"},
+            {"src/abaca/journal/a.py": "class A:\n    def _b(self) -> list[Row]: ...\n"},
+        ],
+        {
+            "src/abaca/db/shares/a.py": "def show(tx: Tx, names: tuple[str, ...]) -> Row | None: ...\n"
+            "def find(tx: Tx, **values: object) -> Share: ...\ndef _flag(row: Row) -> Any: ...\n",
+            "src/abaca/db/engine/a.py": "def run(cursor: Any) -> list[Row]: ...\n",
+            "src/abaca/operations/shares/a.py": "def share(db, columns: tuple[str, ...]) -> Row: ...\n"
+            "def args(op: Op[Any]) -> Any: ...\n",
+            "src/abaca/api/shares/a.py": "def show(call: Call) -> Row: ...\n",
+        },
+    ),
     house_papers.every_file_names_its_licence: (
         [{"src/abaca/a.py": "x = 1\n"}, {"lab/a.sh": "#!/bin/sh\n"}],
         {"src/abaca/a.py": LICENCE, "lab/a.sh": "#!/bin/sh\n" + LICENCE},

@@ -8,7 +8,7 @@ looked up.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from abaca.db.administration import events as rows
 from abaca.domain.administration.events import END, ERROR, START, About
@@ -25,9 +25,9 @@ class Run(Requester, Protocol):
     @property
     def what(self) -> Operation: ...
     @property
-    def args(self) -> Any: ...
+    def args(self) -> object: ...
     @property
-    def data(self) -> Mapping[str, Any]: ...
+    def data(self) -> Mapping[str, object]: ...
     @property
     def resource_id(self) -> str: ...
     @property
@@ -42,14 +42,14 @@ def notify_start(tx: Tx, op: Run) -> None:
         write(tx, notification.named(op.args, START), (op.what.resource, op.resource_id), op, payload)
 
 
-def accepted(tx: Tx, notification: Notification, about: tuple[str, str], args: Any, by: Requester | None) -> None:
+def accepted(tx: Tx, notification: Notification, about: tuple[str, str], args: object, by: Requester | None) -> None:
     """It is queued; `about` is type and id of its resource."""
     if notification.starts and rows.is_wanted(tx, notification.named(args, START)):
         payload = notification.payload(tx, about[1], args, {}) or {}
         write(tx, notification.named(args, START), about, by, payload)
 
 
-def before_end(tx: Tx, op: Run, state: str) -> Mapping[str, Any] | None:
+def before_end(tx: Tx, op: Run, state: str) -> Mapping[str, object] | None:
     """What there is of a resource that the end may take away."""
     notification = op.what.notifies
     if notification is None or notification.gone is None:
@@ -59,7 +59,7 @@ def before_end(tx: Tx, op: Run, state: str) -> Mapping[str, Any] | None:
     return notification.payload(tx, op.resource_id, op.args, op.data)
 
 
-def ended(tx: Tx, op: Run, state: str, before: Mapping[str, Any] | None) -> None:
+def ended(tx: Tx, op: Run, state: str, before: Mapping[str, object] | None) -> None:
     """It has ended in `state`, and what that means is written."""
     notification = op.what.notifies
     if notification is None or not rows.is_wanted(tx, _type_of_end(notification, op, state)):
@@ -76,12 +76,15 @@ def _type_of_end(notification: Notification, op: Run, state: str) -> str:
     return notification.named(op.args, END if state == "done" else ERROR)
 
 
-def write(tx: Tx, event_type: str, about: tuple[str, str], by: Requester | None, payload: Mapping[str, Any]) -> None:
+def write(tx: Tx, event_type: str, about: tuple[str, str], by: Requester | None, payload: Mapping[str, object]) -> None:
     """The resource's project, where it has one, whoever asked."""
+    project_id = payload.get("project_id")
+    if not isinstance(project_id, str) or not project_id:
+        project_id = by.project_id if by else None
     subject = About(
         resource_type=about[0],
         resource_id=about[1],
-        project_id=payload.get("project_id") or (by.project_id if by else None),
+        project_id=project_id,
         user_id=by.user_id if by else None,
         request_id=by.request_id if by else None,
     )

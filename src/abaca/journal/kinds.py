@@ -30,7 +30,7 @@ QueueOf = Callable[[Any], str]
 
 # Of a transaction, the resource's id, the operation's arguments and what its steps have recorded: what events say of
 # the resource, or None when it is gone.
-Payload = Callable[["Tx", str, Any, Mapping[str, Any]], Mapping[str, Any] | None]
+Payload = Callable[["Tx", str, Any, Mapping[str, object]], Mapping[str, object] | None]
 
 
 class Notification(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,13 +42,13 @@ class Notification(msgspec.Struct, frozen=True, kw_only=True):
     # False: its start is told by a step, or not at all where many requests become one operation
     starts: bool = True
     # its success takes the resource away: then the end tells what there was, and this
-    gone: Mapping[str, Any] | None = None
+    gone: Mapping[str, object] | None = None
 
-    def called(self, args: Any) -> str:
+    def called(self, args: object) -> str:
         """What an operation with these arguments does, such as `share.create`."""
         return self.name if isinstance(self.name, str) else self.name(args)
 
-    def named(self, args: Any, moment: str) -> str:
+    def named(self, args: object, moment: str) -> str:
         """The type of its event at START, END or ERROR."""
         return f"{self.called(args)}.{moment}"
 
@@ -143,7 +143,7 @@ def operation(**parts: Any) -> Operation:
     return made
 
 
-def _check_parts(what: Operation, function: Callable[..., Any] | None, given: type) -> None:
+def _check_parts(what: Operation, function: Callable[..., object] | None, given: type) -> None:
     """A step that says by its annotation `Op[X]` which parts it gets is given these."""
     if function is None:
         return
@@ -152,7 +152,7 @@ def _check_parts(what: Operation, function: Callable[..., Any] | None, given: ty
         raise ValueError(f"{what.kind}: {function.__name__} asks for {wanted.__name__}, and gets {given.__name__}")
 
 
-def _asked_parts(what: Operation, function: Callable[..., Any]) -> type | None:
+def _asked_parts(what: Operation, function: Callable[..., object]) -> type | None:
     """X of a function whose first parameter is annotated `Op[X]`, by the names of its module; None for any other.
 
     Raises `ValueError` for a name that the module imports for the type checker only.

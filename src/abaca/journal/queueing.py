@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -62,7 +62,7 @@ def enqueue_many(tx: Tx, what: Operation, found: Iterable[tuple[msgspec.Struct, 
     rows.add_many(tx, [row_of(what, args, target, by) for args, target in found])
 
 
-def row_of(what: Operation, args: msgspec.Struct, target: Target, by: Requester | None) -> dict[str, Any]:
+def row_of(what: Operation, args: msgspec.Struct, target: Target, by: Requester | None) -> rows.NewOperation:
     """The columns that a new operation sets."""
     return {
         "kind": what.kind,

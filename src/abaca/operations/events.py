@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -17,28 +17,47 @@ if TYPE_CHECKING:
     from abaca.journal.requester import Requester
 
 
-def share(tx: Tx, share_id: str, _args: Any, _recorded: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def share(tx: Tx, share_id: str, _args: object, _recorded: Mapping[str, object]) -> Mapping[str, object] | None:
     """What events say of a share."""
     return rows.share(tx, share_id)
 
 
-def resized_share(tx: Tx, share_id: str, args: Any, _recorded: Mapping[str, Any]) -> Mapping[str, Any] | None:
+class OfNewSize(Protocol):
+    """Arguments that say which size a share shall have, in GiB."""
+
+    @property
+    def new_size_gib(self) -> int: ...
+
+
+def resized_share(
+    tx: Tx, share_id: str, args: OfNewSize, _recorded: Mapping[str, object]
+) -> Mapping[str, object] | None:
     """The same, with the size that it shall have."""
     found = rows.share(tx, share_id)
     return None if found is None else {**found, "new_size": args.new_size_gib}
 
 
-def ensured_backend(_tx: Tx, service_id: str, args: Any, recorded: Mapping[str, Any]) -> Mapping[str, Any]:
+class OfHost(Protocol):
+    """Arguments that name a back end, host@backend."""
+
+    @property
+    def host(self) -> str: ...
+
+
+def ensured_backend(_tx: Tx, service_id: str, args: OfHost, recorded: Mapping[str, object]) -> Mapping[str, object]:
     """Which back end, how many share instances it has, and how many were found how."""
     findings = msgspec.to_builtins(recorded.get("findings")) or {}
     counts = {name: number for name, number in findings.items() if isinstance(number, int)}
     return {"service_id": service_id, "host": args.host, "total": recorded.get("total"), **counts}
 
 
-def attachment(tx: Tx, attachment_id: str, _args: Any, recorded: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def attachment(
+    tx: Tx, attachment_id: str, _args: object, recorded: Mapping[str, object]
+) -> Mapping[str, object] | None:
     """What events say of an attachment; `former_export_location` where it has moved from."""
     found = rows.attachment(tx, attachment_id)
-    before = recorded.get("row", {}).get("source")
+    kept = recorded.get("row")
+    before = kept.get("source") if isinstance(kept, Mapping) else None
     if found is None or before in (None, found["export_location"]):
         return found
     return {**found, "former_export_location": before}
@@ -53,7 +72,7 @@ def notify_attachment(tx: Tx, event_type: str, attachment_id: str, error: AbacaE
         write(tx, event_type, ("attachment", attachment_id), None, payload)
 
 
-def notify_share(tx: Tx, event_type: str, share_id: str, by: Requester | None, **more: Any) -> None:
+def notify_share(tx: Tx, event_type: str, share_id: str, by: Requester | None, **more: str) -> None:
     """Tell something of a share that no operation tells."""
     if rows.is_wanted(tx, event_type):
         payload = rows.share(tx, share_id) or {"share_id": share_id}

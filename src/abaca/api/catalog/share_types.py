@@ -211,7 +211,7 @@ def list_access(call: Call, type_id: str) -> Sequence[Row]:
     with call.db.read() as tx:
         if _type(tx, type_id).is_public:
             raise errors.NotFound(f"Share type {type_id} is public: everybody may use it, so there is no list.")
-        return db.projects(tx, type_id)
+        return db.projects(tx, type_id, call.columns)
 
 
 @RESOURCE.action("addProjectAccess", at="/{type_id}/action", policy=ADD_ACCESS, body=Project, status=202)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import msgspec
 import sqlalchemy as sa
@@ -38,7 +37,7 @@ def is_wanted(tx: Tx, event_type: str) -> bool:
     return tx.subscriptions is not None and bool(tx.subscriptions(event_type))
 
 
-def write(tx: Tx, event_type: str, about: About, payload: Mapping[str, Any]) -> str | None:
+def write(tx: Tx, event_type: str, about: About, payload: Mapping[str, object]) -> str | None:
     """Tell that this happened, if the transaction commits; the event's id. Nothing is written when nobody wants it."""
     targets = tx.subscriptions(event_type) if tx.subscriptions is not None else ()
     if not targets:
@@ -88,7 +87,7 @@ _SHARE = (
 )
 
 
-def share(tx: Tx, share_id: str) -> dict[str, Any] | None:
+def share(tx: Tx, share_id: str) -> dict[str, object] | None:
     """What events say of a share, under the names that Manila's notifications have; None when it is gone."""
     row = tx.row(_SHARE, {"share": share_id})
     return None if row is None else dict(row._mapping)
@@ -104,7 +103,7 @@ _ATTACHMENT = sa.select(
 ).where(attachments.c.id == sa.bindparam("attachment"))
 
 
-def attachment(tx: Tx, attachment_id: str) -> dict[str, Any] | None:
+def attachment(tx: Tx, attachment_id: str) -> dict[str, object] | None:
     """What events say of an attachment; None when it is gone."""
     row = tx.row(_ATTACHMENT, {"attachment": attachment_id})
     return None if row is None else dict(row._mapping)

@@ -39,7 +39,7 @@ class Stats(Protocol):
     def free_gib(self) -> float | None: ...
 
     @property
-    def capabilities(self) -> Mapping[str, Any]: ...
+    def capabilities(self) -> Mapping[str, object]: ...
 
 
 # Capabilities come as text, because the same text needs no second reading.
@@ -237,7 +237,7 @@ def report(tx: Tx, service_host: str, stats: Sequence[Stats], taken_at: datetime
 
 
 @functools.cache
-def _upsert(dialect: str) -> Any:
+def _upsert(dialect: str) -> sa.Executable:
     insert = insert_into(pools, dialect)
     # A pool that comes back, or was never known, starts with what lives in it.
     lives = (
@@ -247,9 +247,10 @@ def _upsert(dialect: str) -> Any:
         .scalar_subquery()
     )
     fresh = ("total_gib", "free_gib", "capabilities", "updated_at")
-    return insert.values(provisioned_gib=lives, claimed_gib=0).on_conflict_do_update(
+    upsert: sa.Executable = insert.values(provisioned_gib=lives, claimed_gib=0).on_conflict_do_update(
         index_elements=["host"], set_={name: insert.excluded[name] for name in fresh}
     )
+    return upsert
 
 
 class Difference(NamedTuple):

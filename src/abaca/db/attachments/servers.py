@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import exc
@@ -59,7 +58,7 @@ def show(tx: Tx, server_id: str) -> RegisteredServer | None:
 def addresses(tx: Tx, server_ids: Sequence[str]) -> dict[str, list[tuple[str, str]]]:
     """Pairs (IP, network) of each server, in the order in which they were given."""
     found: dict[str, list[tuple[str, str]]] = {server_id: [] for server_id in server_ids}
-    asked: sa.BindParameter[Any] = sa.bindparam("servers", expanding=True)
+    asked: sa.BindParameter[str] = sa.bindparam("servers", expanding=True)
     listed = (
         sa.select(server_addresses.c.server_id, server_addresses.c.ip, server_addresses.c.network)
         .where(server_addresses.c.server_id.in_(asked))
@@ -70,7 +69,7 @@ def addresses(tx: Tx, server_ids: Sequence[str]) -> dict[str, list[tuple[str, st
     return found
 
 
-def create(tx: Tx, values: Mapping[str, Any], at: Sequence[tuple[str, str]]) -> str:
+def create(tx: Tx, values: Mapping[str, object], at: Sequence[tuple[str, str]]) -> str:
     """The id of a new server with these addresses.
 
     Raises Conflict when its project has one of that name, Invalid for a hypervisor that is none.
@@ -80,19 +79,19 @@ def create(tx: Tx, values: Mapping[str, Any], at: Sequence[tuple[str, str]]) -> 
     try:
         tx.execute(sa.insert(servers), {**values, "id": server_id, "created_at": tx.now, "updated_at": None})
     except exc.IntegrityError:
-        raise _taken(values["name"]) from None
+        raise _taken(str(values["name"])) from None
     _place(tx, server_id, at)
     return server_id
 
 
-def update(tx: Tx, server_id: str, values: Mapping[str, Any], at: Sequence[tuple[str, str]] | None) -> bool:
+def update(tx: Tx, server_id: str, values: Mapping[str, object], at: Sequence[tuple[str, str]] | None) -> bool:
     """Change columns, and its addresses unless None; False when there is no such server.
 
     Raises Conflict, also while its hypervisor serves it shares from where it shall no longer be, and while it shall go
     to another project with shares on it; Invalid as `create`.
     """
     if "project_id" in values:
-        _refuse_attached(tx, server_id, values["project_id"])
+        _refuse_attached(tx, server_id, str(values["project_id"]))
     if not _PLACE.isdisjoint(values):
         known = show(tx, server_id)
         now = {} if known is None else {"hypervisor_id": known.hypervisor_id, "qmp_socket": known.qmp_socket}
@@ -104,7 +103,7 @@ def update(tx: Tx, server_id: str, values: Mapping[str, Any], at: Sequence[tuple
         if not tx.execute(statement.values(**values, updated_at=tx.now)).rowcount:
             return False
     except exc.IntegrityError:
-        raise _taken(values["name"]) from None
+        raise _taken(str(values["name"])) from None
     if at is not None:
         tx.execute(sa.delete(server_addresses).where(server_addresses.c.server_id == server_id))
         _place(tx, server_id, at)
@@ -126,9 +125,9 @@ def delete(tx: Tx, server_id: str) -> bool:
 _PLACE = {"hypervisor_id", "qmp_socket"}
 
 
-def _check_place(tx: Tx, server_id: str, values: Mapping[str, Any]) -> None:
-    hypervisor_id = values.get("hypervisor_id")
-    check_hypervisor(server_id, hypervisor_id, values.get("qmp_socket"))
+def _check_place(tx: Tx, server_id: str, values: Mapping[str, object]) -> None:
+    hypervisor_id = _text(values, "hypervisor_id")
+    check_hypervisor(server_id, hypervisor_id, _text(values, "qmp_socket"))
     if hypervisor_id is None:
         return
     host = tx.row(sa.select(servers.c.hypervisor_id).where(servers.c.id == hypervisor_id))
@@ -136,6 +135,11 @@ def _check_place(tx: Tx, server_id: str, values: Mapping[str, Any]) -> None:
         raise errors.Invalid(f"'hypervisor_id': there is no server {hypervisor_id[:64]!r}; register it first.")
     if host.hypervisor_id is not None:
         raise errors.Invalid("'hypervisor_id': that server is a guest itself, and guests of guests are not reached.")
+
+
+def _text(values: Mapping[str, object], name: str) -> str | None:
+    value = values.get(name)
+    return value if isinstance(value, str) else None
 
 
 def _refuse_served(tx: Tx, server_id: str, what: str) -> None:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import functools
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
 from abaca import errors
 from abaca.db.engine.database import Tx, insert_into
+from abaca.db.engine.statements import Select
 from abaca.db.journal import operations
 from abaca.db.tables.catalog import quota_usages, quotas
 from abaca.db.tables.shares import share_instances, shares
@@ -186,7 +187,7 @@ _TYPES = (
     .subquery()
 )
 # What is really there: owner, and one column for each resource. A resource without a line here is not recounted.
-_REALITY: Sequence[sa.Select[Any]] = (
+_REALITY: Sequence[Select] = (
     sa.select(
         shares.c.project_id,
         shares.c.user_id,

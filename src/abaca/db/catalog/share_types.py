@@ -92,10 +92,10 @@ def delete(tx: Tx, type_id: str) -> bool:
         raise errors.Invalid(f"Share type {type_id} has just been taken into use by a share.") from None
 
 
-def projects(tx: Tx, type_id: str) -> Sequence[Row]:
-    """(share_type_id, project_id) of each project that may use a private type."""
+def projects(tx: Tx, type_id: str, names: tuple[str, ...]) -> Sequence[Row]:
+    """The columns `names` (share_type_id, project_id) of each project that may use a private type."""
     by = share_type_projects.c.created_at, share_type_projects.c.project_id
-    listed = sa.select(share_type_projects.c.share_type_id, share_type_projects.c.project_id).order_by(*by)
+    listed = sa.select(*(share_type_projects.c[name] for name in names)).order_by(*by)
     return tx.rows(listed.where(share_type_projects.c.share_type_id == type_id))
 
 

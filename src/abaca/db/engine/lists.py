@@ -28,7 +28,7 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from abaca import errors
 from abaca.db.engine.database import Tx
-from abaca.db.engine.statements import Column, Entity, Row
+from abaca.db.engine.statements import Column, Entity, Row, Select
 
 # How many statements a listing keeps; a statement is some kilobytes.
 REMEMBERED = 512
@@ -205,7 +205,7 @@ class Listing:
 
     def _ask(
         self, tx: Tx, columns: tuple[str, ...], asked: Mapping[str, object], page: Page | None
-    ) -> tuple[sa.Select[Any], dict[str, object]]:
+    ) -> tuple[Select, dict[str, object]]:
         """The statement and its parameters."""
         shape, parameters = self._shape(asked)
         if page is None:
@@ -226,7 +226,7 @@ class Listing:
         with tx.planned_for_values():
             return int(tx.scalar(self._counting(shape), parameters))
 
-    def _after(self, tx: Tx, page: Page) -> Sequence[Any] | None:
+    def _after(self, tx: Tx, page: Page) -> Row | None:
         """Where the page before ended, or None: then the offset counts. A marker that is gone is no marker."""
         if page.marker is None or getattr(self._columns[page.sort_key], "nullable", True):
             return None
@@ -248,9 +248,7 @@ class Listing:
             found.append(self._unless[1])
         return found
 
-    def _write(
-        self, columns: tuple[str, ...], shape: tuple[tuple[str, Hashable], ...], order: _Order | None
-    ) -> sa.Select[Any]:
+    def _write(self, columns: tuple[str, ...], shape: tuple[tuple[str, Hashable], ...], order: _Order | None) -> Select:
         statement = sa.select(*(self._columns[name].label(name) for name in columns)).select_from(self._source)
         conditions = self._conditions(shape)
         if order is None:
@@ -267,7 +265,7 @@ class Listing:
             return _ordered(statement.where(by[1].in_(sa.select(page))), by, order)
         return _cut(statement.where(*conditions), by, order)
 
-    def _write_count(self, shape: tuple[tuple[str, Hashable], ...]) -> sa.Select[Any]:
+    def _write_count(self, shape: tuple[tuple[str, Hashable], ...]) -> Select:
         conditions = self._conditions(shape)
         # what is joined takes nothing away
         source = self._key_table if self._is_of_key_table(conditions) else self._source
@@ -282,11 +280,11 @@ class Listing:
         return all(part.table is self._key_table for part in parts if isinstance(part, sa.Column))
 
 
-def _ordered(statement: sa.Select[Any], by: Sequence[Column], order: _Order) -> sa.Select[Any]:
+def _ordered(statement: Select, by: Sequence[Column], order: _Order) -> Select:
     return statement.order_by(*(column.desc() if order.descending else column.asc() for column in by))
 
 
-def _cut(statement: sa.Select[Any], by: Sequence[Column], order: _Order) -> sa.Select[Any]:
+def _cut(statement: Select, by: Sequence[Column], order: _Order) -> Select:
     """One page of it.
 
     Limit and offset stand in the text, because PostgreSQL plans for a tenth of the table when it does not know them.

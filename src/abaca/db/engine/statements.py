@@ -28,6 +28,10 @@ Column = sa.ColumnElement[Any]
 Select = sa.Select[*tuple[Any, ...]]
 Parameters = Mapping[str, object]
 Convert = Callable[[Any], object]
+# Rows as a cursor fetches them.
+Fetched = Sequence[Sequence[Any]]
+# What a statement is run with, by the names in its SQL.
+Values = dict[str, Any]
 
 NONE: Parameters = {}
 # How many lengths of its lists a statement remembers the SQL for.
@@ -109,14 +113,14 @@ class Ready:
         # the type whose fields are known to be the columns
         self._entity: type[msgspec.Struct] | None = None
 
-    def values(self, parameters: Parameters) -> dict[str, Any]:
+    def values(self, parameters: Parameters) -> Values:
         """All values by the names that they have in SQL."""
         values = dict(self._own)
         for name, key in self._given:
             values[name] = parameters[key]
         return values
 
-    def text(self, values: dict[str, Any]) -> _Text:
+    def text(self, values: Values) -> _Text:
         """The SQL for these values."""
         lengths = tuple([len(values[name]) for name in self._lists])
         text = self._texts.get(lengths)
@@ -126,21 +130,21 @@ class Ready:
             text = self._texts[lengths] = self._write(values)
         return text
 
-    def rows(self, cursor: Any, found: Sequence[Any]) -> list[Row]:
+    def rows(self, cursor: Any, found: Fetched) -> list[Row]:
         """What the cursor has fetched, as rows."""
         if self._names is None:
             self._look(cursor.description)
         make = self._make
         return [make(values) for values in self._converted(found)]
 
-    def entities(self, entity: type[Entity], cursor: Any, found: Sequence[Any]) -> list[Entity]:
+    def entities(self, entity: type[Entity], cursor: Any, found: Fetched) -> list[Entity]:
         """What the cursor has fetched, as entities. Raises TypeError where their fields are not its columns."""
         if self._entity is not entity:
             check_fields(entity, self._names or self._look(cursor.description))
             self._entity = entity
         return [entity(*values) for values in self._converted(found)]
 
-    def _converted(self, found: Sequence[Any]) -> Sequence[Any]:
+    def _converted(self, found: Fetched) -> Fetched:
         if not self._converts:
             return found
         converted = []
@@ -161,7 +165,7 @@ class Ready:
         self._make = result_tuple(self._names)
         return self._names
 
-    def _write(self, values: dict[str, Any]) -> _Text:
+    def _write(self, values: Values) -> _Text:
         compiled = self._compiled
         converts: dict[str, Any] = dict(compiled._bind_processors)
         if not self._lists:
@@ -182,7 +186,7 @@ def run(ready: Ready, connection: sa.Connection, parameters: Parameters) -> Any:
     return _sent(connection, "execute", text.sql, _bound(text, values))
 
 
-def _bound(text: _Text, values: dict[str, Any]) -> Any:
+def _bound(text: _Text, values: Values) -> Values | list[object]:
     """The values as the driver wants them."""
     for name, convert in text.converts:
         values[name] = convert(values[name])

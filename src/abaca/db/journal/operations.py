@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import datetime
 import functools
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Required, TypedDict
 
 import msgspec
 import sqlalchemy as sa
@@ -23,7 +23,7 @@ from abaca.db.journal import keys
 from abaca.db.tables.journal import operation_keys as k
 from abaca.db.tables.journal import operations as t
 from abaca.domain.ids import new_id
-from abaca.domain.operations import OperationRecord
+from abaca.domain.operations import OperationRecord, Waiting
 
 # Those that have not ended; the first three go on by themselves.
 ACTIVE = ("queued", "running", "waiting")
@@ -31,38 +31,57 @@ LIVE = (*ACTIVE, "paused")
 ENDED = ("done", "failed", "cancelled")
 
 
-def add(tx: Tx, row: Mapping[str, Any]) -> str:
-    """Queue an operation; the id of it, or of the queued one that it coalesces with.
+class NewOperation(TypedDict, total=False):
+    """The columns that a new operation sets; with `not_before`, in seconds since the epoch, it waits until then."""
 
-    `row` has kind, queue, keys, args, resource_type, resource_id and, where known, coalesce_key, request_id,
-    project_id, user_id, parent_id and place; with not_before, in seconds since the epoch, it waits until then.
-    """
-    values = {**_queued(tx), "home": row["queue"], **row}
-    if values["not_before"] > 0:
+    id: str
+    kind: Required[str]
+    queue: Required[str]
+    keys: Required[Sequence[str]]
+    coalesce_key: str | None
+    args: Required[object]
+    not_before: float
+    wait: Waiting
+    parent_id: str
+    place: int
+    resource_type: Required[str]
+    resource_id: Required[str]
+    request_id: str | None
+    project_id: str | None
+    user_id: str | None
+
+
+def add(tx: Tx, row: NewOperation) -> str:
+    """Queue an operation; the id of it, or of the queued one that it coalesces with."""
+    op_id = row.get("id") or new_id()
+    values = {**_queued(tx), "home": row["queue"], **row, "id": op_id}
+    if row.get("not_before", 0.0) > 0:
         values["state"] = "waiting"
-    tx.wake(values["queue"])
-    if values.get("coalesce_key") is None:
+    tx.wake(row["queue"])
+    if row.get("coalesce_key") is None:
         tx.execute(_INSERT, values)
-    elif (found := str(tx.scalar(_coalescing(tx.dialect), values))) != values["id"]:
+    elif (found := str(tx.scalar(_coalescing(tx.dialect), values))) != op_id:
         return found
-    keys.add(tx, {values["id"]: values["keys"]})
-    return str(values["id"])
+    keys.add(tx, {op_id: row["keys"]})
+    return op_id
 
 
-def add_many(tx: Tx, found: Sequence[Mapping[str, Any]]) -> None:
-    """Queue operations that all coalesce, in one go; each row as for `add`."""
+def add_many(tx: Tx, found: Sequence[NewOperation]) -> None:
+    """Queue operations that all coalesce, in one go."""
     if not found:
         return
-    rows = [{**_queued(tx), "home": row["queue"], **row} for row in found]
-    tx.execute(_coalescing_many(tx.dialect), rows)
-    keys.add(tx, {row["id"]: row["keys"] for row in rows})
+    rows = {new_id(): row for row in found}
+    tx.execute(
+        _coalescing_many(tx.dialect),
+        [{**_queued(tx), "home": row["queue"], **row, "id": op_id} for op_id, row in rows.items()],
+    )
+    keys.add(tx, {op_id: row["keys"] for op_id, row in rows.items()})
     for queue in {row["queue"] for row in found}:
         tx.wake(queue)
 
 
-def _queued(tx: Tx) -> dict[str, Any]:
+def _queued(tx: Tx) -> dict[str, object]:
     return {
-        "id": new_id(),
         "state": "queued",
         "step": 0,
         "direction": "do",

@@ -6,7 +6,6 @@ from __future__ import annotations
 import datetime
 import fnmatch
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import msgspec
 
@@ -26,7 +25,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     user_id: str | None
     request_id: str | None
     created_at: datetime.datetime
-    payload: Mapping[str, Any]
+    payload: Mapping[str, object]
 
     @property
     def is_error(self) -> bool:
