@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -60,7 +60,7 @@ class Backends:
             self._compare(tx, one, service_id, said)
         self._report(one)
 
-    def change(self, one: WorkQueue[BackEnd], options: Any) -> None:
+    def change(self, one: WorkQueue[BackEnd], options: object) -> None:
         """It serves by these options from now on, and its shares are ensured where they are concerned."""
         one.parts.driver.change(options)
         said = backend_ensure.digest(one.parts.driver)

@@ -23,7 +23,7 @@ INDEX = policy.admin("scheduler_stats:pools:index", "List pools.")
 DETAIL = policy.admin("scheduler_stats:pools:detail", "List pools with their capabilities.")
 
 
-def _of(fn: Callable[[Pool], Any]) -> Computed:
+def _of(fn: Callable[[Pool], object]) -> Computed:
     return Computed(lambda _, pool: fn(pool), needs=("pool",))
 
 
@@ -36,7 +36,7 @@ class PoolView(View):
     pool: Annotated[str, _of(lambda pool: parts(pool.host)[2])]
 
 
-def _capabilities(pool: Pool) -> dict[str, Any]:
+def _capabilities(pool: Pool) -> dict[str, object]:
     """What the back end reported, beside what is counted here."""
     reported_at = pool.reported_at.isoformat("T", "microseconds") if pool.reported_at else None
     return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 from abaca import errors
 from abaca.api.attachments import attaching
@@ -109,7 +109,7 @@ class AttachmentFilters(Filters, unknown="refuse"):
     view=Many("attachments", AttachmentView, links="attachments_links"),
     filters=AttachmentFilters,
 )
-def index(call: Call, filters: dict[str, Any]) -> Listed:
+def index(call: Call, filters: dict[str, object]) -> Listed:
     """Attachments, the newest first."""
     asked = {**filters, **call.project_filter(LIST_ALL_PROJECTS)}
     with call.db.read() as tx:
@@ -124,7 +124,7 @@ def show(call: Call, id: str) -> Row:
 
 
 @RESOURCE.post(policy=CREATE, body=Attach, view=Plain(None, AttachedView), status=202)
-def create(call: Call, body: Attach) -> dict[str, Any]:
+def create(call: Call, body: Attach) -> dict[str, object]:
     """Attach a share: with `server_id` the answer is the `attachment`, with `server_ids` the `attachments`.
 
     Of many servers some may be refused: `refused` says which, and why; the others are attached.

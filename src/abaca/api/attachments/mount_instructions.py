@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from abaca import errors
 from abaca.api.attachments.attaching import server_for
 from abaca.api.shares.lookups import share_for_look
@@ -53,7 +51,7 @@ class InstructionsView(View):
     view=One("connect", InstructionsView),
     filters=ConnectFilters,
 )
-def show(call: Call, id: str, filters: dict[str, str]) -> dict[str, Any]:
+def show(call: Call, id: str, filters: dict[str, str]) -> dict[str, object]:
     """The commands, fstab line, systemd unit and Kubernetes volume, and which addresses are not let in yet."""
     system = mount_instructions.check_system(filters.get("os", "debian"))
     level = levels.check_level(filters.get("access_level"))

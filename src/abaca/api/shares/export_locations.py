@@ -191,7 +191,7 @@ def _all(row: Row) -> dict[str, str]:
     return {**row.metadata, "preferred": str(row.preferred)}
 
 
-def _checked(call: Call, sent: dict[str, Any]) -> dict[str, str]:
+def _checked(call: Call, sent: dict[str, object]) -> dict[str, str]:
     pairs = metadata.check(sent)
     metadata.check_admin_only(pairs, call.settings.admin_only_el_metadata, is_admin=call.caller.is_admin)
     return pairs

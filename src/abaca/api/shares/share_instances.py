@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 from abaca import errors
 from abaca.api.shares.lookups import share_for_look
@@ -66,7 +66,7 @@ class InstanceFilters(Filters):
 
 
 @RESOURCE.get(policy=LIST, view=Many("share_instances", InstanceView), filters=InstanceFilters)
-def index(call: Call, filters: dict[str, Any]) -> Sequence[Row]:
+def index(call: Call, filters: dict[str, object]) -> Sequence[Row]:
     """All instances of all projects."""
     asked = {"is_soft_deleted": False, **filters}
     with call.db.read() as tx:

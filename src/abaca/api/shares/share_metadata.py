@@ -99,7 +99,7 @@ def delete(call: Call, id: str, key: str) -> None:
         shares.update(tx, id, {"metadata": {name: value for name, value in old.items() if name != key}})
 
 
-def _checked(call: Call, sent: dict[str, Any]) -> dict[str, str]:
+def _checked(call: Call, sent: dict[str, object]) -> dict[str, str]:
     pairs = metadata.check(sent)
     metadata.check_admin_only(pairs, call.settings.admin_only_metadata, is_admin=call.caller.is_admin)
     return pairs

@@ -176,7 +176,7 @@ class ShareFilters(Filters):
     view=Many("shares", ShareView, links="shares_links", counted="2.42"),
     filters=ShareFilters,
 )
-def index_detailed(call: Call, filters: dict[str, Any]) -> Listed:
+def index_detailed(call: Call, filters: dict[str, object]) -> Listed:
     """Shares with all their fields."""
     return _listed(call, filters)
 
@@ -186,12 +186,12 @@ def index_detailed(call: Call, filters: dict[str, Any]) -> Listed:
     view=Many("shares", ShareSummary, links="shares_links", counted="2.42"),
     filters=ShareFilters,
 )
-def index(call: Call, filters: dict[str, Any]) -> Listed:
+def index(call: Call, filters: dict[str, object]) -> Listed:
     """Shares by id and name."""
     return _listed(call, filters)
 
 
-def _listed(call: Call, filters: dict[str, Any]) -> Listed:
+def _listed(call: Call, filters: dict[str, object]) -> Listed:
     asked = {**filters, **call.project_filter(LIST_ALL_PROJECTS)}
     for name in ("description", "name_like", "description_like"):
         if f"display_{name}" in asked:

@@ -57,7 +57,7 @@ class CreateRequest(msgspec.Struct, frozen=True, kw_only=True):
     share_network_id: str | None = None
     snapshot_id: str | None = None
     is_public: bool = False
-    metadata: Any = None
+    metadata: object = None
     availability_zone: str | None = None
     share_group_id: str | None = None
     scheduler_hints: Mapping[str, Any] = msgspec.field(default_factory=dict)
@@ -254,7 +254,7 @@ class Admission:
         return found
 
     def _add(
-        self, tx: Tx, wanted: CreateRequest, resolved: ResolvedType, share_id: str, checked: Mapping[str, Any]
+        self, tx: Tx, wanted: CreateRequest, resolved: ResolvedType, share_id: str, checked: Mapping[str, object]
     ) -> None:
         traits = {name: extra_specs.is_true(resolved.specs, name) for name in shares.TRAITS}
         shares.add(
