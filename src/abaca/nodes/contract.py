@@ -70,7 +70,7 @@ class Unsupported(NodeError):
 
 
 class Holder(msgspec.Struct, frozen=True):
-    """What keeps a mount from going: a process with its command line, or pid 0 and a word for what is no process."""
+    """Who keeps a mount in use: a process by its command line, or pid 0 and a word for what is no process."""
 
     pid: int
     command: str
@@ -154,11 +154,11 @@ class Mounter(abc.ABC):
 
     @abc.abstractmethod
     def packages(self, distribution: Distribution) -> tuple[str, ...]:
-        """The packages that bring `program` there, of the distribution or of its family; none where unknown."""
+        """The packages in which the distribution, or its family, has `program`; none for one that is unknown."""
 
     @abc.abstractmethod
     def check(self, source: str) -> str | None:
-        """Why `source` cannot be one of this protocol's, None when it can."""
+        """Why this protocol cannot mount `source`; None when it can."""
 
     @abc.abstractmethod
     def options(self, mount: Mount) -> tuple[str, ...]:
@@ -169,7 +169,7 @@ class Mounter(abc.ABC):
         return None
 
     def is_same(self, source: str, other: str) -> bool:
-        """Whether two sources, one perhaps from a mount table, are the same place."""
+        """Whether two sources name the same place; either may be written as a mount table writes it."""
         return source.rstrip("/") == other.rstrip("/")
 
 
@@ -177,7 +177,7 @@ Action = Literal["mount", "look", "unmount", "remount", "clear"]
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """One action on one machine, for `many`. `old` belongs to remount, `force` to unmount."""
+    """One action on one machine, for `many`. `old` is an argument of remount, `force` one of unmount."""
 
     action: Action
     login: Login
@@ -201,32 +201,33 @@ class Machines(Protocol):
     """
 
     def mount(self, login: Login, mount: Mount) -> Seen:
-        """Mounted, persistent and verified; the client's packages are installed if need be.
+        """Mount the share, verify it and make it persistent; install the client's packages where they are missing.
 
-        Raises `MountRefused` (occupied, not empty, refused by the server) with nothing changed, and `Unsupported`.
-        Where another's mark stands in the way, its name is the `owner` among the error's details.
+        Raises `Unsupported`, and `MountRefused` with nothing changed: the mount point is occupied or not empty, or the
+        server refuses. Where the mark of another attachment stands in the way, the error's details name it as `owner`.
         """
 
     def look(self, login: Login, mount: Mount) -> Seen | None:
-        """What is mounted at the mount point if it is this mount, else None. Changes nothing."""
+        """The mount as the machine sees it; None when it is not mounted there. Changes nothing."""
 
     def unmount(self, login: Login, mount: Mount, *, force: bool = False) -> None:
-        """Gone, with what made it persistent, and with the directory if it was made for it and is empty.
+        """Unmount the share, remove what made it persistent, and the directory if it was made for it and is empty.
 
-        Raises `InUse` with the holders, persistence kept, unless `force`: then it is detached from under them.
+        Raises `InUse`, which names the processes that hold it, and keeps it persistent. With `force` it is detached
+        from under those processes.
         """
 
     def clear(self, login: Login, mount: Mount) -> None:
-        """Gone as by force, if a mark on the machine says that it is ours; what bears no mark of `mount.name` stays."""
+        """Remove by force whatever bears the mark of `mount.name` on the machine, and nothing else."""
 
     def remount(self, login: Login, mount: Mount, old: Mount) -> Seen:
-        """Mounted from `mount.source` where `old.source` was. Raises `InUse` as long as files of the old are open.
+        """Mount `mount.source` in the place of `old.source`. Raises `InUse` as long as files of the old one are open.
 
-        From the first call on a reboot brings the new one.
+        From the first call on a reboot mounts the new one.
         """
 
     def many(self, jobs: list[Job]) -> list[Outcome]:
-        """All jobs side by side, an outcome each, in their order; raises nothing for a single machine."""
+        """Do all jobs side by side; their outcomes, in the same order. A machine that fails makes no other one fail."""
 
     def close(self) -> None:
-        """Ends what is under way, and the connections."""
+        """End what is under way, and close the connections."""

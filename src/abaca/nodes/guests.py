@@ -41,7 +41,7 @@ class State(msgspec.Struct, frozen=True):
 
 
 class Orders(Protocol):
-    """What a guest's QEMU is told and asked; `qmp.Monitor` on a real one. Raises `qmp.Declined` for its refusals."""
+    """The orders that a guest's QEMU takes: `qmp.Monitor` on a real one. Raises `qmp.Declined` where QEMU refuses."""
 
     async def do(self, order: str, **arguments: object) -> Any: ...
     async def devices(self) -> Mapping[str, str]: ...
@@ -54,23 +54,26 @@ class Orders(Protocol):
 
 
 class Hand(Protocol):
-    """What does things on one hypervisor: `Remote` on a real one, `paper_guests.Host` in rehearsals."""
+    """Carries out actions on one hypervisor: `Remote` on a real one, `paper_guests.Host` in rehearsals."""
 
     @property
     def host(self) -> str: ...
 
     async def act(self, action: str) -> State:
-        """How one action left it. Raises `TimedOut`, `MachineUnreachable`, `NodeError`."""
+        """Do one action; the state in which it leaves the hypervisor.
+
+        Raises `TimedOut`, `MachineUnreachable`, `NodeError`.
+        """
 
     def orders(self) -> AbstractAsyncContextManager[Orders]:
-        """Alone with the guest's QEMU.
+        """A session with the guest's QEMU, in which nobody else gives it orders.
 
         Raises `GuestOff`, `TimedOut`, `MachineUnreachable`, `NotAllowed`, `MountRefused`.
         """
 
 
 class Remote:
-    """Does things in a shell on the hypervisor."""
+    """Carries out actions in a shell on the hypervisor."""
 
     def __init__(self, shell: Shell, name: str, guest: Guest, limits: Limits) -> None:
         self.host = shell.host

@@ -23,7 +23,7 @@ _BEGIN, _END = "abaca-answer", "abaca-end"
 
 
 class Mounted(msgspec.Struct, frozen=True):
-    """What the mount table says is on top at a mount point."""
+    """The topmost mount at a mount point, as the mount table has it."""
 
     source: str
     fstype: str
@@ -31,7 +31,7 @@ class Mounted(msgspec.Struct, frozen=True):
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
-    """A machine as one action found or left it; what it says of the mount point is about `mount_point` alone."""
+    """The state in which an action found or left a machine; of mount points it describes `mount_point` alone."""
 
     boot_id: str
     has_systemd: bool
@@ -64,20 +64,23 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hand(Protocol):
-    """What does things on one machine: `Remote` on a real one, `paper.Machine` in rehearsals."""
+    """Carries out actions on one machine: `Remote` on a real one, `paper.Machine` in rehearsals."""
 
     @property
     def host(self) -> str: ...
 
     async def act(self, action: str, values: Mapping[str, str]) -> State:
-        """How one action left the machine. Raises `TimedOut`, `MachineUnreachable`, `NodeError`."""
+        """Do one action; the state in which it leaves the machine.
+
+        Raises `TimedOut`, `MachineUnreachable`, `NodeError`.
+        """
 
     async def install(self, command: Sequence[str]) -> Answer:
-        """What a package manager's command left; raises as `act` does."""
+        """Run a package manager's command; its answer. Raises as `act` does."""
 
 
 class Remote:
-    """Does things by machine.sh, in a shell on the machine."""
+    """Carries out actions by machine.sh, in a shell on the machine."""
 
     def __init__(self, shell: Shell, limits: Limits) -> None:
         self.host = shell.host
@@ -89,7 +92,7 @@ class Remote:
         return read(await self._script.act({"action": action, **values}))
 
     async def install(self, command: Sequence[str]) -> Answer:
-        """Again and again as long as somebody else is installing: not every package manager waits by itself."""
+        """The same, repeated as long as somebody else is installing: not every package manager waits by itself."""
         deadline = time.monotonic() + self._limits.lock_s
         while True:
             answer = await self._shell.run(command, limit_s=self._limits.install_s, kill_after_s=30)
@@ -99,7 +102,7 @@ class Remote:
 
 
 class Script:
-    """A script of ours in a shell on a machine. The shell stays, and does one action after the other."""
+    """A script of ours that runs in a shell on a machine, and does one action after the other there."""
 
     def __init__(self, shell: Shell, name: str, limits: Limits) -> None:
         self._shell = shell

@@ -112,12 +112,12 @@ class Nodes:
 
 
 def by_protocol(mounters: Sequence[Mounter]) -> dict[str, Mounter]:
-    """The mounters by the protocols that they serve; NFS alone without any."""
+    """The mounters by the protocols that they serve; without any, the one of NFS."""
     return {name: one for one in mounters or (Nfs(),) for name in one.protocols}
 
 
 def checked(mounters: Mapping[str, Mounter], login: Login, mount: Mount) -> Mounter:
-    """The protocol's mounter, once nothing in the mount can surprise a shell or a file.
+    """The mounter of the mount's protocol; nothing in the mount is text that a shell or a file would misread.
 
     Raises `Unsupported`, `MountRefused`.
     """
@@ -136,7 +136,7 @@ def checked(mounters: Mapping[str, Mounter], login: Login, mount: Mount) -> Moun
 def way(
     wanted: Mount, old: Mount | None, mounter: Mounter, limits: Limits, hand: Hand, guest: guests.Hand | None
 ) -> Way:
-    """How a mount gets to its machine by a hand on that, and on the guest that it is for, if there is one."""
+    """The way by which a mount is made on its machine, or handed to the guest that it is for."""
     if guest is None:
         return Visit(hand, wanted, mounter, limits, old)
     before = virtiofs.on_host(old) if old else None

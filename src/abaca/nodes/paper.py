@@ -38,7 +38,7 @@ class PaperGuest(msgspec.Struct):
 
 
 class Sheet(msgspec.Struct):
-    """All that there is to know of one machine; what `mounts` holds of a place is a pile, the topmost last."""
+    """All that is known of one machine. `mounts` has for each mount point what is mounted there, the topmost last."""
 
     boot_id: str = msgspec.field(default_factory=lambda: str(uuid.uuid4()))
     host_key: str = ""
@@ -62,7 +62,7 @@ class Sheet(msgspec.Struct):
         return pile[-1] if pile else None
 
     def kind(self, path: str) -> str:
-        """What is at a path, empty for nothing."""
+        """The kind of what is at a path; empty where nothing is."""
         return "directory" if path in _TOP or path in self.mounts else self.tree.get(path, "")
 
     def is_filled(self, path: str) -> bool:
@@ -70,13 +70,13 @@ class Sheet(msgspec.Struct):
         return any(one.startswith(f"{path}/") for one in (*self.tree, *self.mounts))
 
     def make(self, path: str) -> None:
-        """The directory, and those above it."""
+        """Make the directory, and those above it."""
         while not self.kind(path):
             self.tree[path] = "directory"
             path = _above(path)
 
     def remove(self, path: str, made: str) -> None:
-        """The directories from `path` up to `made`, as long as they are empty."""
+        """Remove the directories from `path` up to `made`, as long as they are empty."""
         if not f"{path}/".startswith(f"{made}/"):
             return
         while not (path in self.mounts or self.is_filled(path) or self.kind(path) not in {"directory", ""}):
@@ -86,7 +86,7 @@ class Sheet(msgspec.Struct):
             path = _above(path)
 
     def unmount(self, point: str) -> None:
-        """The topmost mount there, if there is one."""
+        """Take away the topmost mount there, if there is one."""
         pile = self.mounts.get(point, [])
         if pile:
             pile.pop()
@@ -94,7 +94,7 @@ class Sheet(msgspec.Struct):
             self.mounts.pop(point, None)
 
     def missing(self, path: str) -> str:
-        """The first directory that would have to be made, empty for none."""
+        """The topmost directory that would have to be made; empty where none is missing."""
         found = ""
         while not self.kind(path):
             found, path = path, _above(path)

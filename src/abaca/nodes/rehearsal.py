@@ -60,34 +60,34 @@ class Rehearsal:
         self._is_closed = False
 
     def mount(self, login: Login, mount: Mount) -> Seen:
-        """Written onto the machine's sheet."""
+        """Write the mount onto the machine's sheet."""
         return self._do("mount", login, mount, lambda way: way.mount())
 
     def look(self, login: Login, mount: Mount) -> Seen | None:
-        """What the sheet says."""
+        """The mount as the machine's sheet has it."""
         return self._do("look", login, mount, lambda way: way.look())
 
     def unmount(self, login: Login, mount: Mount, *, force: bool = False) -> None:
-        """Off the sheet; `hold` makes it be in use."""
+        """Take the mount off the machine's sheet; `hold` makes it be in use."""
         return self._do("unmount", login, mount, lambda way: way.force() if force else way.unmount())
 
     def clear(self, login: Login, mount: Mount) -> None:
-        """As by force, where its mark stands."""
+        """The same by force, where the mark of the mount stands."""
         return self._do("clear", login, mount, lambda way: way.clear())
 
     def remount(self, login: Login, mount: Mount, old: Mount) -> Seen:
-        """The other source in its place, unless it is in use."""
+        """Put the other source in its place, unless it is in use."""
         return self._do("remount", login, mount, lambda way: way.mount(), old)
 
     def many(self, jobs: Sequence[Job]) -> list[Outcome]:
-        """All side by side."""
+        """Do all jobs side by side."""
         if not jobs:
             return []
         with ThreadPoolExecutor(min(32, len(jobs))) as pool:
             return list(pool.map(self._outcome, jobs))
 
     def close(self) -> None:
-        """The file stays."""
+        """End what is under way; the state file stays."""
         self._is_closed = True
         self._state_file.close()
 

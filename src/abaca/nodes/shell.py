@@ -84,14 +84,14 @@ class Shell:
             raise contract.NotAllowed(host=self.host, reason=reason)
 
     async def run(self, words: Sequence[str], *, limit_s: float, kill_after_s: float = 0) -> Answer:
-        """The answer of a command that is told nothing, after `limit_s` at most; `kill_after_s` lets it tidy up.
+        """Run a command without input; its answer, after `limit_s` at most. `kill_after_s` gives it time to tidy up.
 
         Raises `TimedOut`, `MachineUnreachable` when the connection breaks, `NotAllowed` when sudo refuses.
         """
         return await (await self.start(words, limit_s=limit_s, kill_after_s=kill_after_s)).end()
 
     async def start(self, words: Sequence[str], *, limit_s: float, kill_after_s: float = 0) -> Command:
-        """A command that has begun, and that is over within those seconds. Raises as `run` does."""
+        """Start a command, which ends within those seconds. Raises as `run` does."""
         signal = ["-s", "TERM", "-k", f"{kill_after_s:g}"] if kill_after_s else ["-s", "KILL"]
         line = quoted([*_FIXED, *self._sudo, "timeout", *signal, f"{limit_s:g}", *words])
         command = Command(self, limit_s, limit_s + kill_after_s + GRACE_S)
@@ -134,16 +134,16 @@ class Command:
             self._process = await self._shell.connection.create_process(line, encoding=None, window=OUTPUT_BYTES)
 
     def age_s(self) -> float:
-        """Since when it runs."""
+        """For how many seconds the command has run."""
         return asyncio.get_running_loop().time() - self._begun_s
 
     def tell(self, text: str) -> None:
-        """Give it some input."""
+        """Give the command some input."""
         with contextlib.suppress(BrokenPipeError, ConnectionError):  # it ended without reading; its exit says why
             self._process.stdin.write(text.encode())
 
     async def said_until(self, line: str) -> str:
-        """What it has said since, as soon as that ends with the line; all of it if it ends without."""
+        """The output since the last call, up to that line; all of it where the command ends without the line."""
         said, mark = b"", f"{line}\n".encode()
         async with self._in_time():
             while not said.endswith(mark) and (part := await self._process.stdout.read(_PART_BYTES)):
@@ -151,7 +151,7 @@ class Command:
         return said.decode(errors="replace")
 
     async def end(self) -> Answer:
-        """What it left, after what has been read."""
+        """Wait for the end of the command; its answer without the output that was read before."""
         async with self._in_time():
             with contextlib.suppress(BrokenPipeError, ConnectionError):
                 self._process.stdin.write_eof()
@@ -190,7 +190,7 @@ class Command:
 
 @contextlib.asynccontextmanager
 async def connected(login: Login, limits: Limits) -> AsyncIterator[Shell]:
-    """A shell on the machine, closed at the end.
+    """A shell on the machine, which is closed at the end of the block.
 
     Raises `MachineUnreachable`, `HostKeyMismatch`, `NotAllowed`, `TimedOut`.
     """

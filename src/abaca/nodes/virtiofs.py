@@ -60,7 +60,7 @@ class Way(Protocol):
 
 
 def problem(guest: Guest) -> str | None:
-    """Why a guest cannot be meant by this, None when it can."""
+    """What is wrong with the tag or the socket of a guest; None when nothing is."""
     if not _TAG.fullmatch(guest.tag):
         return f"the tag {guest.tag!r} is none for a guest: letters, digits, dots and dashes, at most {TAG_BYTES}"
     if not _SOCKET.fullmatch(guest.qmp_socket) or "/../" in guest.qmp_socket:
@@ -88,7 +88,7 @@ class Hypervisor:
         self._device = PREFIX + mount.name
 
     async def look(self) -> Seen | None:
-        """Device, virtiofsd and mount; a guest that is off has none."""
+        """The mount, if device, virtiofsd and mount are all there; a guest that is off has none of them."""
         seen = await self._host.look()
         if seen is None or not (await self._hand.act("look")).is_serving:
             return None
@@ -99,7 +99,10 @@ class Hypervisor:
             return None
 
     async def mount(self) -> Seen:
-        """Mounted, served and plugged; what fails leaves nothing. Raises `InUse` while the guest has the old one."""
+        """Mount the share, serve it and plug the device; whatever fails leaves nothing.
+
+        Raises `InUse` while the guest has the old device.
+        """
         state = await self._hand.act("look")
         if not state.program:
             raise Unsupported(host=self._hand.host, reason="it has no virtiofsd; install it there by hand")
@@ -130,7 +133,7 @@ class Hypervisor:
             raise MachineUnreachable(host=self._hand.host, reason=reason) from None
 
     async def unmount(self) -> None:
-        """Out of the guest first. Raises `TimedOut` when the guest does not let go."""
+        """Unplug the device before the share is unmounted. Raises `TimedOut` when the guest does not let go."""
         with contextlib.suppress(GuestOff):
             async with self._hand.orders() as monitor:
                 await self._unplug(monitor, self._device, self._unplug_s)
