@@ -38,11 +38,11 @@ class Commands(click.Group):
     """Looks commands up in COMMANDS."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """In the order in which they stand there."""
+        """The names of the commands, in the order of COMMANDS."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import it."""
+        """The command, whose module is imported now."""
         if cmd_name not in COMMANDS:
             return None
         module, attribute, _ = COMMANDS[cmd_name]
@@ -52,13 +52,13 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The same, and an unknown command's error names those that look like it."""
+        """The same; the error for an unknown command names those that look like it."""
         if args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
             raise click.exceptions.NoSuchCommand(args[0], possibilities=COMMANDS, ctx=ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Without importing any."""
+        """Write the commands into the help, without importing any of them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, sentence) for name, (_, _, sentence) in COMMANDS.items()])
 

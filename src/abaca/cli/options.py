@@ -26,7 +26,7 @@ class Given(msgspec.Struct, frozen=True):
     state_path: str | None
 
     def load(self) -> settings.Loaded:
-        """Read it. Raises `ConfigError`."""
+        """Read the configuration. Raises `ConfigError`."""
         overrides = {"state_path": _absolute(self.state_path)} if self.state_path else {}
         loaded = settings.read(self.files, overrides=overrides)
         app.check(loaded.settings)

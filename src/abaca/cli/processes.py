@@ -15,7 +15,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def die_with(supervisor_pid: int) -> None:
-    """In a child: be killed when the supervisor dies, also when it is dead already."""
+    """Called in a child process: the kernel kills it when the supervisor dies, or has died already."""
     import ctypes  # only children of `abaca run` need it
 
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0):

@@ -130,7 +130,7 @@ def worker(given: Given, supervisor_pid: int | None) -> int:
 
 
 class Changes:
-    """HUP, from the moment this is made; what it asks for is done in a thread, one after the other."""
+    """Handles HUP from the moment this is made. A thread makes the changes that it asks for, one after the other."""
 
     def __init__(self) -> None:
         self._asked: queue.SimpleQueue[None] = queue.SimpleQueue()
@@ -139,7 +139,7 @@ class Changes:
         supervisor.take_hup()
 
     def follow(self, take: Callable[[], None]) -> None:
-        """Call `take` for each; what it refuses is logged."""
+        """Call `take` at each HUP, in a thread; a `ConfigError` that it raises is logged."""
         threading.Thread(target=self._follow, args=(take,), name="changes", daemon=True).start()
 
     def _follow(self, take: Callable[[], None]) -> None:

@@ -43,7 +43,7 @@ class Server(MTServer):
         """Nothing to refuse: see the class."""
 
     def signal_handler_interrupt(self, *args: Any, **options: Any) -> None:
-        """Let requests under way end, but not for ever."""
+        """Stop, and let requests under way end within `stop_s`."""
         timer = threading.Timer(self._stop_s, os._exit, args=(0,))
         timer.daemon = True
         timer.start()

@@ -51,7 +51,7 @@ class StateDirectory:
         self._beats: Path | None = None
 
     def prepare(self) -> None:
-        """Make it if need be. Raises `ConfigError` when it cannot be written, or has no room."""
+        """Make the directory if it is missing. Raises `ConfigError` when it cannot be written, or has no room."""
         try:
             self.path.mkdir(mode=0o750, parents=True, exist_ok=True)
             _try_to_write(self.path)
@@ -127,7 +127,7 @@ class StateDirectory:
         threading.Thread(target=self._beat, args=(self._beats,), name="state directory", daemon=True).start()
 
     def release(self) -> None:
-        """Let others use it."""
+        """Let other processes use the directory."""
         self._released.set()
         for descriptor in self.locks:
             os.close(descriptor)

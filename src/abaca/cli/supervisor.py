@@ -76,7 +76,7 @@ def hold_hup() -> None:
 
 
 def take_hup() -> None:
-    """There is a handler for it now."""
+    """Let HUP through: this process has a handler for it now."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGHUP])
 
 
@@ -97,12 +97,12 @@ class Program:
         self.due_s = 0.0
 
     def start(self) -> None:
-        """Start it now."""
+        """Start the program now."""
         self.started_s = time.monotonic()
         self.pid = spawn(self.command)
 
     def wait_a_while(self) -> float:
-        """Put its next start off, longer each time unless it ran for a good while; by so many seconds."""
+        """Put the program's next start off, longer each time unless it ran for a good while; by how many seconds."""
         steady = time.monotonic() - self.started_s > STEADY_S
         self.failures = 0 if steady else self.failures + 1
         delay_s = RESTART_S[min(self.failures, len(RESTART_S) - 1)]
@@ -110,7 +110,7 @@ class Program:
         return delay_s
 
     def has_ended(self) -> int | None:
-        """Its exit status once it has ended, negative for a signal; told once."""
+        """The exit status of a program that has ended, negative for a signal; None before, and when asked again."""
         if self.pid is None:
             return None
         try:
@@ -123,7 +123,7 @@ class Program:
         return os.waitstatus_to_exitcode(status)
 
     def send(self, number: signal.Signals) -> None:
-        """Signal it, if it runs."""
+        """Send a signal to the program, if it runs."""
         if self.pid is not None:
             os.kill(self.pid, number)
 
@@ -137,7 +137,7 @@ class Stop:
         self._first_s = 0.0
 
     def asked(self) -> None:
-        """A signal came."""
+        """Called when a signal asks to stop."""
         now_s = time.monotonic()
         if not self.is_asked:
             self.is_asked, self._first_s = True, now_s
@@ -158,7 +158,7 @@ class Supervisor:
         self._has_changes = True
 
     def run(self) -> int:
-        """Block; the exit status for the command."""
+        """Supervise until the end; the exit status for the command."""
         with _signals_wake(self._stop.asked, self._changed) as wake:
             status = self._bury()
             while not self._stop.is_asked and not status:

@@ -227,7 +227,7 @@ class Machines(Protocol):
         """
 
     def many(self, jobs: list[Job]) -> list[Outcome]:
-        """Do all jobs side by side; their outcomes, in the same order. A machine that fails makes no other one fail."""
+        """Do all jobs side by side; their outcomes, in the same order. What fails on a machine is in its outcome."""
 
     def close(self) -> None:
         """End what is under way, and close the connections."""
