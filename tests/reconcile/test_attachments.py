@@ -275,7 +275,7 @@ def test_who_attaches_again_too_soon_reads_that_it_is_being_detached(theatre, at
     wish = {"share_id": attachment["share_id"], "server_id": attachment["server_id"]}
     answer = theatre.world.ask("member", "POST", DOOR, {"attachment": wish})
     assert answer.status == 409
-    said = answer.body["conflictingRequest"]["message"]
+    said = answer.body["error"]["message"]
     assert f"attachment {attachment['id']}. It is being detached; repeat this when it is gone." in said
     theatre.enter()
 

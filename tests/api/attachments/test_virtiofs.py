@@ -63,13 +63,13 @@ def test_a_tag_stands_for_one_share_on_a_server(world):
     attached(world, share(world), one, mode="virtiofs", tag="data", mount_point="/mnt/a")
     answer = attach(world, share(world), one, mode="virtiofs", tag="data", mount_point="/mnt/b")
     assert answer.status == 409
-    assert "under the tag data" in answer.body["conflictingRequest"]["message"]
+    assert "under the tag data" in answer.body["error"]["message"]
 
 
 def test_a_server_without_a_hypervisor_is_told_so(world):
     answer = attach(world, share(world), server(world), mode="virtiofs")
     assert answer.status == 409
-    assert "hypervisor" in answer.body["conflictingRequest"]["message"]
+    assert "hypervisor" in answer.body["error"]["message"]
 
 
 def test_a_tag_that_is_too_long_for_the_device_is_refused(world):
