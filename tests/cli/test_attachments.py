@@ -6,6 +6,7 @@ import json
 import pytest
 
 from abaca.db.attachments import servers
+from abaca.db.tables.shares import shares
 from tests.api import world as worlds
 from tests.api.attachments import test_attachments as door
 from tests.api.attachments import test_virtiofs as guests
@@ -37,7 +38,7 @@ def test_an_operator_attaches_looks_verifies_and_detaches(world, attachment):
     (row,) = json.loads(attachment("list", "--server", server_id, "--json").out)
     assert (row["id"], row["state"], row["access_level"]) == (attachment_id, "active", "ro")
     assert attachment_id in attachment("list", "-o", "wide").out
-    assert json.loads(attachment("show", attachment_id, "--json").out)["source"].startswith("10.0.0.10:/")
+    assert json.loads(attachment("show", attachment_id, "--json").out)["export_location"].startswith("10.0.0.10:/")
     assert attachment("verify", attachment_id).status == 0
     door.until(world, attachment_id, "active")
     assert attachment("remove", attachment_id).status == 0
@@ -93,7 +94,7 @@ def test_an_operator_has_guests_handed_a_share_by_their_hypervisors(world, attac
         door.until(world, line.split()[0], "active")
     rows = json.loads(attachment("list", "--mode", "virtiofs", "--json").out)
     assert {row["server_id"]: (row["mode"], row["tag"]) for row in rows} == dict.fromkeys(ids, ("virtiofs", "data"))
-    assert {"mode", "tag", "virtiofs", "data"} <= set(attachment("list").out.split())
+    assert {"mode", "tag", "virtiofs", "data"} <= set(attachment("list", "-o", "wide").out.split())
     assert "virtiofs" in attachment("show", rows[0]["id"]).out
     for row in rows:
         assert attachment("remove", row["id"]).status == 0
@@ -104,3 +105,29 @@ def test_a_tag_that_no_device_has_room_for_is_refused(world, attachment):
     one = guests.guest(world, "tagged", door.server(world))
     said = attachment("add", door.share(world), one, "--mode", "virtiofs", "--tag", "x" * 37)
     assert (said.status != 0, "at most 36" in said.err) == (True, True)
+
+
+def test_names_stand_for_ids_and_the_end_is_waited_for(world, attachment):
+    share_id, server_id = door.share(world), door.server(world)
+    with world.db.write() as tx:
+        servers.update(tx, server_id, {"name": "mail.1"}, None)
+        tx.change(shares, share_id, {"name": "letters"})
+    said = attachment("add", "letters", "mail.1", "--wait")
+    assert said.status == 0, said.err
+    attachment_id = said.out.split()[0]
+    assert said.out.splitlines()[-1] == f"{attachment_id} active"
+    (row,) = json.loads(attachment("list", "--share", "letters", "--json").out)
+    assert (row["id"], row["share_name"], row["server_name"]) == (attachment_id, "letters", "mail.1")
+    shown = attachment("list", "--server", "mail.1").out
+    assert {"letters", "mail.1", "active"} <= set(shown.split())
+    said = attachment("remove", attachment_id[:35], "--wait")
+    assert (said.status, said.out.splitlines()[-1]) == (0, f"{attachment_id} gone")
+
+
+def test_the_beginning_of_an_id_that_several_have_is_refused_with_those(world, attachment):
+    share_id = door.share(world)
+    found = [door.attached(world, share_id, door.server(world))["id"] for _ in range(2)]
+    shared = "".join(a for a, b in zip(*found, strict=True) if a == b)[:6]
+    said = attachment("show", shared)
+    assert said.status != 0
+    assert all(one in said.err for one in found)

@@ -106,7 +106,8 @@ def test_two_projects_may_have_a_server_of_one_name(server):
         server("add", "web", "--project", project, "--address", "10.0.0.1")
     said = server("show", "web")
     assert said.status == 1
-    assert "--project" in said.err
+    assert "say which one by its id" in said.err
+    assert server("show", "web", "--project", "one").status == 0
     assert server("remove", "web", "--project", "two").status == 0
     assert listed(server)["web"]["project_id"] == "one"
 

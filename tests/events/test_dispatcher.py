@@ -18,6 +18,7 @@ from abaca.reconcile.events import Dispatcher, Timing
 from abaca.reconcile.expiry import Expiry
 from tests.conftest import wait_until
 from tests.databases import on_postgres
+from tests.events import told
 
 QUICK = Timing(lease_s=1.0, delays_s=(0.02,))
 
@@ -208,7 +209,7 @@ def test_nothing_is_written_when_nobody_wants_it(database):
     db.subscriptions = Subscriptions({"shelf": ["thing.other.*"]})
     tell(db, "a", 2)
     with db.read() as tx:
-        assert rows.find(tx) == []
+        assert told.newest_first(tx) == []
 
 
 def test_each_target_gets_what_it_asked_for(db):
@@ -270,7 +271,7 @@ def test_what_nobody_took_in_time_is_dropped_and_counted(db, database, caplog):
     expiry.events()
     with db.read() as tx:
         ((target, waiting),) = rows.targets(tx)
-        assert rows.find(tx) == []
+        assert told.newest_first(tx) == []
     assert (waiting.undelivered, target.dropped) == (0, 1)
     assert "1 events for shelf are given up" in caplog.text
 

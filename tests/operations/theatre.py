@@ -16,7 +16,6 @@ import msgspec
 import sqlalchemy as sa
 
 from abaca import app, settings
-from abaca.db.administration import events
 from abaca.db.catalog import quotas
 from abaca.db.engine.database import Database
 from abaca.db.journal import operations as rows
@@ -37,6 +36,7 @@ from abaca.reconcile.backends import Backends
 from tests.api.world import NEWEST, world
 from tests.conftest import wait_until
 from tests.databases import Place
+from tests.events import told
 from tests.operations.bench import Final
 
 NAME = "testhost"
@@ -330,7 +330,7 @@ def told_wrong(tx, operation):
         return []
     asked = operation.request_id
     since = operation.created_at  # whoever asked for nothing by a request has asked for all of those before
-    found = [row for row in events.find(tx, resource_id=operation.resource_id) if row.created_at >= since]
+    found = [row for row in told.newest_first(tx, resource_id=operation.resource_id) if row.created_at >= since]
     types = [row.event_type for row in found if row.request_id == asked]
     args = msgspec.convert(operation.args, OPERATIONS[operation.kind].args)
     end = tells.named(args, "end" if operation.state == "done" else "error")

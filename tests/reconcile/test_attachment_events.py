@@ -4,10 +4,10 @@
 import pytest
 import sqlalchemy as sa
 
-from abaca.db.administration import events
 from abaca.db.attachments import servers
 from abaca.db.tables.shares import export_locations
 from abaca.nodes.contract import Holder
+from tests.events import told as events_told
 from tests.operations import cases
 from tests.reconcile.test_attachments import DOOR, host, make_due, reconciler, set_status
 
@@ -31,7 +31,7 @@ FIELDS = {
 def told(theatre, attachment_id):
     """The events of an attachment, the oldest first."""
     with theatre.db.read() as tx:
-        return [*reversed(events.find(tx, resource_id=attachment_id))]
+        return [*reversed(events_told.newest_first(tx, resource_id=attachment_id))]
 
 
 def heard(theatre, attachment_id):

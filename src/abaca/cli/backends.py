@@ -3,37 +3,22 @@
 
 from __future__ import annotations
 
-import datetime
-import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
-import msgspec
 
-from abaca import app, errors
-from abaca.cli import shown
-from abaca.cli.options import Given, configured
-from abaca.domain.administration.pools import Pool, parts
-from abaca.domain.administration.services import NEVER, Service
+from abaca import errors
+from abaca.cli import shown, watching
+from abaca.cli.options import Api, asking
 
 if TYPE_CHECKING:
-    from abaca.db.engine.database import Database, Tx
-    from abaca.settings import Settings
+    from abaca.cli.client import Answer, Client
 
-COLUMNS = (
-    "host",
-    "state",
-    "status",
-    "seen",
-    "pool",
-    "total_gib",
-    "free_gib",
-    "promised_gib",
-    "waiting",
-    "running",
+BRIEF = (
+    *("host", "state", "status", "seen", "pool", "total_gib", "free_gib", "promised_gib", "waiting", "running"),
     "problem",
 )
-
 # Of what an ensuring found, so many are shown at its end.
 SHOWN = 50
 
@@ -44,135 +29,86 @@ def backend() -> None:
 
 
 @backend.command("list")
-@configured
+@asking
 @shown.listed
-def list_backends(given: Given, *, output: shown.Output) -> None:
+def list_backends(api: Api, *, output: shown.Output) -> None:
     """List back ends with their pools, and how many operations wait or run there.
 
     A back end that is configured on this host and has never been served yet is `new`. Where one cannot be served or
     does not answer, `problem` says why.
     """
-    from abaca.db.engine import schema
-
-    loaded = given.load().settings
-    db = app.open_database(loaded)
-    try:
-        schema.check(db)
-        with db.read() as tx:
-            rows = _rows(tx, loaded)
-    finally:
-        db.close()
-    shown.table(rows, output, brief=COLUMNS)
+    with api.open() as client:
+        found = client.get("/backends")["backends"]
+        if api.is_here:
+            found = [*found, *_configured(api, client, {one["host"] for one in found})]
+    rows = [row for one in sorted(found, key=lambda one: str(one["host"])) for row in _rows(one)]
+    shown.table(rows, output, brief=BRIEF)
 
 
 @backend.command("ensure")
-@configured
+@asking
 @click.argument("host")
 @click.option("--dry-run", is_flag=True, help="Change nothing, and find out what would change.")
 @click.option("--watch", is_flag=True, help="Wait for the end, and show how far it is.")
-def ensure(given: Given, host: str, *, dry_run: bool, watch: bool) -> None:
+def ensure(api: Api, host: str, *, dry_run: bool, watch: bool) -> None:
     """Make the shares of a back end what its configuration says, while it serves.
 
     HOST is host@backend, as `abaca backend list` shows it. Shares that are busy or broken are left out. If it is under
     way already, this joins it; if it is paused, it stays so until `abaca operation resume`.
     """
-    from abaca.db.engine import schema
-    from abaca.operations.administration import backend_ensure, backend_ensure_dry_run
-
-    loaded = given.load().settings
-    db = app.open_database(loaded)
-    try:
-        schema.check(db)
-        with db.write() as tx:
-            manner = backend_ensure.Manner(**loaded.ensure_manner)
-            how = backend_ensure_dry_run if dry_run else backend_ensure
-            asked = how.ask(tx, host, loaded.service_down_time, manner, None)
+    with api.open() as client:
+        asked = client.post("/services/ensure-shares", {"host": host, "dry_run": dry_run})["operation"]
         does = "finds out what ensuring would change of" if dry_run else "ensures"
-        click.echo(f"{asked.id} {does} the shares of {host}.")
-        if asked.is_paused:
-            click.echo(f"It is paused; `abaca operation resume {asked.id}` lets it go on.")
+        click.echo(f"{asked['id']} {does} the shares of {host}.")
+        if asked["state"] == "paused" or asked["pause"]:
+            click.echo(f"It is paused; `abaca operation resume {asked['id']}` lets it go on.")
         if watch:
-            _watch(db, asked.id)
-    finally:
-        db.close()
+            _watch(client, asked["id"])
 
 
-def _watch(db: Database, op_id: str) -> None:
+def _watch(client: Client, operation_id: str) -> None:
     """Follow an operation to its end. Raises `BackendError` when it did not end well."""
-    from abaca.db.journal import operations as rows
-
-    told = ""
-    while True:
-        with db.read() as tx:
-            row = rows.show(tx, op_id)
-        if row is None:
-            raise errors.NotFound(resource="Operation", id=op_id)
-        problem = f": {row.error_text}" if row.error_text and row.state != "done" else ""
-        line = f"{row.state}: {row.progress_done} of {row.progress_total}{problem}"
-        if line != told:
-            click.echo(line)
-            told = line
-        if row.state in rows.ENDED:
-            break
-        time.sleep(0.2)
-    findings = msgspec.convert(row.data.get("findings", {}), dict[str, object])
-    shown.one({name: value for name, value in findings.items() if not isinstance(value, list)}, shown.Output())
-    _list_findings(db, op_id)
-    if row.state != "done":
-        raise errors.BackendError(reason=row.error_text or row.state)
+    ended = watching.to_the_end(client, operation_id)
+    counts = {name: value for name, value in (ended["findings"] or {}).items() if not isinstance(value, list)}
+    shown.one(counts, shown.Output())
+    findings = list(client.each(f"/operations/{operation_id}/findings", SHOWN, sort_dir="asc"))
+    if findings:
+        shown.table(findings, shown.Output("wide"), brief=("kind", "share_id", "why"))
+    if ended["state"] != "done":
+        raise errors.BackendError(reason=ended["error_text"] or ended["state"])
 
 
-def _list_findings(db: Database, op_id: str) -> None:
-    """The first of those that need saying."""
-    from abaca.db.engine.lists import Page
-    from abaca.db.journal.findings import FINDINGS
+def _rows(backend: Answer) -> list[dict[str, object]]:
+    """A row for each pool of a back end; one for the back end where there is no pool."""
+    live = backend["operations"]
+    waiting = sum(live.get(state, 0) for state in ("queued", "waiting"))
+    fields = {
+        **{name: backend[name] for name in ("host", "state", "status", "problem")},
+        "seen": shown.age_of(backend["last_seen_at"]) or None,
+        "waiting": waiting,
+        "running": live.get("running", 0),
+    }
+    pools: Sequence[Answer] = backend["pools"] or [{}]
+    return [{**fields, **_pool(pool)} for pool in pools]
 
-    columns = ("kind", "share_id", "why")
-    with db.read() as tx:
-        found = FINDINGS.rows(tx, columns, {"operation_id": op_id}, Page(limit=SHOWN, descending=False))
-    if found:
-        shown.table([dict(row._mapping) for row in found], shown.Output("wide"), brief=columns)
+
+def _pool(pool: Answer) -> dict[str, object]:
+    return {
+        "pool": pool.get("name"),
+        "total_gib": pool.get("total_gib"),
+        "free_gib": pool.get("free_gib"),
+        "promised_gib": pool.get("provisioned_gib"),
+    }
 
 
-def _rows(tx: Tx, loaded: Settings) -> list[dict[str, object]]:
-    from abaca.db.administration import pools, services
-    from abaca.db.journal import queue_figures
-
-    live: dict[tuple[str, str], int] = {}
-    for row in queue_figures.live(tx, tx.now.timestamp()):
-        live[row.queue, row.state] = live.get((row.queue, row.state), 0) + row.number
-    of_host: dict[str, list[Pool]] = {}
-    for pool in pools.read_for_scheduling(tx, loaded.service_down_time):
-        of_host.setdefault(pool.service_host, []).append(pool)
-    alive_since = services.alive_since(tx, loaded.service_down_time)
-    known: dict[str, dict[str, object]] = {}
-    for service in services.of_back_ends(tx):
-        known[service.host] = {
-            "host": service.host,
-            "state": _state(service, alive_since),
-            "status": "disabled" if service.disabled else "enabled",
-            "seen": shown.age(service.heartbeat_at, tx.now) if service.heartbeat_at > NEVER else None,
-            "problem": service.problem,
-        }
+def _configured(api: Api, client: Client, known: set[str]) -> list[dict[str, object]]:
+    """The back ends of this host's configuration that no worker has served yet."""
+    loaded = api.given.load().settings
+    found: list[dict[str, object]] = []
     for one in loaded.backends:
         host = f"{loaded.host}@{one.name}"
-        known.setdefault(host, {"host": host, "state": "new"})
-    found = []
-    for host, fields in sorted(known.items()):
-        work = {"waiting": live.get((host, "queued"), 0), "running": live.get((host, "running"), 0)}
-        found += [{**fields, **work, **in_pool} for in_pool in [_pool(pool) for pool in of_host.get(host, ())] or [{}]]
+        if host not in known:
+            queued = sum(1 for _ in client.each("/operations", queue=host, live=True))
+            fields = dict.fromkeys(("status", "last_seen_at", "problem"))
+            found.append({**fields, "host": host, "state": "new", "pools": [], "operations": {"queued": queued}})
     return found
-
-
-def _state(service: Service, alive_since: datetime.datetime) -> str:
-    state = service.state(alive_since)
-    return "new" if service.heartbeat_at == NEVER and state != "stopped" else state
-
-
-def _pool(pool: Pool) -> dict[str, object]:
-    return {
-        "pool": parts(pool.host)[2],
-        "total_gib": pool.total_gib,
-        "free_gib": pool.free_gib,
-        "promised_gib": pool.provisioned_gib,
-    }

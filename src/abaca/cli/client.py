@@ -47,7 +47,7 @@ class Client:
 
     def __init__(self, carry: Carrier, *, sees_all: bool) -> None:
         self._carry = carry
-        self._sees_all = sees_all
+        self.sees_all = sees_all
 
     def get(self, path: str, **query: object) -> Answer:
         """What a route answers. `path` begins with a door, or is one of our own. Raises AbacaError."""
@@ -71,7 +71,7 @@ class Client:
         marker: object = None
         while left is None or left > 0:
             size = PAGE if left is None else min(PAGE, left)
-            page = {**query, "limit": size, "marker": marker, "all_projects": self._sees_all or None}
+            page = {**query, "limit": size, "marker": marker, "all_projects": self.sees_all or None}
             found = next(value for value in self.get(path, **page).values() if isinstance(value, list))
             yield from found
             if len(found) < size:
@@ -79,7 +79,7 @@ class Client:
             marker = found[-1]["id"]
             left = None if left is None else left - len(found)
 
-    def id_of(self, path: str, what: str, said: str, *, named: bool = True, **query: object) -> str:
+    def id_of(self, path: str, what: str, said: str, *, named: bool = True, project_id: str | None = None) -> str:
         """The id of the one thing of a list that is meant: by its id, its beginning, or its name if things are `named`.
 
         A whole id is taken as it is. Raises `NotFound`, and `Conflict` where several are meant.
@@ -90,11 +90,11 @@ class Client:
         if _PART_OF_AN_ID.fullmatch(said):
             meanings.append({"id_prefix": said})
         for asked in meanings:
-            ids = [str(one["id"]) for one in self.each(path, MOST_MEANT, **asked, **query)]
+            ids = [str(one["id"]) for one in self.each(path, MOST_MEANT, **asked, project_id=project_id)]
             if len(ids) == 1:
                 return ids[0]
             if ids:
-                raise errors.Conflict(f"{what} {said} could be any of: {', '.join(ids)}. Say which one by its id.")
+                raise errors.Conflict(f"{what} {said} could be any of {', '.join(ids)}; say which one by its id.")
         raise errors.NotFound(resource=what, id=said)
 
     def _ask(self, method: str, path: str, query: Mapping[str, object], body: object = None) -> Answer:

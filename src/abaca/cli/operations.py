@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
-import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -128,13 +126,6 @@ def open_database(given: Given) -> Iterator[Database]:
 def _brief(row: Answer) -> dict[str, object]:
     """The row, with what people see in a table."""
     step = f"undo {row['step']}" if row["direction"] == "undo" else row["step"]
-    problem = row["error_text"]
-    if row["state"] == "waiting" and row["next_try_at"]:
-        wait_s = math.ceil((_time(row["next_try_at"]) - shown.now()).total_seconds())
-        problem = "; ".join([*([problem] if problem else []), *([f"next try in {wait_s} s"] if wait_s > 0 else [])])
-    age = shown.age(_time(row["created_at"]), shown.now())
-    return {**row, "step": step, "age": age, "problem": problem}
-
-
-def _time(said: str) -> datetime.datetime:
-    return datetime.datetime.fromisoformat(said)
+    wait = shown.wait_until(row["next_try_at"])
+    problem = "; ".join(text for text in (row["error_text"], f"next try {wait}" if wait else None) if text)
+    return {**row, "step": step, "age": shown.age_of(row["created_at"]), "problem": problem}

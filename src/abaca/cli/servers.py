@@ -13,20 +13,20 @@ import msgspec
 
 from abaca import app, errors
 from abaca.cli import shown
-from abaca.cli.options import Given, configured
+from abaca.cli.options import Api, Given, asking, configured
 from abaca.domain.attachments import servers as rules
 from abaca.domain.attachments.servers import RegisteredServer
 
 if TYPE_CHECKING:
+    from abaca.cli.client import Answer
     from abaca.db.engine.database import Database, Tx
     from abaca.settings import Settings
 
-COLUMNS = ("id", "name", "project_id", "status", "addresses", "ssh_user", "ssh_port", "key")
-ALL = (
-    *("id", "name", "project_id", "user_id", "description", "status", "availability_zone", "metadata"),
+BRIEF = ("id", "name", "project_id", "status", "addresses", "ssh_user", "ssh_port")
+WIDE = (
+    *("id", "name", "project_id", "user_id", "description", "status", "availability_zone", "metadata", "addresses"),
     *("ssh_host", "ssh_port", "ssh_user", "host_key", "key", "hypervisor_id", "qmp_socket", "created_at", "updated_at"),
 )
-MOST = 100_000
 
 in_project = click.option("--project", "project_id", help="Of this project, where several have a server of that name.")
 
@@ -63,37 +63,29 @@ def add(given: Given, *, properties: tuple[str, ...], addresses: tuple[str, ...]
 
 
 @server.command("list")
-@configured
+@asking
 @click.option("--project", "project_id", help="Only of this project.")
 @click.option("--name", help="Only with this name.")
+@click.option("--limit", default=1000, show_default=True, help="At most so many, by their names.")
 @shown.listed
-def list_servers(given: Given, *, output: shown.Output, **equal: str | None) -> None:
+def list_servers(api: Api, *, limit: int, output: shown.Output, **equal: str | None) -> None:
     """List registered servers."""
-    from abaca.db.attachments import servers as rows
-    from abaca.db.engine.lists import Page
-
-    asked = {name: value for name, value in equal.items() if value is not None}
-    with _inventory(given) as (db, _), db.read() as tx:
-        found = rows.SERVERS.entities(tx, RegisteredServer, asked, Page(MOST, sort_key="name", descending=False))
-        at = rows.addresses(tx, [row.id for row in found])
-    for_people = output.is_for_people
-    shown.table([_fields(row, at[row.id], for_people=for_people) for row in found], output, brief=COLUMNS)
+    with api.open() as client:
+        found = list(client.each("/servers", limit, sort_key="name", sort_dir="asc", **equal))
+    shown.table([_fields(row, output) for row in found], output, brief=BRIEF, wide=WIDE)
 
 
 @server.command("show")
-@configured
+@asking
 @click.argument("name_or_id")
 @in_project
 @shown.detailed
-def show_server(given: Given, name_or_id: str, project_id: str | None, *, output: shown.Output) -> None:
+def show_server(api: Api, name_or_id: str, project_id: str | None, *, output: shown.Output) -> None:
     """Show everything about one server."""
-    from abaca.db.attachments import servers as rows
-
-    with _inventory(given) as (db, _), db.read() as tx:
-        row = _find(tx, name_or_id, project_id)
-        at = rows.addresses(tx, [row.id])[row.id]
-    fields = _fields(row, at, for_people=output.is_for_people)
-    shown.one({name: value for name, value in fields.items() if value is not None}, output)
+    with api.open() as client:
+        server_id = client.id_of("/servers", "Server", name_or_id, project_id=project_id)
+        found = client.get(f"/servers/{server_id}")["server"]
+    shown.one(_fields(found, output), output)
 
 
 @server.command("remove")
@@ -186,9 +178,11 @@ def _find(tx: Tx, name_or_id: str, project_id: str | None) -> RegisteredServer:
     return found[0]
 
 
-def _fields(row: RegisteredServer, at: list[tuple[str, str]], *, for_people: bool) -> dict[str, object]:
-    said = [{"ip": ip, "network": network} for ip, network in at]
-    return {**msgspec.structs.asdict(row), "addresses": ", ".join(ip for ip, _ in at) if for_people else said}
+def _fields(row: Answer, output: shown.Output) -> Answer:
+    """A server as it is shown: people read its addresses alone."""
+    if not output.is_for_people:
+        return row
+    return {**row, "addresses": ", ".join(one["ip"] for one in row["addresses"])}
 
 
 def _read(file: Path) -> list[dict[str, Any]]:

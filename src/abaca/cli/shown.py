@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
@@ -102,18 +103,26 @@ def one(fields: Mapping[str, object], output: Output) -> None:
     _print(lines)
 
 
-def age(then: datetime.datetime | None, now: datetime.datetime) -> str:
-    """How long ago, in the largest unit that says enough."""
-    if then is None:
+def age_of(said: str | None) -> str:
+    """How long ago a time was that the API wrote, in the largest unit that says enough; nothing for no time."""
+    if said is None:
         return ""
-    seconds = max(0, int((now - then).total_seconds()))
+    seconds = max(0, int((_now() - datetime.datetime.fromisoformat(said)).total_seconds()))
     for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * size:
             return f"{seconds // size} {unit}"
     return f"{seconds} s"
 
 
-def now() -> datetime.datetime:
+def wait_until(said: str | None) -> str:
+    """In how many seconds a time comes that the API wrote; nothing for one that has passed, or for none."""
+    if said is None:
+        return ""
+    wait_s = math.ceil((datetime.datetime.fromisoformat(said) - _now()).total_seconds())
+    return f"in {wait_s} s" if wait_s > 0 else ""
+
+
+def _now() -> datetime.datetime:
     """The time by this machine's clock, as the API writes times: UTC, without saying so."""
     return datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
 

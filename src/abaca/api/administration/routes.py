@@ -3,7 +3,16 @@
 
 from __future__ import annotations
 
-from abaca.api.administration import ensure_shares, messages, operations, pools, resource_locks, services
+from abaca.api.administration import (
+    backends,
+    ensure_shares,
+    events,
+    messages,
+    operations,
+    pools,
+    resource_locks,
+    services,
+)
 
 RESOURCES = (
     messages.RESOURCE,
@@ -12,6 +21,9 @@ RESOURCES = (
     services.RESOURCE,
 )
 OWN = (
+    backends.RESOURCE,
     ensure_shares.RESOURCE,
+    events.RESOURCE,
+    events.TARGET,
     operations.RESOURCE,
 )

@@ -16,7 +16,7 @@ from abaca.db.shares import shares
 from abaca.domain.attachments import attachments as domain
 from abaca.domain.attachments.attachments import Attachment
 from abaca.http import bodies
-from abaca.http.bodies import UNSET, Body, Filters, Text, UnsetType
+from abaca.http.bodies import UNSET, Body, Filters, IdPrefix, Text, UnsetType
 from abaca.http.paging import Listed
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
@@ -43,12 +43,16 @@ def _error(_call: Call, code: str | None, text: str | None) -> dict[str, str] | 
 class AttachmentView(View):
     """A share on a server: `export_location` is the one in use, `error` says what is wrong and what to do.
 
+    `server_name` is that of a registered server.
+
     `wanted` is `detached` while it goes; `next_try_at` is when one in error is tried again.
     """
 
     id: str
     share_id: str
+    share_name: str | None
     server_id: str
+    server_name: str | None
     project_id: str
     user_id: str | None
     mode: str
@@ -102,6 +106,8 @@ class AttachmentFilters(Filters, unknown="refuse"):
     server_id: Text
     mode: Text
     state: Text
+    id: Text
+    id_prefix: IdPrefix
 
 
 @RESOURCE.get(

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from abaca.api.attachments import attachments, mount_instructions, servers
+from abaca.api.attachments import attachments, mount_instructions, orphaned_mounts, servers
 
 OWN = (
     attachments.RESOURCE,
     mount_instructions.RESOURCE,
+    orphaned_mounts.RESOURCE,
     servers.RESOURCE,
 )

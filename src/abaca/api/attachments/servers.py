@@ -10,7 +10,7 @@ from abaca import errors, policy
 from abaca.db.attachments import servers as db
 from abaca.db.engine.database import Tx
 from abaca.domain.attachments import servers
-from abaca.http.bodies import UNSET, Body, Filters, Name, Object, Text, UnsetType, Whole
+from abaca.http.bodies import UNSET, Body, Filters, IdPrefix, Name, Object, Text, UnsetType, Whole
 from abaca.http.paging import Listed
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
@@ -88,6 +88,8 @@ class ServerFilters(Filters, unknown="refuse"):
     project_id: Text
     availability_zone: Text
     ip: Text
+    id: Text
+    id_prefix: IdPrefix
 
 
 SERVER = One("server", ServerView)

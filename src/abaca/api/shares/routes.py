@@ -3,7 +3,15 @@
 
 from __future__ import annotations
 
-from abaca.api.shares import access_rules, export_locations, share_actions, share_instances, share_metadata, shares
+from abaca.api.shares import (
+    access_rules,
+    brief_shares,
+    export_locations,
+    share_actions,
+    share_instances,
+    share_metadata,
+    shares,
+)
 
 RESOURCES = (
     access_rules.RESOURCE,
@@ -16,4 +24,4 @@ RESOURCES = (
     share_metadata.RESOURCE,
     shares.RESOURCE,
 )
-OWN = (export_locations.HISTORY,)
+OWN = (brief_shares.RESOURCE, export_locations.HISTORY)

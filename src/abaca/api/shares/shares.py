@@ -24,6 +24,7 @@ from abaca.policy import admin, member, reader
 
 LIST_BY_HOST = admin("share:list_by_host", "List shares by the host that serves them.")
 LIST_BY_SERVER = admin("share:list_by_share_server_id", "List shares by their share server.")
+LIST = reader("share:get_all", "List shares.")
 LIST_ALL_PROJECTS = admin("share:list_all_projects", "List the shares of all projects.")
 CREATE_PUBLIC = admin("share:create_public_share", "Create a share that every project sees.")
 SET_PUBLIC = admin("share:set_public_share", "Make a share public.")
@@ -172,7 +173,7 @@ class ShareFilters(Filters):
 
 @RESOURCE.get(
     "/detail",
-    policy=reader("share:get_all", "List shares."),
+    policy=LIST,
     view=Many("shares", ShareView, links="shares_links", counted="2.42"),
     filters=ShareFilters,
 )
@@ -182,7 +183,7 @@ def index_detailed(call: Call, filters: dict[str, object]) -> Listed:
 
 
 @RESOURCE.get(
-    policy=reader("share:get_all", "List shares."),
+    policy=LIST,
     view=Many("shares", ShareSummary, links="shares_links", counted="2.42"),
     filters=ShareFilters,
 )

@@ -25,7 +25,7 @@ from abaca.db.tables.administration import events as t
 from abaca.db.tables.attachments import attachments
 from abaca.db.tables.catalog import share_types
 from abaca.db.tables.shares import share_instances, shares
-from abaca.domain.administration.events import QUEUE, About, Event, EventTarget, Undelivered, Written
+from abaca.domain.administration.events import QUEUE, About, Event, EventTarget, Undelivered
 from abaca.domain.ids import new_id
 
 _ADD = sa.insert(t).inline()
@@ -248,16 +248,15 @@ EVENTS = lists.Listing(
 
 
 _MISSING = sa.select(sa.func.count()).where(d.c.event_id == t.c.id).correlate(t).scalar_subquery()
-_WRITTEN = sa.select(*columns_of(Written, t, undelivered=_MISSING)).order_by(t.c.seq.desc())
-
-
-def find(tx: Tx, *, limit: int = 100, **equal: str | None) -> list[Written]:
-    """Events, newest first, whose columns equal what is given."""
-    statement = _WRITTEN.limit(limit)
-    for column, value in equal.items():
-        if value is not None:
-            statement = statement.where(t.c[column] == value)
-    return tx.entities(Written, statement)
+EVENTS = lists.Listing(
+    t,
+    columns={"undelivered": _MISSING},
+    filters={
+        **{name: lists.equal(t.c[name]) for name in ("event_type", "resource_type", "resource_id", "project_id")},
+        "id_prefix": lists.begins(t.c.id),
+    },
+    sorts=("seq",),
+)
 
 
 _WAITING = sa.select(

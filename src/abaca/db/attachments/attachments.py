@@ -20,15 +20,23 @@ from abaca.db.engine.statements import columns_of
 from abaca.db.journal import keys
 from abaca.db.shares.export_locations import IS_WRITTEN_TO
 from abaca.db.tables.attachments import attachments as t
+from abaca.db.tables.attachments import servers
 from abaca.db.tables.shares import export_locations, share_instances, shares
 from abaca.domain.attachments.attachments import ATTACHMENT, SERVER_OFF, Attachment
 from abaca.domain.ids import new_id
 
 ATTACHMENTS = lists.Listing(
-    t.join(shares, shares.c.id == t.c.share_id),
-    columns={**{column.name: column for column in t.c}, "share_proto": shares.c.share_proto},
+    # joins whose columns nobody asks for are dropped by the database itself
+    t.join(shares, shares.c.id == t.c.share_id).outerjoin(servers, servers.c.id == t.c.server_id),
+    columns={
+        **{column.name: column for column in t.c},
+        "share_proto": shares.c.share_proto,
+        "share_name": shares.c.name,
+        "server_name": servers.c.name,
+    },
     filters={
         **{name: lists.equal(t.c[name]) for name in ("project_id", "share_id", "server_id", "state", "mode")},
+        "id_prefix": lists.begins(t.c.id),
         "share_ids": lists.one_of(t.c.share_id),
         "server_ids": lists.one_of(t.c.server_id),
     },

@@ -12,10 +12,13 @@ from collections.abc import Mapping
 
 import sqlalchemy as sa
 
+from abaca.db.engine import lists
 from abaca.db.engine.database import Tx, insert_into
 from abaca.db.engine.statements import columns_of
 from abaca.db.tables.attachments import orphaned_mounts as t
 from abaca.domain.attachments.attachments import OrphanedMount
+
+ORPHANED_MOUNTS = lists.Listing(t, filters={name: lists.equal(t.c[name]) for name in ("server_id", "machine_id")})
 
 
 def add(tx: Tx, values: Mapping[str, object]) -> None:
@@ -36,11 +39,6 @@ def of_server(tx: Tx, server_id: str) -> list[OrphanedMount]:
 
 _ALL = sa.select(*columns_of(OrphanedMount, t))
 _OF_SERVER = _ALL.where(t.c.server_id == sa.bindparam("of_server")).order_by(t.c.created_at, t.c.id)
-
-
-def every(tx: Tx) -> list[OrphanedMount]:
-    """All there are, the oldest first."""
-    return tx.entities(OrphanedMount, _ALL.order_by(t.c.created_at, t.c.id))
 
 
 def due(tx: Tx, most: int) -> list[OrphanedMount]:

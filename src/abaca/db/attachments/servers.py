@@ -40,6 +40,7 @@ SERVERS = lists.Listing(
         "project_id": lists.equal(servers.c.project_id),
         "user_id": lists.equal(servers.c.user_id),
         "name": lists.equal(servers.c.name),
+        "id_prefix": lists.begins(servers.c.id),
         "statuses": lists.one_of(servers.c.status),
         "availability_zone": lists.equal(servers.c.availability_zone),
         "ip": lists.where(_at),

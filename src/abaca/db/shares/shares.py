@@ -140,6 +140,7 @@ SHARES = lists.Listing(
     columns=COLUMNS,
     filters={
         **{name: lists.equal(COLUMNS[name]) for name in _EQUAL},
+        "id_prefix": lists.begins(shares.c.id),
         "visible_to": lists.where(lambda name: sa.or_(shares.c.project_id == sa.bindparam(name), shares.c.is_public)),
         "name_like": lists.contains(shares.c.name),
         "description_like": lists.contains(shares.c.description),
@@ -150,7 +151,7 @@ SHARES = lists.Listing(
     },
     sorts=_SORTS,
     # opens the index over all projects (db/tables)
-    unless=(frozenset({"id", "project_id", "is_public"}), OF_ANY_PROJECT),
+    unless=(frozenset({"id", "id_prefix", "project_id", "is_public"}), OF_ANY_PROJECT),
 )
 
 

@@ -33,12 +33,6 @@ class Event(msgspec.Struct, frozen=True, gc=False):
         return self.event_type.endswith(f".{ERROR}")
 
 
-class Written(Event, frozen=True, gc=False):
-    """An event, and how many targets do not have it yet."""
-
-    undelivered: int
-
-
 class EventTarget(msgspec.Struct, frozen=True, gc=False):
     """How a target stands: which worker serves it and until when, and since when it cannot be reached.
 

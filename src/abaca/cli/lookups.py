@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ids of what a command line calls by a name, or by the beginning of an id."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from abaca import errors
+from abaca.cli.client import AN_ID, MOST_MEANT
+
+if TYPE_CHECKING:
+    from abaca.cli.client import Client
+
+COMPUTE = "/compute/v2.1/servers"
+
+
+def share_id(client: Client, said: str) -> str:
+    """The id of a share. Raises `NotFound`, and `Conflict` where several are meant."""
+    return client.id_of("/shares", "Share", said)
+
+
+def server_id(client: Client, said: str) -> str:
+    """The id of a server, wherever servers come from. Raises as `share_id` does."""
+    if AN_ID.fullmatch(said):
+        return said
+    called = client.each(COMPUTE, MOST_MEANT, name=f"^{re.escape(said)}$", all_tenants=client.sees_all or None)
+    # a Nova compares without capitals
+    ids = [str(one["id"]) for one in called if one["name"] == said]
+    if len(ids) > 1:
+        raise errors.Conflict(f"Several servers are called {said}; say which one by its id: {', '.join(ids)}")
+    return ids[0] if ids else client.id_of("/servers", "Server", said, named=False)
+
+
+def server_ids(client: Client, said: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The ids of servers, each once, and for those that there are not a sentence each."""
+    found: dict[str, None] = {}
+    missing = []
+    for one in said:
+        try:
+            found[server_id(client, one)] = None
+        except errors.NotFound as error:
+            missing.append(error.message)
+    return list(found), missing
