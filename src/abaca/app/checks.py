@@ -36,6 +36,10 @@ def check(settings: Settings) -> None:
             problem=f"[compute] key_directory = {settings.compute.key_directory} is not absolute",
             mend="Write the whole path, from /",
         )
+    if not settings.backends_path.is_absolute():
+        raise errors.ConfigError(
+            problem=f"drivers_path = {settings.drivers_path} is not absolute", mend="Write the whole path, from /"
+        )
     _check_log_file(settings.log_file)
     _check_project_ids(settings.project_id_regex)
     _check_messaging(settings)

@@ -29,7 +29,9 @@ def upgrade(given: Given) -> None:
 
     loaded = given.load().settings
     if loaded.uses_sqlite:
-        StateDirectory(loaded.state_path).prepare()
+        state = StateDirectory(loaded.state_path)
+        state.prepare()
+        state.make_sqlite(loaded.sqlite_file)
     try:
         before, after = schema.upgrade(loaded.database_url)
     except ImportError as error:

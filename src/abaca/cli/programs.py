@@ -55,6 +55,7 @@ def run(given: Given) -> None:
     if loaded.uses_sqlite:
         state.claim_sqlite()
         _upgrade_sqlite(loaded, given)
+        state.make_sqlite(loaded.sqlite_file)
     else:
         app.refuse_database(loaded)
     shutil.rmtree(loaded.state_path / "metrics", ignore_errors=True)
@@ -184,6 +185,7 @@ def _alone(loaded: Settings) -> StateDirectory:
     state.prepare()
     if loaded.uses_sqlite:
         state.claim_sqlite()
+        state.make_sqlite(loaded.sqlite_file)
     return state
 
 

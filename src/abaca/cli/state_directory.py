@@ -109,6 +109,20 @@ class StateDirectory:
         os.write(descriptor, str(os.getpid()).encode())
         self.locks.append(descriptor)
 
+    def make_sqlite(self, file: Path) -> None:
+        """Make an empty SQLite file that the group may write; root leaves it to the owner of the directory.
+
+        So an API and a worker that are different users share it: SQLite gives its other files the same owner and mode.
+        """
+        try:
+            descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o660)
+        except OSError:  # it is there, or whoever opens it says why not
+            return
+        with os.fdopen(descriptor):
+            if os.geteuid() == 0:
+                owner = file.parent.stat()
+                os.fchown(descriptor, owner.st_uid, owner.st_gid)
+
     def claim_sqlite(self, *, watch_s: float = WATCH_S) -> None:
         """Make the SQLite file this machine's; `keep_sqlite` keeps it so. Raises `ConfigError`."""
         me = _me()
@@ -171,7 +185,9 @@ def _write(path: Path, user: User) -> None:
     """Whole or not at all: another machine reads it."""
     scratch = path.with_name(f".{path.name}-{os.getpid()}")
     try:
-        scratch.write_text(json.dumps(user))
+        scratch.unlink(missing_ok=True)
+        with os.fdopen(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o660), "w") as opened:
+            opened.write(json.dumps(user))
         scratch.replace(path)
     except OSError:
         # a full or vanished directory shows itself where it matters: in the database

@@ -21,6 +21,8 @@ Port = Annotated[int, Meta(ge=1, le=65535)]
 AnyPort = Annotated[int, Meta(ge=0, le=65535)]
 # A hundred years: further, times leave the calendar.
 LONG_S = 36500 * 86400
+# The service manager kills who has not ended by then: TimeoutStopSec of the shipped units is longer than this.
+LONGEST_STOP_S = 60
 Threads = Annotated[int, Meta(ge=1, le=1024)]
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@:-]{0,254}$")]
 Url = Annotated[str, Meta(pattern=r"^https?://\S+$")]
@@ -137,7 +139,10 @@ class Worker(Section, frozen=True):
     poll_s: Annotated[
         float, said("Seconds between looks at the journal when nothing announces work; wake-ups come at once.", ge=0.05)
     ] = 5
-    stop_s: Annotated[float, said("Seconds that running steps are given to end when the worker is stopped.", ge=0)] = 10
+    stop_s: Annotated[
+        float,
+        said("Seconds that running steps are given to end when the worker is stopped.", ge=0, le=LONGEST_STOP_S),
+    ] = 10
     ensure_page: Annotated[
         int, said("Shares that are ensured together; only these show `ensuring` at a time.", ge=1, le=5000)
     ] = 100
@@ -310,6 +315,12 @@ class Settings(Section, frozen=True):
     state_path: Annotated[Path, said("Directory for everything that outlives the process; absolute.")] = Path(
         "/var/lib/abaca"
     )
+    drivers_path: Annotated[
+        Path | None,
+        said(
+            "Directory for what drivers keep; absolute. Where a worker is root, root's alone. Unset: in `state_path`."
+        ),
+    ] = None
     enabled_share_backends: Annotated[Names, said("The back ends that workers serve; each is a section.")] = ("dummy",)
     enabled_share_protocols: Annotated[Names, said("Share protocols that users may ask for.")] = ("NFS", "CIFS")
     storage_availability_zone: Annotated[str, said("Availability zone where nothing else says one.")] = "nova"
@@ -397,6 +408,11 @@ class Settings(Section, frozen=True):
     def uses_sqlite(self) -> bool:
         """Whether the database is a file of this host."""
         return self.database_url.startswith("sqlite")
+
+    @property
+    def backends_path(self) -> Path:
+        """Where drivers keep what they need, each back end in a directory of its own."""
+        return self.drivers_path or self.state_path / "backends"
 
     @property
     def sqlite_file(self) -> Path:
