@@ -49,6 +49,7 @@ class OperationRecord(msgspec.Struct, frozen=True, gc=False):
     signals: int
     owner: str | None
     token: int
+    generation: int
     lease_until: float | None
     overdue_since: float | None
     args: dict[str, object]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The dummy without a way to ensure many shares in one call: to rehearse how that is done one by one."""
+"""The dummy as a lesser product: it ensures shares one by one, and does what comes too late all the same."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from abaca.drivers.dummy.storage import with_faults
 
 
 class DummyEach(DummyParts, contract.EnsuresEach):
-    """As `dummy`, but ensuring share by share."""
+    """As `dummy`, but ensuring share by share, and not fencing."""
 
     @with_faults
     def ensure_share(self, instance: contract.ShareInstance) -> contract.EnsureOutcome | None:

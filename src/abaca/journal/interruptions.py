@@ -12,7 +12,7 @@ from abaca.drivers import contract
 
 # The database is away, restarts, is full of connections, or has just lost its right to write to another server.
 DATABASE_AWAY = (exc.OperationalError, exc.InterfaceError, exc.InternalError, exc.TimeoutError)
-PASSING = (contract.Busy, contract.Unreachable, errors.Unavailable, *DATABASE_AWAY)
+PASSING = (contract.Busy, contract.Superseded, contract.Unreachable, errors.Unavailable, *DATABASE_AWAY)
 
 
 class LeaseLost(Exception):

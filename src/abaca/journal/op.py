@@ -48,6 +48,8 @@ class Op(Generic[Parts_co]):
         self.parts = parts
         self.id: str = row.id
         self.token: int = row.token
+        # in which order claims were made: back ends that fence compare it
+        self.generation: int = row.generation
         self.queue: str = row.queue
         self.home: str = row.home
         self.keys: Sequence[str] = row.keys

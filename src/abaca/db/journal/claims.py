@@ -2,7 +2,10 @@
 """Taking work: claims under a lease, and what becomes of work whose worker is gone.
 
 Each claim raises `token`; every later write of that run names it, so a worker that slept through its lease changes
-nothing. `owner` is `worker#life`: a worker that starts again under its name knows by it what its earlier life has left.
+nothing. `generation` says the same to back ends, which know nothing of operations: it is greater than that of every
+claim before, of whatever operation. It is the time in microseconds, or one more than the greatest where clocks are
+behind, so that a database which was brought back from a backup goes on with greater ones. `owner` is `worker#life`: a
+worker that starts again under its name knows by it what its earlier life has left.
 """
 
 from __future__ import annotations
@@ -19,6 +22,19 @@ from abaca.db.journal import keys
 from abaca.db.tables.journal import operation_keys as k
 from abaca.db.tables.journal import operations as t
 from abaca.domain.operations import Direction, OperationRecord
+
+_every = t.alias("every")
+_GREATEST = sa.select(sa.func.coalesce(sa.func.max(_every.c.generation), 0))
+
+
+def _after_all(dialect: str) -> sa.Function[int]:
+    greater = sa.func.greatest if dialect == "postgresql" else sa.func.max
+    return greater(sa.bindparam("now_us", type_=sa.BigInteger()), _GREATEST.scalar_subquery() + 1)
+
+
+def greatest_generation(tx: Tx, now_s: float) -> int:
+    """A generation that no earlier claim exceeds, and later ones do: of what is done outside of keys."""
+    return max(int(now_s * 1e6), int(tx.scalar(_GREATEST)))
 
 
 @functools.lru_cache(maxsize=64)
@@ -46,6 +62,7 @@ def _claiming(most: int, dialect: str) -> sa.Update:
             coalesce_key=None,
             owner=sa.bindparam("worker"),
             token=t.c.token + 1,
+            generation=_after_all(dialect),
             lease_until=sa.bindparam("until"),
             updated_at=sa.bindparam("at"),
         )
@@ -76,6 +93,7 @@ def claim(tx: Tx, queue: str, kinds: Sequence[str], most: int, lease: Lease) -> 
         "kinds": kinds,
         "worker": lease.owner,
         "until": lease.until_s,
+        "now_us": int(lease.now_s * 1e6),
         "at": tx.now,
     }
     found = tx.entities(OperationRecord, _claiming(most, tx.dialect), parameters)

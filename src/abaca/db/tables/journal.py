@@ -31,6 +31,8 @@ operations = sa.Table(
     sa.Column("signals", sa.Integer, nullable=False, default=0),
     sa.Column("owner", KEY),
     sa.Column("token", sa.Integer, nullable=False, default=0),
+    # the generation of its last claim, greater than that of every claim before (db/journal/claims.py)
+    sa.Column("generation", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("lease_until", sa.Float),
     # since when its step takes longer than it may
     sa.Column("overdue_since", sa.Float),
@@ -58,6 +60,7 @@ operations = sa.Table(
     sa.Column("finished_at", TIME),
     sa.Index("ix_operations_state_queue_seq", "state", "queue", "seq"),
     sa.Index("ix_operations_state_lease_until", "state", "lease_until"),
+    sa.Index("ix_operations_generation", "generation"),
     sa.Index("ix_operations_resource_id", "resource_id"),
     sa.Index("ix_operations_parent_id", "parent_id"),
     sa.Index("ix_operations_project_id_seq", "project_id", "seq"),

@@ -3,8 +3,9 @@
 
 Arguments and results are frozen values. A driver never sees the database. Every call is idempotent and may be repeated
 after a crash at any point inside it: "already so" is success, absent on delete is success. A call works on one thing at
-a time; calls for different instances run at the same time in different threads. A driver raises only the five errors of
-`errors.py`; `Busy` and `Unreachable` are tried again by the caller with growing delays, the others end the operation.
+a time; calls for different instances run at the same time in different threads. A driver raises only the six errors of
+`errors.py`; `Busy`, `Superseded` and `Unreachable` are tried again by the caller with growing delays, the others end
+the operation.
 What may take long is called as `long_calls.py` says. Sizes are in GiB, times in seconds.
 
 What a class inherits from the capability classes is what the scheduler and the API announce; a class that claims a
@@ -46,7 +47,12 @@ from abaca.drivers.contract.errors import (
     Full,
     Gone,
     Refused,
+    Superseded,
     Unreachable,
+)
+from abaca.drivers.contract.fencing import (
+    Fences,
+    generations,
 )
 from abaca.drivers.contract.groups import (
     Groups,
@@ -150,6 +156,7 @@ __all__ = [
     "Ensures",
     "EnsuresEach",
     "Export",
+    "Fences",
     "Full",
     "Gone",
     "GroupSnapshot",
@@ -197,6 +204,7 @@ __all__ = [
     "SnapshotsGroups",
     "SnapshotsReplicas",
     "Subnet",
+    "Superseded",
     "Unreachable",
     "UpdatesMetadata",
     "UpdatesSecurityServices",
@@ -204,6 +212,7 @@ __all__ = [
     "UpdatesSubnetMetadata",
     "Usage",
     "Value",
+    "generations",
     "long_call",
     "long_call_names",
 ]

@@ -17,7 +17,8 @@ class EnsureOutcome(Value, frozen=True, kw_only=True):
     """What ensuring found for one instance; None means unchanged.
 
     `repairs` says in a few words each what was not so on the back end, and now is. With `is_failed` it could not be
-    ensured for `reason`, and stays as it was.
+    ensured for `reason`, and stays as it was. With `is_superseded` something newer has been done with it, and it was
+    left alone (fencing.py).
     """
 
     exports: Sequence[Export] | None = None
@@ -30,6 +31,7 @@ class EnsureOutcome(Value, frozen=True, kw_only=True):
     snapshot_exports: Mapping[str, Sequence[Export]] = msgspec.field(default_factory=dict)
     driver_data: DriverData | None = None
     is_failed: bool = False
+    is_superseded: bool = False
 
 
 class Ensures(abc.ABC):

@@ -1,15 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The five errors that a driver raises; the caller tries `Busy` and `Unreachable` again, with growing delays."""
+"""The six errors that a driver raises; the caller tries the last three again, with growing delays."""
 
 from __future__ import annotations
 
 from abaca import errors
-
-
-class Busy(errors.BackendError):
-    """The back end is busy with this: {reason}"""
-
-    code = "Busy"
 
 
 class Full(errors.BackendError):
@@ -28,6 +22,18 @@ class Refused(errors.BackendError):
     """The back end refuses: {reason}"""
 
     code = "Refused"
+
+
+class Busy(errors.BackendError):
+    """The back end is busy with this: {reason}"""
+
+    code = "Busy"
+
+
+class Superseded(errors.BackendError):
+    """The back end has been told something newer of this: {reason}"""
+
+    code = "Superseded"
 
 
 class Unreachable(errors.BackendError):

@@ -50,6 +50,8 @@ class ShareInstance(Value, frozen=True, kw_only=True):
     driver_data: DriverData = msgspec.field(default_factory=dict)
     # False: somebody else may be changing it, and its size, at this moment
     is_held: bool = True
+    # In which order calls that change it were begun, for those that can tell (fencing.py); None: this one cannot tell.
+    generation: int | None = None
 
 
 class Created(Value, frozen=True, kw_only=True):

@@ -29,6 +29,9 @@ from abaca.drivers.dummy import (
 from abaca.drivers.dummy.options import DummyOptions
 from abaca.drivers.dummy.storage import INSTANCE, with_faults
 
+# Kinds of records that are about calls, and not held for anybody.
+APART = ("failure", state_file.SEEN)
+
 
 class DummyParts(
     backups.Backups,
@@ -42,7 +45,7 @@ class DummyParts(
     snapshots.Snapshots,
     contract.Driver,
 ):
-    """Every capability without storage but a way to ensure shares, which there are two of."""
+    """Every capability without storage but a way to ensure shares, which there are two of, and fencing."""
 
     Options = DummyOptions
 
@@ -86,7 +89,7 @@ class DummyParts(
     def contents(self) -> dict[str, dict[str, state_file.Record]]:
         """Everything held, by kind and id: what a test compares with the database."""
         with self.state_file.change() as records:
-            return {kind: records.all(kind) for kind in records.kinds() if kind != "failure"}
+            return {kind: records.all(kind) for kind in records.kinds() if kind not in APART}
 
     def use(self, instance_id: str, *, used_gib: int, content: str = "") -> None:
         """Pretend that users have written so much. Raises `Gone`."""
@@ -126,8 +129,13 @@ class DummyParts(
         ]
 
 
-class Dummy(DummyParts, contract.Ensures):
+class Dummy(DummyParts, contract.Ensures, contract.Fences):
     """Every capability without storage, with delays and failures to order."""
+
+    @with_faults
+    def fence(self, instance: contract.ShareInstance) -> None:
+        with self.state_file.change():
+            """The generation is kept."""
 
     @with_faults
     def ensure(self, instances: Sequence[contract.ShareInstance]) -> dict[str, contract.EnsureOutcome]:

@@ -69,6 +69,9 @@ class Shares(
         found = {}
         with self.state_file.change() as records:
             for one in instances:
+                if isinstance(self, contract.Fences) and records.is_superseded(one.id, one.generation):
+                    found[one.id] = contract.EnsureOutcome(is_superseded=True)
+                    continue
                 record = records.get(INSTANCE, one.id)
                 outcome = self._difference(records, record, one)
                 if outcome is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,9 @@ import msgspec
 from abaca.drivers import contract
 
 Record = dict[str, Any]
+
+# The kind of the records of what was seen of each instance; they outlive it.
+SEEN = "seen"
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS held (kind TEXT, id TEXT, value BLOB, PRIMARY KEY (kind, id)) WITHOUT ROWID;
@@ -33,6 +36,7 @@ class StateFile:
         self._path = path
         self._lock = threading.Lock()
         self._db: sqlite3.Connection | None = None
+        self._expected = threading.local()
 
     def open(self) -> None:
         """Raises `contract.Unreachable` when the file cannot be opened."""
@@ -56,8 +60,20 @@ class StateFile:
                 self._db = None
 
     @contextlib.contextmanager
+    def expecting(self, generations: Mapping[str, int]) -> Iterator[None]:
+        """Changes by this thread are for these instances, by id, and compare their generations."""
+        self._expected.generations = generations
+        try:
+            yield
+        finally:
+            self._expected.generations = {}
+
+    @contextlib.contextmanager
     def change(self) -> Iterator[Records]:
-        """One transaction, undone by an exception. Raises `contract.Unreachable` when closed or locked too long."""
+        """One transaction, undone by an exception.
+
+        Raises `contract.Unreachable` when closed or locked too long, `contract.Superseded` when it comes too late.
+        """
         with self._lock:
             if self._db is None:
                 raise contract.Unreachable(reason="it is not started")
@@ -66,7 +82,10 @@ class StateFile:
             except sqlite3.OperationalError as error:
                 raise contract.Unreachable(reason=str(error)) from error
             try:
-                yield Records(self._db)
+                records = Records(self._db)
+                for id, generation in getattr(self._expected, "generations", {}).items():
+                    records.see(id, generation)
+                yield records
             except BaseException:
                 self._db.execute("ROLLBACK")
                 raise
@@ -95,6 +114,17 @@ class Records:
             "INSERT INTO held VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET value = excluded.value",
             (kind, id, msgspec.json.encode(record)),
         )
+
+    def is_superseded(self, instance_id: str, generation: int | None) -> bool:
+        """Whether a greater generation was seen for the instance."""
+        seen = self.get(SEEN, instance_id)
+        return seen is not None and generation is not None and seen["generation"] > generation
+
+    def see(self, instance_id: str, generation: int) -> None:
+        """Keep the generation as the one that was seen. Raises `contract.Superseded` when that is a greater one."""
+        if self.is_superseded(instance_id, generation):
+            raise contract.Superseded(reason=f"this call for instance {instance_id} comes too late")
+        self.put(SEEN, instance_id, {"generation": generation})
 
     def drop(self, kind: str, id: str) -> None:
         self._db.execute("DELETE FROM held WHERE kind = ? AND id = ?", (kind, id))

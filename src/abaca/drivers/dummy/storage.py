@@ -18,16 +18,18 @@ S = TypeVar("S", bound="Storage")
 
 INSTANCE, SNAPSHOT = "instance", "snapshot"
 CONTENT = ("used_gib", "content")  # What of a record users have written.
+NOT_FENCED = ("ensure", "ensure_share", "inspect")  # These look at each instance by itself.
 
 
 def with_faults(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
-    """The method with the delays and failures that were ordered for it."""
+    """The method with the delays and failures that were ordered for it, which refuses to come too late."""
     name = method.__name__
 
     @functools.wraps(method)
     def faulty(self: S, *args: P.args, **kwargs: P.kwargs) -> R:
         self.faults.before(name)
-        result = method(self, *args, **kwargs)
+        with self.state_file.expecting(self.fenced(name, args)):
+            result = method(self, *args, **kwargs)
         self.faults.after(name)
         return result
 
@@ -44,6 +46,12 @@ class Storage:
 
     def pool_names(self) -> list[str]:
         return [f"pool{number}" for number in range(1, self.options.pool_count + 1)]
+
+    def fenced(self, method: str, given: object) -> dict[str, int]:
+        """The instances that a call with these arguments must not come too late for, with its generations."""
+        if not isinstance(self, contract.Fences) or method in NOT_FENCED:
+            return {}
+        return contract.generations(given)
 
     def limit_gib(self) -> float:
         """How much may be claimed in a pool."""

@@ -19,8 +19,10 @@ from abaca.drivers.clients.names import safe
 from abaca.drivers.exports.daemon import Daemon
 from abaca.drivers.exports.ganesha import Ganesha
 from abaca.drivers.local.ensuring import Ensuring
+from abaca.drivers.local.fences import Fences
 from abaca.drivers.local.options import LocalOptions
 from abaca.drivers.local.pool import GIB, Pool
+from abaca.drivers.local.serving import SHARES
 from abaca.drivers.local.shares import Shares
 from abaca.drivers.local.snapshots import Snapshots
 
@@ -51,8 +53,8 @@ class Local(Shares, Snapshots, Ensuring, contract.Driver):
                 minor_versions=options.nfs_minor_versions,
             )
         )
-        # One instance at a time, even when ensuring runs beside a request; a fixed number of locks for any number.
-        self.locks = [threading.RLock() for _ in range(64)]
+        # One instance at a time, even when ensuring runs beside a request.
+        self.fences = Fences(backend.state_dir / "fences")
         self.reviving = threading.Lock()
 
     def change(self, options: LocalOptions) -> None:
@@ -68,8 +70,10 @@ class Local(Shares, Snapshots, Ensuring, contract.Driver):
         with contextlib.ExitStack() as undo:
             self.pool.lock()
             undo.callback(self.pool.unlock)
+            self.fences.start()
             self.end_if_read_only()
             self.begin()
+            self.fences.forget(lambda name: self.pool.holds(SHARES, name))
             undo.pop_all()
 
     def stop(self) -> None:

@@ -10,15 +10,20 @@ from abaca.drivers.local.pool import GIB
 from abaca.drivers.local.serving import SHARES, SNAPSHOTS, Serving, snapshot_pseudo
 
 
-class Ensuring(Serving, contract.Ensures, contract.Inspects):
-    """Limits, mounts and exports as they are known."""
+class Ensuring(Serving, contract.Ensures, contract.Inspects, contract.Fences):
+    """Limits, mounts and exports as they are known; and what comes too late."""
+
+    def fence(self, instance: contract.ShareInstance) -> None:
+        with self.changing(instance):
+            """The generation is kept."""
 
     def ensure(self, instances: Sequence[contract.ShareInstance]) -> dict[str, contract.EnsureOutcome]:
         self.revive()
         outcomes = {}
         for instance in instances:
-            with self.one(instance.id):
-                outcome = self._ensure(instance)
+            with self.one(instance):
+                is_late = self.fences.is_superseded(instance.id, instance.generation)
+                outcome = contract.EnsureOutcome(is_superseded=True) if is_late else self._ensure(instance)
             if outcome is not None:
                 outcomes[instance.id] = outcome
         return outcomes
@@ -41,7 +46,7 @@ class Ensuring(Serving, contract.Ensures, contract.Inspects):
     def inspect(self, instances: Sequence[contract.ShareInstance]) -> dict[str, contract.EnsureOutcome]:
         outcomes = {}
         for instance in instances:
-            with self.one(instance.id):
+            with self.one(instance):
                 try:
                     outcome = self._look(instance)
                 except (contract.Gone, contract.Refused) as error:

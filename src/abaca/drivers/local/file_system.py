@@ -51,6 +51,17 @@ class FileSystem:
         lock.flush()
         self._lock = lock
 
+    def check_locked(self) -> None:
+        """Raises `contract.Unreachable` when this process has let go of the pool, or another one works on it by now."""
+        try:
+            is_ours = self._lock is not None and os.path.samestat(
+                os.fstat(self._lock.fileno()), (self.directory / "pool.lock").stat()
+            )
+        except (OSError, ValueError):
+            is_ours = False
+        if not is_ours:
+            raise contract.Unreachable(reason=f"this worker has no hold of {self.directory} any more: start it again")
+
     def unlock(self) -> None:
         """Let another process in."""
         if self._lock is not None:

@@ -12,6 +12,7 @@ from abaca.drivers import contract
 from abaca.drivers.clients.names import safe
 from abaca.drivers.exports import clients
 from abaca.drivers.exports.ganesha import Ganesha
+from abaca.drivers.local.fences import Fences
 from abaca.drivers.local.options import LocalOptions
 from abaca.drivers.local.pool import Pool
 
@@ -27,7 +28,7 @@ class Serving:
     options: LocalOptions
     pool: Pool
     ganesha: Ganesha
-    locks: list[threading.RLock]
+    fences: Fences
     reviving: threading.Lock
 
     def begin(self) -> None:
@@ -48,7 +49,7 @@ class Serving:
             if not self.pool.is_writable():
                 self.pool.check_disk()
                 log.warning("the pool of %s is read-only and is mounted anew; its clients wait", self.backend.name)
-                for lock in self.locks:
+                for lock in self.fences.locks:
                     stack.enter_context(lock)
                 self.end_if_read_only()
                 self.begin()
@@ -88,10 +89,21 @@ class Serving:
         ]
 
     @contextlib.contextmanager
-    def one(self, id: str) -> Iterator[None]:
-        """Nobody else works on it meanwhile. Raises `Unreachable` while the pool is not mounted."""
-        with self.locks[hash(id) % len(self.locks)]:
+    def one(self, instance: contract.ShareInstance) -> Iterator[None]:
+        """Nobody else works on it meanwhile.
+
+        Raises `Unreachable` while the pool is not mounted or not ours, `Busy`.
+        """
+        with self.fences.alone(instance.id):
+            self.pool.check_locked()
             self.pool.check_mounted()
+            yield
+
+    @contextlib.contextmanager
+    def changing(self, instance: contract.ShareInstance) -> Iterator[None]:
+        """The same, for a change. Raises `Superseded` when it comes too late."""
+        with self.one(instance):
+            self.fences.see(instance.id, instance.generation)
             yield
 
 

@@ -18,11 +18,11 @@ class Shares(Serving, contract.Resizes, contract.ClonesSnapshotsAtOnce, contract
     """A subvolume with a limit each."""
 
     def create(self, instance: contract.ShareInstance) -> contract.Created:
-        with self.one(instance.id):
+        with self.changing(instance):
             return self._create(instance, None)
 
     def create_from_snapshot(self, instance: contract.ShareInstance, snapshot: contract.Snapshot) -> contract.Created:
-        with self.one(instance.id):
+        with self.changing(instance):
             source = None
             if not self.pool.holds(SHARES, instance.id):
                 source = self.pool.need(SNAPSHOTS, snapshot.id)
@@ -35,7 +35,7 @@ class Shares(Serving, contract.Resizes, contract.ClonesSnapshotsAtOnce, contract
         return contract.Created(exports=self.exports(pseudo))
 
     def delete(self, instance: contract.ShareInstance) -> None:
-        with self.one(instance.id):
+        with self.changing(instance):
             self.pool.holds(SHARES, instance.id)
             self.ganesha.remove(f"{SHARES}/{instance.id}")
             self.pool.delete(SHARES, instance.id)
@@ -43,20 +43,20 @@ class Shares(Serving, contract.Resizes, contract.ClonesSnapshotsAtOnce, contract
     def set_access(
         self, instance: contract.ShareInstance, rules: Sequence[contract.AccessRule]
     ) -> dict[str, contract.AccessOutcome]:
-        with self.one(instance.id):
+        with self.changing(instance):
             self.pool.need(SHARES, instance.id)
             wanted, outcomes = clients.from_rules(rules)
             self.serve(SHARES, instance.id, self.pseudo(instance), wanted)
             return outcomes
 
     def extend(self, instance: contract.ShareInstance, new_size_gib: int) -> None:
-        with self.one(instance.id):
+        with self.changing(instance):
             self.pool.need(SHARES, instance.id)
             self.pool.check_room(new_size_gib)
             self.pool.limit(instance.id, new_size_gib)
 
     def shrink(self, instance: contract.ShareInstance, new_size_gib: int) -> None:
-        with self.one(instance.id):
+        with self.changing(instance):
             self.pool.shrink(instance.id, new_size_gib, instance.size_gib)
 
     def measure_usage(self, instances: Sequence[contract.ShareInstance]) -> dict[str, contract.Usage]:
@@ -71,7 +71,7 @@ class Shares(Serving, contract.Resizes, contract.ClonesSnapshotsAtOnce, contract
     def open_for_copy(
         self, instance: contract.ShareInstance, addresses: Sequence[str], level: contract.AccessLevel
     ) -> contract.CopyMount:
-        with self.one(instance.id):
+        with self.changing(instance):
             self.pool.mount(SHARES, instance.id)
             return contract.CopyMount(type="directory", source=str(self.pool.mount_point(SHARES, instance.id)))
 

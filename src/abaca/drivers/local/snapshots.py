@@ -14,19 +14,19 @@ class Snapshots(Serving, contract.Snapshots, contract.RevertsAtOnce, contract.Mo
     """A read-only subvolume each, beside the shares."""
 
     def create_snapshot(self, snapshot: contract.Snapshot) -> contract.SnapshotOutcome:
-        with self.one(snapshot.instance.id):
+        with self.changing(snapshot.instance):
             self.pool.snapshot(snapshot.id, snapshot.instance.id)
         return contract.SnapshotOutcome(provider_location=f"{SNAPSHOTS}/{snapshot.id}")
 
     def delete_snapshot(self, snapshot: contract.Snapshot) -> None:
-        with self.one(snapshot.instance.id):
+        with self.changing(snapshot.instance):
             self.pool.holds(SNAPSHOTS, snapshot.id)
             self.ganesha.remove(f"{SNAPSHOTS}/{snapshot.id}")
             self.pool.delete(SNAPSHOTS, snapshot.id)
 
     def revert(self, snapshot: contract.Snapshot, rules: Sequence[contract.AccessRule]) -> None:
         instance = snapshot.instance
-        with self.one(instance.id):
+        with self.changing(instance):
             self.pool.prepare_revert(instance.id, snapshot.id)
             self.ganesha.suspend(f"{SHARES}/{instance.id}")
             self.pool.unmount(SHARES, instance.id)
@@ -35,14 +35,14 @@ class Snapshots(Serving, contract.Snapshots, contract.RevertsAtOnce, contract.Mo
             self.serve(SHARES, instance.id, self.pseudo(instance), wanted)
 
     def export_snapshot(self, snapshot: contract.Snapshot) -> list[contract.Export]:
-        with self.one(snapshot.instance.id):
+        with self.changing(snapshot.instance):
             self.serve(SNAPSHOTS, snapshot.id, snapshot_pseudo(snapshot.id), None)
         return self.exports(snapshot_pseudo(snapshot.id))
 
     def set_snapshot_access(
         self, snapshot: contract.Snapshot, rules: Sequence[contract.AccessRule]
     ) -> dict[str, contract.AccessOutcome]:
-        with self.one(snapshot.instance.id):
+        with self.changing(snapshot.instance):
             wanted, outcomes = clients.from_rules(rules)
             read_only = [clients.Client(network, "ro") for network, _ in wanted]
             self.serve(SNAPSHOTS, snapshot.id, snapshot_pseudo(snapshot.id), read_only)

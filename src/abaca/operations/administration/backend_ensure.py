@@ -23,7 +23,7 @@ import msgspec
 
 from abaca import errors
 from abaca.db.administration import messages, services
-from abaca.db.journal import findings, keys, operations
+from abaca.db.journal import claims, findings, keys, operations
 from abaca.db.journal.findings import Found
 from abaca.db.shares import driver_data, export_locations, share_instances, shares
 from abaca.db.shares.export_location_history import Cause, Owner
@@ -178,7 +178,11 @@ def _take(op: Op[BackEnd], tx: Tx) -> Page:
     seen = share_instances.page_of_backend(tx, op.args.host, op.data["cursor"], manner.page_size)
     ids = [row.id for row in seen if row.status in ENSURABLE]
     taken = share_instances.move_many(tx, ids, "ensure") if manner.shows_status else set(ids)
-    return page_of(tx, seen, taken, is_held=manner.shows_status)
+    page = page_of(tx, seen, taken, is_held=manner.shows_status)
+    # it goes on beside the operations of each share: none that is begun from now on is older
+    generation = claims.greatest_generation(tx, op.db.time())
+    instances = [msgspec.structs.replace(one, generation=generation) for one in page.told]
+    return Page(page.seen, page.taken, instances)
 
 
 def page_of(tx: Tx, seen: Sequence[InstanceStatus], ids: set[str], *, is_held: bool) -> Page:
@@ -212,7 +216,7 @@ def _write_down(op: Op[BackEnd], tx: Tx, page: Page, outcomes: Mapping[str, cont
         outcome = still.get(row.id, UNCHANGED)
         if row.id in reasons:
             tally.fail(row, reasons[row.id])
-        elif row.id not in kept:
+        elif row.id not in kept or outcome.is_superseded:
             tally.skip(row, "changed meanwhile" if row.id in page.taken else row.status)
         elif outcome.is_failed:
             tally.fail(row, outcome.reason or "It could not be ensured.")

@@ -26,7 +26,7 @@ from abaca.drivers import contract
 from abaca.journal import kinds, queueing
 from abaca.operations import events
 from abaca.operations.parts import DRIVER_CALL_S, BackEnd
-from abaca.operations.shares.share_instances import keys_of_instances, service_host, told
+from abaca.operations.shares.share_instances import changed_by, keys_of_instances, service_host, told
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
@@ -105,7 +105,7 @@ def apply_rules(op: Op[BackEnd]) -> None:
         return
     instance = msgspec.convert(op.data["instance"], contract.ShareInstance)
     wanted = msgspec.convert(op.data["wanted"], list[contract.AccessRule])
-    op.record(outcomes=op.parts.driver.set_access(instance, wanted))
+    op.record(outcomes=op.parts.driver.set_access(changed_by(op, instance), wanted))
 
 
 def succeed(op: Op[BackEnd], tx: Tx) -> None:

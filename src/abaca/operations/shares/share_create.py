@@ -20,7 +20,7 @@ from abaca.drivers import contract
 from abaca.journal import kinds, queueing
 from abaca.operations import events
 from abaca.operations.parts import DRIVER_CALL_S, BackEnd
-from abaca.operations.shares.share_instances import keys_of_instances, target_of, tell
+from abaca.operations.shares.share_instances import changed_by, keys_of_instances, target_of, tell
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
@@ -43,13 +43,13 @@ def start(tx: Tx, instance: contract.ShareInstance, host: str, by: Requester | N
 
 def create_on_backend(op: Op[BackEnd]) -> None:
     """The back end's part: data and export, for nobody yet."""
-    made = op.parts.driver.create(op.args.instance)
+    made = op.parts.driver.create(changed_by(op, op.args.instance))
     op.record(exports=made.exports, driver_data=made.driver_data)
 
 
 def remove_from_backend(op: Op[BackEnd]) -> None:
     """Whatever there is of it."""
-    op.parts.driver.delete(op.args.instance)
+    op.parts.driver.delete(changed_by(op, op.args.instance))
 
 
 def succeed(op: Op[BackEnd], tx: Tx) -> None:

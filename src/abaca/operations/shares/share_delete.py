@@ -29,7 +29,7 @@ from abaca.operations.attachments import attachment_detach
 from abaca.operations.parts import DRIVER_CALL_S, BackEnd
 from abaca.operations.shares import share_instance_delete
 from abaca.operations.shares.share_instance_delete import forget, tell_deletion
-from abaca.operations.shares.share_instances import keys_of_share, target_of, tell, told
+from abaca.operations.shares.share_instances import changed_by, keys_of_share, target_of, tell, told
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
@@ -159,7 +159,7 @@ def delete_on_backend(op: Op[BackEnd]) -> None:
     _check_detached(op)
     if op.args.others:
         _delete_others(op)
-    op.parts.driver.delete(op.args.instance)
+    op.parts.driver.delete(changed_by(op, op.args.instance))
 
 
 def succeed(op: Op[BackEnd], tx: Tx) -> None:

@@ -18,7 +18,7 @@ from abaca.journal import kinds
 from abaca.operations import events
 from abaca.operations.parts import DRIVER_CALL_S, BackEnd
 from abaca.operations.shares import share_resize
-from abaca.operations.shares.share_instances import tell
+from abaca.operations.shares.share_instances import changed_by, tell
 
 if TYPE_CHECKING:
     from abaca import errors
@@ -38,7 +38,7 @@ def start(tx: Tx, share: Share, new_size_gib: int, by: Requester | None) -> int:
 
 def grow_on_backend(op: Op[BackEnd]) -> None:
     """The back end's part."""
-    share_resize.resizing(op).extend(op.args.instance, op.args.new_size_gib)
+    share_resize.resizing(op).extend(changed_by(op, op.args.instance), op.args.new_size_gib)
 
 
 def succeed(op: Op[BackEnd], tx: Tx) -> None:

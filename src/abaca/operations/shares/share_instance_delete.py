@@ -29,7 +29,7 @@ from abaca.drivers import contract
 from abaca.journal import kinds, queueing
 from abaca.operations import events
 from abaca.operations.parts import DRIVER_CALL_S, BackEnd
-from abaca.operations.shares.share_instances import keys_of_share, target_of, tell, told
+from abaca.operations.shares.share_instances import changed_by, keys_of_share, target_of, tell, told
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
@@ -64,7 +64,7 @@ def start(tx: Tx, row: ShareInstance, by: Requester | None) -> str:
 
 def delete_on_backend(op: Op[BackEnd]) -> None:
     """The export first, then the data."""
-    op.parts.driver.delete(op.args.instance)
+    op.parts.driver.delete(changed_by(op, op.args.instance))
 
 
 def succeed(op: Op[BackEnd], tx: Tx) -> None:

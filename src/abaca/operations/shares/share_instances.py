@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from abaca.db.administration import messages
 from abaca.db.journal import keys
 from abaca.db.shares.share_instances import INSTANCE_KEY
@@ -63,6 +65,11 @@ def told(row: ShareInstance, exports: Iterable[Export] = ()) -> contract.ShareIn
         ],
         driver_data=row.driver_data or {},
     )
+
+
+def changed_by(op: Op[BackEnd], instance: contract.ShareInstance) -> contract.ShareInstance:
+    """The instance as the driver is told of it for a change: whatever was begun before this run comes too late."""
+    return msgspec.structs.replace(instance, generation=op.generation)
 
 
 def tell(

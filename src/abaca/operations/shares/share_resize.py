@@ -14,7 +14,7 @@ from abaca.domain.shares import shares as rules
 from abaca.drivers import contract
 from abaca.journal import queueing
 from abaca.operations.parts import BackEnd
-from abaca.operations.shares.share_instances import keys_of_share, target_of, told
+from abaca.operations.shares.share_instances import changed_by, keys_of_share, target_of, told
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
@@ -92,4 +92,5 @@ def back_on_backend(op: Op[BackEnd]) -> None:
     """Undo: the size that it had, whether or not it ever became another one."""
     if isinstance(op.parts.driver, contract.Resizes):
         was = op.args.instance.size_gib
-        (op.parts.driver.shrink if op.args.new_size_gib > was else op.parts.driver.extend)(op.args.instance, was)
+        resize = op.parts.driver.shrink if op.args.new_size_gib > was else op.parts.driver.extend
+        resize(changed_by(op, op.args.instance), was)

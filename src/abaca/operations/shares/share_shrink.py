@@ -19,7 +19,7 @@ from abaca.journal import kinds
 from abaca.operations import events
 from abaca.operations.parts import DRIVER_CALL_S, BackEnd
 from abaca.operations.shares import share_resize
-from abaca.operations.shares.share_instances import tell
+from abaca.operations.shares.share_instances import changed_by, tell
 
 if TYPE_CHECKING:
     from abaca import errors
@@ -36,7 +36,7 @@ def start(tx: Tx, share: Share, new_size_gib: int, by: Requester | None) -> int:
 
 def shrink_on_backend(op: Op[BackEnd]) -> None:
     """The back end's part; it refuses rather than lose data."""
-    share_resize.resizing(op).shrink(op.args.instance, op.args.new_size_gib)
+    share_resize.resizing(op).shrink(changed_by(op, op.args.instance), op.args.new_size_gib)
 
 
 def succeed(op: Op[BackEnd], tx: Tx) -> None:

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A worker process that is frozen inside a call of its driver, before the effect; thawed, it goes on as if nothing was.
+
+How the kinds of operations come on after that is told here too: what their user does next, once another worker has
+done the work.
+"""
+
+from pathlib import Path
+
+import msgspec
+
+from abaca.drivers import wrappers
+from abaca.journal.worker import Timing
+from abaca.operations.parts import backends_of
+from tests.conftest import wait_until
+from tests.operations import cases
+from tests.operations import theatre as stage
+
+# Calls that no operation makes.
+OF_THE_WORKER = ("start", "stop", "pools", "backend_info", "change", "contents")
+
+
+class Freezing:
+    """Goes around a driver: at the `number`th call that an operation makes it waits, to be stopped and thawed there.
+
+    `gate` is a named pipe, `notes` a file of what happens.
+    """
+
+    def __init__(self, number, gate, notes):
+        self.left = number
+        self.gate = Path(gate)
+        self.notes = Path(notes)
+        self.is_ready = lambda: True
+
+    def __call__(self, name, call):
+        if name in OF_THE_WORKER:
+            return call()
+        self.left -= 1
+        if self.left:
+            return call()
+        wait_until(self.is_ready, every_s=0.002)
+        self.note(f"{name} begins")
+        self.gate.read_text()
+        try:
+            return call()
+        finally:
+            self.note(f"{name} has returned")
+
+    def note(self, line):
+        with self.notes.open("a") as file:
+            file.write(f"{line}\n")
+
+
+def play(config, name, freezes, arms, timing):
+    """The life of that process; `freezes` are the arguments of `Freezing`."""
+    worker = stage.make_worker(stage.known_stage(config), name, msgspec.convert(timing, Timing))
+    (back_end,) = backends_of(worker.queues.values()).values()
+    freezing = Freezing(**freezes)
+    freezing.is_ready = lambda: all(one.is_started for one in worker.queues.values())
+    back_end.parts.driver = wrappers.wrap(back_end.parts.driver, freezing)
+    worker.faults = stage.Arms({point: stage.ACTIONS[action] for point, action in arms.items()})
+    worker.run()
+
+
+def share_of(prepared, subject):
+    """The id of the share that a case is about, whatever its operation is about."""
+    found = prepared if prepared is not None else subject
+    return found if isinstance(found, str) else found[0]
+
+
+def resize(theatre, share_id, **action):
+    theatre.ask("POST", f"/shares/{share_id}/action", action)
+    theatre.settle()
+
+
+def delete(theatre, share_id):
+    cases.delete(theatre, share_id)
+
+
+def grow(theatre, share_id):
+    resize(theatre, share_id, extend={"new_size": 7})
+
+
+def shrink(theatre, share_id):
+    resize(theatre, share_id, shrink={"new_size": 1})
+
+
+def deny(theatre, share_id):
+    """Nobody is let in any more."""
+    for rule in theatre.ask("GET", f"/share-access-rules?share_id={share_id}")["access_list"]:
+        theatre.ask("POST", f"/shares/{share_id}/action", {"deny_access": {"access_id": rule["id"]}})
+
+
+def nothing(theatre, share_id):
+    """It is gone, or nothing was done with it."""
+
+
+def reset_and_grow(theatre, share_id):
+    """An administrator says that it is well, and it grows."""
+    reset = {"reset_status": {"status": "available"}}
+    theatre.ask("POST", f"/shares/{share_id}/action", reset, who="admin")
+    grow(theatre, share_id)
+
+
+# By kind: what its user does next when it has succeeded, and when it has failed and gone back.
+NEXT = {
+    "access-rules-sync": (deny, None),
+    "backend-ensure": (grow, None),
+    "backend-ensure-dry-run": (grow, None),
+    "share-create": (delete, delete),
+    "share-delete": (nothing, None),
+    "share-instance-delete": (grow, None),
+    "share-extend": (shrink, reset_and_grow),
+    "share-shrink": (grow, reset_and_grow),
+}
