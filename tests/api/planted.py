@@ -40,6 +40,7 @@ def of_everybody(busy):
         "/types/{type_id}": kind,
         "/types/{type_id}/extra_specs/{key}": "snapshot_support",
         "/quota-class-sets/{class_name}": "default",
+        "/flavors/{flavor_id}": "inventory",
         "/os-quota-class-sets/{class_name}": "default",
     }
 

@@ -9,7 +9,7 @@ import re
 from tests.api.world import PROJECT, World
 
 # Nobody's in particular: share types are everybody's, and the routes to change them the administrators'.
-OF_EVERYBODY = ("/types", "/quota-class-sets", "/os-quota-class-sets", "/event-targets")
+OF_EVERYBODY = ("/types", "/flavors", "/quota-class-sets", "/os-quota-class-sets", "/event-targets")
 
 # What is possible for fields that decide how far a request comes; anything else stays as it was made up.
 POSSIBLE = {

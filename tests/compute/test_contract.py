@@ -51,6 +51,13 @@ def test_a_server_is_shown_with_its_owner_and_its_addresses(harness):
     assert server.created_at is not None
 
 
+def test_flavors_and_zones_are_those_of_servers(harness):
+    server = harness.compute.show(harness.add("web"))
+    assert server.flavor in harness.compute.flavors(PROJECT)
+    assert list(harness.compute.zones(PROJECT)) == ([server.availability_zone] if server.availability_zone else [])
+    assert harness.compute.zones(OTHER) == []
+
+
 def test_a_server_that_is_not_there_is_none(harness):
     assert harness.compute.show(NOBODY) is None
     assert harness.compute.show("no such id; at all") is None

@@ -109,6 +109,14 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     descending: bool = True
 
 
+# How many servers are looked at for what they are.
+MOST_LOOKED_AT = 1000
+
+
+def _size(flavor: Flavor) -> str:
+    return flavor.id or flavor.name
+
+
 # What lists can be sorted by.
 SORTS = ("created_at", "id", "name", "project_id", "status")
 
@@ -126,6 +134,21 @@ class Compute(ABC):
     @abstractmethod
     def show(self, server_id: str) -> Server | None:
         """One server of any project; None when there is none. Raises `ComputeUnreachable`."""
+
+    def flavors(self, project_id: str | None) -> Sequence[Flavor]:
+        """The sizes that a project's servers have (None: those of all), by name. Raises `ComputeUnreachable`.
+
+        Of a project with more servers than `MOST_LOOKED_AT` the youngest count.
+        """
+        found = {_size(server.flavor): server.flavor for server in self._youngest(project_id)}
+        return sorted(found.values(), key=lambda flavor: flavor.name)
+
+    def zones(self, project_id: str | None) -> Sequence[str]:
+        """The availability zones that the same servers are in, by name. Raises `ComputeUnreachable`."""
+        return sorted({server.availability_zone for server in self._youngest(project_id) if server.availability_zone})
+
+    def _youngest(self, project_id: str | None) -> Sequence[Server]:
+        return self.list(Wanted(project_id=project_id, limit=MOST_LOOKED_AT))
 
     @abstractmethod
     def login(self, server_id: str) -> Login:

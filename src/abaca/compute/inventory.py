@@ -54,6 +54,15 @@ class Inventory(Compute):
             row = rows.show(tx, server_id)
             return None if row is None else _server(row, rows.addresses(tx, [row.id])[row.id])
 
+    def flavors(self, project_id: str | None) -> Sequence[Flavor]:
+        """All registered servers are of one: nobody said how large they are."""
+        return (FLAVOR,)
+
+    def zones(self, project_id: str | None) -> Sequence[str]:
+        """Those that servers were registered in."""
+        with self._db.read() as tx:
+            return rows.zones(tx, project_id)
+
     def login(self, server_id: str) -> Login:
         """The login that was registered; without `ssh_host` it leads to the server's first address."""
         with self._db.read() as tx:

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
-from abaca.api.compute import server_shares, servers
+from abaca.api.compute import flavors, server_shares, servers
 
 RESOURCES = (
+    flavors.RESOURCE,
+    flavors.ZONES,
     servers.RESOURCE,
     server_shares.RESOURCE,
     server_shares.ACTIONS,

@@ -70,6 +70,14 @@ def addresses(tx: Tx, server_ids: Sequence[str]) -> dict[str, list[tuple[str, st
     return found
 
 
+def zones(tx: Tx, project_id: str | None) -> list[str]:
+    """The availability zones that servers of a project are in (None: of any project), by name."""
+    found = sa.select(servers.c.availability_zone).where(servers.c.availability_zone.is_not(None)).distinct()
+    if project_id is not None:
+        found = found.where(servers.c.project_id == project_id)
+    return [str(row.availability_zone) for row in tx.rows(found.order_by(servers.c.availability_zone))]
+
+
 def create(tx: Tx, values: Mapping[str, object], at: Sequence[tuple[str, str]]) -> str:
     """The id of a new server with these addresses.
 
