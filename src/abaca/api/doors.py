@@ -7,7 +7,7 @@ import falcon
 
 import abaca
 from abaca import errors
-from abaca.api import descriptions, routes, versions
+from abaca.api import descriptions, routes, unserved, versions
 from abaca.api.compute import versions as compute_versions
 from abaca.http.doors import Asked, Door
 from abaca.http.paging import TRUE
@@ -23,7 +23,15 @@ def every() -> tuple[Door, ...]:
 def shared_file_systems() -> Door:
     """/v2: what OpenStack's clients of shared file systems know, in all its microversions."""
     table = Table(routes.RESOURCES)
-    return Door("/v2", table, _negotiate_microversion, versions.document, names_projects=True)
+    return Door(
+        "/v2",
+        table,
+        _negotiate_microversion,
+        versions.document,
+        names_projects=True,
+        unserved=unserved.of_shared_file_systems,
+        unserved_actions={name: unserved.here(what) for name, what in unserved.ACTIONS.items()},
+    )
 
 
 def own(shares: Table, servers: Table) -> Door:
@@ -71,6 +79,7 @@ def compute() -> Door:
         names_projects=True,
         public={"/compute": every, "/compute/": every, "/compute/v2.1": document, "/compute/v2.1/": document},
         greet=_name_request,
+        unserved=unserved.of_compute,
     )
 
 

@@ -33,7 +33,8 @@ class Door:
     itself answers, by the address of the service. With `names_projects` paths may begin with the caller's project.
     `public` holds documents for which nobody need be known, by their whole path; they may lie beside the door. `greet`
     says in the headers what every answer of this door says, refusals included. With `one_error_form` all refusals look
-    alike; else they are in the forms of OpenStack's services.
+    alike; else they are in the forms of OpenStack's services. `unserved` gives the sentence for a path below the prefix
+    that clients know and that is not served, None for one that nobody knows; `unserved_actions` those of actions.
     """
 
     prefix: str
@@ -44,6 +45,8 @@ class Door:
     public: Mapping[str, Callable[[str], Any]] = field(default_factory=dict)
     greet: Callable[[falcon.Response], None] = lambda _response: None
     one_error_form: bool = False
+    unserved: Callable[[str], str | None] = lambda _path: None
+    unserved_actions: Mapping[str, str] = field(default_factory=dict)
 
     def holds(self, path: str) -> bool:
         """Whether a path is behind this door."""

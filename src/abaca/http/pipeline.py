@@ -233,10 +233,8 @@ def find_route(call: Call) -> bool:
             rest = "/" + following
     # An empty segment would be a thing without an id.
     found = None if "//" in rest or rest.endswith("/") else door.table.find(rest)
-    if found is None:
-        raise faults.NoSuchRoute(faults.NoSuchRoute.__doc__)
-    if not (call.request.method in found[0].methods or _is_action(call, found[0])):
-        _refuse_method(call, found[0])
+    if found is None or not (call.request.method in found[0].methods or _is_action(call, found[0])):
+        _refuse_path(call, rest, found[0] if found else None)
     call.path = rest
     call._asked, call.arguments = found
     return False
@@ -260,7 +258,8 @@ def choose_route(call: Call) -> None:
         action, call._sent = reading.action(call.request, call.most_bytes)
         among = entry.actions.get(action)
         if among is None:
-            raise errors.Invalid(f"There is no such action: {action[:64]}")
+            unserved = call.door.unserved_actions.get(action)
+            raise errors.Invalid(unserved or f"There is no such action: {action[:64]}")
     else:
         among = entry.methods[call.request.method]
     for route in among:
@@ -404,7 +403,12 @@ def _announce(call: Call, rest: str) -> bool:
     return _finish(call, "200 OK", call.door.document(call.root))
 
 
-def _refuse_method(call: Call, entry: routing.Entry) -> NoReturn:
+def _refuse_path(call: Call, path: str, entry: routing.Entry | None) -> NoReturn:
+    unserved = call.door.unserved(path)
+    if unserved is not None:
+        raise errors.NotFound(unserved)
+    if entry is None:
+        raise faults.NoSuchRoute(faults.NoSuchRoute.__doc__)
     known = sorted(entry.methods.keys() | ({"POST"} if entry.actions else set()))
     call.response.set_header("allow", ", ".join(known))
     raise errors.NotAllowed(f"{call.request.method[:16]} is not what this address takes: {' or '.join(known)}.")

@@ -50,6 +50,8 @@ def _shown_specs(call: Call, specs: dict[str, str]) -> Mapping[str, str | bool]:
     if call.caller.is_admin:
         return specs
     shown: dict[str, str | bool] = {**extra_specs.visible(specs)}
+    # what is not served yet no share of the type has
+    shown |= dict.fromkeys(shown.keys() & extra_specs.OF_SNAPSHOTS, "False")
     if call.has(SNAPSHOTS_ARE_OPTIONAL):
         shown = {**dict.fromkeys(extra_specs.INFERRED, False), **shown}
     if call.has(INHERITED_ACCESS):

@@ -59,8 +59,18 @@ _worst_rules_status = sa.case(
     *((_has_available(status), sa.literal_column(f"'{status}'")) for status in ("error", "syncing", "active")),
     else_=share_instances.c.access_rules_status,
 )
+# What a share takes from its type when it is made, and keeps.
+TRAITS = (
+    "snapshot_support",
+    "create_share_from_snapshot_support",
+    "revert_to_snapshot_support",
+    "mount_snapshot_support",
+    "snapshot_inherit_share_access_support",
+)
 COLUMNS: dict[str, Column] = {
     **{column.name: column for column in shares.c},
+    # while no snapshots are served no share has them, whatever its type shall give it then
+    **{name: sa.false() for name in TRAITS},
     "export_paths": _exports(export_locations.c.is_admin_only.is_(False)),
     "all_export_paths": _exports(),
     "instance_id": share_instances.c.id,
@@ -96,15 +106,6 @@ COLUMNS: dict[str, Column] = {
         ),
     ),
 }
-# What a share takes from its type when it is made, and keeps.
-TRAITS = (
-    "snapshot_support",
-    "create_share_from_snapshot_support",
-    "revert_to_snapshot_support",
-    "mount_snapshot_support",
-    "snapshot_inherit_share_access_support",
-)
-
 _SORTS = (
     "id", "status", "size", "host", "share_proto", "availability_zone", "user_id", "project_id", "created_at",
     "updated_at", "name", "share_type_id", "share_network_id", "snapshot_id", "is_public",

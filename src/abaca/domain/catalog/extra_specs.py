@@ -21,6 +21,7 @@ INFERRED = (
     "revert_to_snapshot_support",
     "mount_snapshot_support",
 )
+OF_SNAPSHOTS = frozenset((*INFERRED, "snapshot_inherit_share_access_support"))
 BOOLEANS = (*REQUIRED, *INFERRED, "mount_point_name_support", "snapshot_inherit_share_access_support")
 
 VISIBLE = (

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What clients know and is not served yet says so with a sentence, in the form of an answer that they survive."""
+
+import pytest
+
+from abaca.api import doors, unserved
+from tests.api.world import NEWEST
+
+VERSION = {"x-openstack-manila-api-version": NEWEST}
+
+
+@pytest.mark.parametrize("name", unserved.SHARED_FILE_SYSTEMS)
+@pytest.mark.parametrize("more", ["", "/detail", "/nosuch/action", ".json"])
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_collection_that_is_not_served_says_so(planted, name, more, method):
+    for version in ("2.0", NEWEST):
+        answer = planted.ask("member", method, f"/{name}{more}", **{"x-openstack-manila-api-version": version})
+        assert answer.status == 404
+        said = answer.body["itemNotFound"]
+        assert said["code"] == 404
+        assert said["message"].startswith(unserved.SHARED_FILE_SYSTEMS[name])
+        assert "not served" in said["message"]
+
+
+@pytest.mark.parametrize("path", ["/shares/manage", "/shares/{share}/migration-progress"])
+def test_so_does_a_part_of_one_that_is_served(planted, path):
+    method = "POST" if path.endswith("manage") else "GET"
+    share = planted.things["/shares/{id}"]
+    answer = planted.ask("admin", method, path.replace("{share}", share), {} if method == "POST" else None, **VERSION)
+    assert answer.status == 404
+    assert "not served" in answer.body["itemNotFound"]["message"]
+
+
+@pytest.mark.parametrize("action", unserved.ACTIONS)
+def test_so_does_an_action(planted, action):
+    path = f"/shares/{planted.things['/shares/{id}']}/action"
+    answer = planted.ask("admin", "POST", path, {action: {}}, **VERSION)
+    assert answer.status == 400
+    assert "not served" in answer.body["badRequest"]["message"]
+
+
+def test_what_nobody_knows_is_just_not_there(planted):
+    answer = planted.ask("member", "GET", "/nothing", **VERSION)
+    assert (answer.status, answer.body["message"]) == (404, "The resource could not be found.")
+    assert planted.ask("none", "GET", "/snapshots", **VERSION).status == 401
+
+
+@pytest.mark.parametrize("door", doors.every(), ids=lambda door: door.prefix)
+def test_what_is_served_is_not_said_to_be_missing(door):
+    """Whoever serves one of them takes its line away."""
+    assert [name for name in door.table.collections if door.unserved(f"/{name}")] == []
+    assert {route.action for route in door.table.routes}.isdisjoint(door.unserved_actions)
+
+
+def test_a_share_promises_no_snapshots_while_there_are_none(planted):
+    """Its type may: it says what its shares shall have as soon as that is served."""
+    share = planted.ask("member", "GET", f"/shares/{planted.things['/shares/{id}']}", **VERSION).body["share"]
+    promised = {name: value for name, value in share.items() if "snapshot" in name and name.endswith("_support")}
+    assert len(promised) == 5
+    assert set(promised.values()) == {False}
+    kind = f"/types/{share['share_type']}"
+    shown = planted.ask("member", "GET", kind, **VERSION).body["share_type"]["extra_specs"]
+    assert shown["snapshot_support"] == "False"
+    assert planted.ask("admin", "GET", kind, **VERSION).body["share_type"]["extra_specs"]["snapshot_support"] == "True"
