@@ -50,6 +50,15 @@ def test_names_and_properties_are_set_and_unset(admin, docs):
     assert (shown["id"], shown["description"], shown["properties"]) == (docs["id"], "New", {"floor": "2"})
     admin.run("share", "set", docs["id"], "--name", "docs", "--property", "team=paper")
     assert admin.read("share", "properties", "show", "docs") == {"floor": "2", "team": "paper"}
+    admin.run("share", "unset", docs["id"], "--name", "--description")
+    shown = admin.read("share", "show", docs["id"])
+    assert (shown["name"], shown["description"]) == (None, None)
+    admin.run("share", "set", docs["id"], "--name", "docs")
+
+
+def test_what_is_not_served_yet_says_so(member):
+    with pytest.raises(Refused, match="Snapshots are not served here yet"):
+        member.run("share", "snapshot", "list")
 
 
 def test_a_share_grows_and_shrinks(member, docs):

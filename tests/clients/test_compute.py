@@ -156,6 +156,14 @@ def test_the_library_lists_servers_by(compute, servers, asked):
     assert [server.name for server in compute.servers(**query)] == found
 
 
+def test_the_library_finds_flavors_and_zones(compute, servers):
+    assert [flavor.name for flavor in compute.flavors()] == ["inventory"]
+    assert [flavor.name for flavor in compute.flavors(details=False)] == ["inventory"]
+    assert compute.find_flavor("inventory", ignore_missing=False).ram == 0
+    zones = {server.availability_zone for server in compute.servers()} - {""}
+    assert {zone.name for zone in compute.availability_zones()} == zones
+
+
 def test_both_forms_of_the_address_show_and_attach(compute, servers):
     assert compute.get_server(servers["web-1"]).name == "web-1"
     assert list(compute.share_attachments(servers["web-1"])) == []
