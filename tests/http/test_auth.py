@@ -8,11 +8,13 @@ import http.server
 import json
 import threading
 
+import msgspec
 import pytest
 
-from abaca import errors, settings
-from abaca.http import auth
-from tests.api.world import PASSWORD, PEOPLE, hashed, world
+from abaca import app, errors, settings
+from abaca.api import doors
+from abaca.http import auth, pipeline
+from tests.api.world import PASSWORD, PEOPLE, call, hashed, world
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +136,11 @@ class Keystone(http.server.BaseHTTPRequestHandler):
         now = datetime.datetime.now(datetime.UTC)
         domain = {"id": "default", "name": "Default"}
         ends = now + datetime.timedelta(seconds=-5 if role == "expired" else 3600)
-        scope = {} if role == "unscoped" else {"project": {"id": "p1", "name": "p", "domain": domain}}
+        scope = {"project": {"id": "p1", "name": "p", "domain": domain}}
+        if role == "unscoped":
+            scope = {}
+        elif role.startswith("system-"):
+            scope, role = {"system": {"all": True}}, role.removeprefix("system-")
         return {
             "methods": ["password"],
             "user": {"id": "u1", "name": "u", "domain": domain},
@@ -183,9 +189,9 @@ def keystone():
             thread.join()
 
 
-def validating(port, clock=None):
+def options_for(port):
     url = f"http://127.0.0.1:{port}/v3"
-    options = {
+    return {
         "www_authenticate_uri": url,
         "auth_url": url,
         "auth_type": "password",
@@ -197,7 +203,10 @@ def validating(port, clock=None):
         "http_connect_timeout": "2",
         "http_request_max_retries": "0",
     }
-    return auth.Keystone(options, **({"clock": clock} if clock else {}))
+
+
+def validating(port, **how):
+    return auth.Keystone(options_for(port), **how)
 
 
 def test_a_token_is_validated_once_a_minute():
@@ -206,7 +215,7 @@ def test_a_token_is_validated_once_a_minute():
     clock = Clock()
     clock.now = time.time()
     with keystone() as server:
-        strategy = validating(server.server_port, clock)
+        strategy = validating(server.server_port, clock=clock)
         for _ in range(3):
             identity = strategy.identify({"HTTP_X_AUTH_TOKEN": "member"})
         assert (identity.user_id, identity.project_id, identity.roles) == ("u1", "p1", {"member", "reader"})
@@ -214,6 +223,37 @@ def test_a_token_is_validated_once_a_minute():
         clock.now += 61
         strategy.identify({"HTTP_X_AUTH_TOKEN": "member"})
         assert server.validated == 2
+
+
+def test_a_token_is_validated_each_time_where_nothing_is_remembered():
+    with keystone() as server:
+        strategy = validating(server.server_port, remember_s=0)
+        for _ in range(3):
+            strategy.identify({"HTTP_X_AUTH_TOKEN": "member"})
+        assert server.validated == 3
+
+
+def test_a_token_of_the_whole_system_is_taken_where_the_operator_says_so(here):
+    with keystone() as server:
+        for enforce_scope, wanted in ((True, [403, 403, 403, 403, 200]), (False, [200, 403, 400, 400, 200])):
+            policy = msgspec.structs.replace(here.settings.oslo_policy, enforce_scope=enforce_scope)
+            loaded = here.settings.changed(
+                auth_strategy="keystone", keystone_authtoken=options_for(server.server_port), oslo_policy=policy
+            )
+            application = pipeline.make_app(loaded, here.db, doors.every(), compute=app.compute(loaded, here.db))
+            asked = [
+                ("system-admin", "GET", "/v2/shares?all_tenants=1", None),
+                ("system-member", "GET", "/v2/shares", None),
+                ("system-admin", "POST", "/v2/shares", {"share": {"share_proto": "NFS", "size": 1}}),
+                ("system-admin", "POST", "/abaca/v1/servers", {"server": {"name": "x", "addresses": ["10.0.0.9"]}}),
+                ("admin", "GET", "/v2/shares", None),
+            ]
+            found = []
+            for token, method, path, body in asked:
+                raw = json.dumps(body).encode() if body else b""
+                headers = {"x-auth-token": token, "content-type": "application/json"}
+                found.append(call(application, method, path, raw, headers).status)
+            assert found == wanted
 
 
 @pytest.mark.parametrize("token", ["bad", "expired", "unscoped", "", None])

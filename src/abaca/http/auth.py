@@ -67,10 +67,20 @@ class NoCache:
 
 
 class Keystone:
-    """Tokens, validated by keystonemiddleware's own client for Keystone and remembered for a minute at most."""
+    """Tokens, validated by keystonemiddleware's own client for Keystone and remembered for some time, or not at all."""
 
-    def __init__(self, options: Mapping[str, str], *, clock: Callable[[], float] = time.time) -> None:
-        """`options` are those of [keystone_authtoken]. Raises ConfigError for one that does not exist."""
+    def __init__(
+        self,
+        options: Mapping[str, str],
+        *,
+        remember_s: float = TOKEN_S,
+        enforce_scope: bool = True,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`options` are those of [keystone_authtoken]. Raises ConfigError for one that does not exist.
+
+        A token is taken for `remember_s` without asking again. With `enforce_scope` only those of a project are.
+        """
         with _hidden("cryptography", unless=options.get("memcache_security_strategy")):
             from keystonemiddleware import auth_token
 
@@ -79,6 +89,8 @@ class Keystone:
         # It cannot tell the options of its plugin from misspelt ones, and warns of each.
         logging.getLogger("keystonemiddleware._common.config").setLevel(logging.ERROR)
         self._clock = clock
+        self._remember_s = remember_s
+        self._enforce_scope = enforce_scope
         self._memory = Memory(clock)
         self._auth_url = logs.masked(options.get("auth_url", "(no auth_url)"))
         shared = {} if options.get("memcached_servers") else {"cache": "abaca.no_cache"}
@@ -105,7 +117,7 @@ class Keystone:
         identity = self._memory.get(key)
         if identity is None:
             identity, expires = self._validate(token)
-            self._memory.put(key, identity, min(self._clock() + TOKEN_S, expires))
+            self._memory.put(key, identity, min(self._clock() + self._remember_s, expires))
         return identity
 
     def reach(self) -> None:
@@ -137,11 +149,16 @@ class Keystone:
             LOG.warning("Keystone does not answer: %s", type(reason).__name__)
             raise errors.Unavailable(part="Keystone") from reason
         expires = found.expires.timestamp() if found.expires else 0.0
-        if expires <= self._clock() or not found.user_id or not found.project_id:
-            raise errors.Unauthorized
-        roles = with_implied(frozenset(found.role_names or ()))
         scope = "all" if getattr(found, "system_scoped", False) else None
-        return Identity(found.user_id, found.project_id, roles, scope), expires
+        if expires <= self._clock() or not found.user_id or not (found.project_id or scope):
+            raise errors.Unauthorized
+        if scope is not None and self._enforce_scope:
+            raise errors.Forbidden(
+                "The token is one of the whole system, and this service takes those of a project. "
+                "Ask Keystone for such a one, or have enforce_scope in [oslo_policy] turned off."
+            )
+        roles = with_implied(frozenset(found.role_names or ()))
+        return Identity(found.user_id, found.project_id or "", roles, scope), expires
 
 
 def strategy(settings: Settings) -> Strategy:
@@ -154,7 +171,11 @@ def strategy(settings: Settings) -> Strategy:
             threads=settings.api_threads,
             is_behind_proxy=settings.oslo_middleware.enable_proxy_headers_parsing,
         )
-    return Keystone(settings.keystone_authtoken)
+    return Keystone(
+        settings.keystone_authtoken,
+        remember_s=settings.api.remember_tokens_s,
+        enforce_scope=settings.oslo_policy.enforce_scope,
+    )
 
 
 @contextlib.contextmanager

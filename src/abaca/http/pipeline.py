@@ -21,7 +21,7 @@ from abaca.db.engine.database import Database
 from abaca.db.engine.lists import Page
 from abaca.domain.callers import Caller
 from abaca.http import auth, bodies, doors, faults, health, paging, reading, routing, wire
-from abaca.policy import Rule
+from abaca.policy import ADMIN_ONLY, Rule
 from abaca.policy.decisions import Policy
 from abaca.settings import Settings
 
@@ -276,6 +276,17 @@ def authorize(call: Call) -> None:
     """The route's policy, asked for the caller's own project; handlers ask again for things of others."""
     if not call.parts.policy.allows(call.route.policy.name, call.caller):
         raise errors.Forbidden
+    if not call.caller.project_id:
+        _check_without_project(call)
+
+
+def _check_without_project(call: Call) -> None:
+    """A token of the whole system is for administrators, who can make nothing that belongs to a project."""
+    if not call.caller.is_admin:
+        raise errors.Forbidden("Only administrators are known here without a project.")
+    route = call.route
+    if route.method == "POST" and "{" not in route.path and route.policy.check != ADMIN_ONLY:
+        raise errors.Invalid("What this makes belongs to a project: come with a token of one.")
 
 
 def parse(call: Call) -> None:

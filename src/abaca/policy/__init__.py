@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 CONTEXT_IS_ADMIN = "context_is_admin"
+ADMIN_ONLY = f"rule:{CONTEXT_IS_ADMIN}"
 
 
 class Rule(NamedTuple):
@@ -42,7 +43,7 @@ BASE_RULES = (
 
 def admin(name: str, description: str = "") -> Rule:
     """Administrators only."""
-    return Rule(name, "rule:context_is_admin", description)
+    return Rule(name, ADMIN_ONLY, description)
 
 
 def member(name: str, description: str = "") -> Rule:
