@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from abaca import errors
+from abaca.api.administration import rule_locks
 from abaca.api.attachments.attaching import server_for
 from abaca.api.shares.lookups import share_for_look
 from abaca.db.engine.database import Tx
@@ -31,7 +32,10 @@ class ConnectFilters(Filters, unknown="refuse"):
 
 
 class InstructionsView(View):
-    """How to mount a share: from where, in several forms, and which of the server's addresses no rule lets in yet."""
+    """How to mount a share: from where, in several forms, and which of the server's addresses nothing lets in yet.
+
+    What lets them in is a rule that the caller may see.
+    """
 
     export_location: str
     export_locations: list[str]
@@ -64,7 +68,7 @@ def show(call: Call, id: str, filters: dict[str, str]) -> dict[str, object]:
             raise errors.Conflict(f"Share {id} is {share.share_proto}; this tells how to mount NFS.")
         paths = export_locations.mounted_paths(tx, id)
         source = choose_source(tx, id, addresses, None)
-        missing = [] if server is None else _missing(tx, id, addresses, level)
+        missing = [] if server is None else _missing(call, tx, id, addresses, level)
     if source is None:
         raise errors.Conflict(f"Share {id} is {share.status}: there is nothing to mount it from.")
     nodes = call.settings.nodes
@@ -83,10 +87,14 @@ def show(call: Call, id: str, filters: dict[str, str]) -> dict[str, object]:
     }
 
 
-def _missing(tx: Tx, share_id: str, addresses: list[str], level: str) -> list[str]:
-    """Those of a server's addresses that the rules in force, for them or for a network, do not let in at `level`."""
+def _missing(call: Call, tx: Tx, share_id: str, addresses: list[str], level: str) -> list[str]:
+    """Those of a server's addresses that the rules in force, for them or for a network, do not let in at `level`.
+
+    Rules that the caller may not see whole let nobody in here, or this would tell whom.
+    """
+    hidden = rule_locks.hide_some(call, tx, share_id)
     equal = {"access_type": "ip", "mounted_state": "active"}
-    rows = access_rules.of_share(tx, share_id, ("client", "access_level"), equal=equal)
-    rules = [(row.client, row.access_level) for row in rows]
+    rows = access_rules.of_share(tx, share_id, ("id", "client", "access_level"), equal=equal)
+    rules = [(row.client, row.access_level) for row in rows if row.id not in hidden]
     enough = (level, "rw")
     return [one for one in addresses if levels.level_of(one, rules) not in enough]
