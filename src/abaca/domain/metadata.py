@@ -29,11 +29,35 @@ def check(metadata: object) -> dict[str, str]:
     return dict(metadata)
 
 
+def check_size(pairs: Mapping[str, str], *, most_items: int, most_characters: int) -> None:
+    """Raises `Invalid` when there are more pairs than one thing may have, or longer ones; -1: any."""
+    if 0 <= most_items < len(pairs):
+        raise errors.Invalid(f"Metadata of one thing are at most {most_items} pairs, and these would be {len(pairs)}.")
+    if 0 <= most_characters < characters(pairs):
+        raise errors.Invalid(
+            f"Metadata of one thing have at most {most_characters} characters in all, "
+            f"and these would have {characters(pairs)}."
+        )
+
+
+def characters(pairs: Mapping[str, str]) -> int:
+    """How long they are, keys and values together."""
+    return sum(len(key) + len(value) for key, value in pairs.items())
+
+
+def seen(pairs: Mapping[str, str], admin_only: Iterable[str], *, is_admin: bool) -> Mapping[str, str]:
+    """Those that the caller may see."""
+    if is_admin or not pairs:
+        return pairs
+    hidden = pairs.keys() & set(admin_only)
+    return {key: value for key, value in pairs.items() if key not in hidden} if hidden else pairs
+
+
 def check_admin_only(keys: Iterable[str], admin_only: Iterable[str], *, is_admin: bool) -> None:
     """Raises `Forbidden` when somebody but an administrator names a key that is reserved."""
     reserved = sorted(set(keys) & set(admin_only))
     if reserved and not is_admin:
-        raise errors.Forbidden(f"Only an administrator may set or remove the metadata key {reserved[0]}.")
+        raise errors.Forbidden(f"Only an administrator may see, set or remove the metadata key {reserved[0]}.")
 
 
 def replaced(

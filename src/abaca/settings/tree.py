@@ -79,7 +79,9 @@ class OsloPolicy(Section, frozen=True):
         str, said("File of the rules that the operator changed; a relative path starts at the configuration file.")
     ] = "policy.yaml"
     policy_dirs: Annotated[Names, said("Directories with more such files.")] = ()
-    enforce_scope: Annotated[bool, said("Refuse tokens whose scope does not fit the rule.")] = True
+    enforce_scope: Annotated[
+        bool, said("Take tokens of a project only. Off: administrators may come with a token of the whole system, too.")
+    ] = True
     enforce_new_defaults: Annotated[bool, said("Use the defaults with the reader and member roles.")] = True
 
 
@@ -115,6 +117,18 @@ class Quota(Section, frozen=True):
         return msgspec.structs.asdict(self)
 
 
+class Limits(Section, frozen=True):
+    """What is bounded beside quotas; -1 means unlimited."""
+
+    metadata_items: Annotated[
+        int, said("Metadata pairs of one share, access rule, export location or server.", ge=-1)
+    ] = 128
+    metadata_characters: Annotated[int, said("Characters of the keys and values of these pairs.", ge=-1)] = 16384
+    project_metadata_characters: Annotated[
+        int, said("Characters of the metadata of all shares, access rules and export locations of a project.", ge=-1)
+    ] = 4194304
+
+
 class Api(Section, frozen=True):
     """The API processes."""
 
@@ -123,6 +137,14 @@ class Api(Section, frozen=True):
     ] = None
     backlog: Annotated[int, said("Connections that may wait to be accepted.", ge=1)] = 1024
     metrics: Annotated[bool, said("Serve `/metrics` without a token.")] = True
+    remember_tokens_s: Annotated[
+        float,
+        said(
+            "Seconds that a Keystone token is taken unasked, and so long a revoked one works. 0: ask each time.",
+            ge=0,
+            le=3600,
+        ),
+    ] = 60
 
 
 class Worker(Section, frozen=True):
@@ -388,6 +410,7 @@ class Settings(Section, frozen=True):
     compute: Compute = field(default_factory=Compute)
     nodes: Nodes = field(default_factory=Nodes)
     quota: Quota = field(default_factory=Quota)
+    limits: Limits = field(default_factory=Limits)
     oslo_policy: OsloPolicy = field(default_factory=OsloPolicy)
     oslo_middleware: OsloMiddleware = field(default_factory=OsloMiddleware)
     keystone_authtoken: Annotated[

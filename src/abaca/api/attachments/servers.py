@@ -10,6 +10,7 @@ from abaca import errors, policy
 from abaca.db.attachments import servers as db
 from abaca.db.engine.database import Tx
 from abaca.domain.attachments import servers
+from abaca.domain.metadata import check_size
 from abaca.http.bodies import UNSET, Body, Filters, IdPrefix, Name, Object, Text, UnsetType, Whole
 from abaca.http.paging import Listed
 from abaca.http.pipeline import Call
@@ -120,6 +121,7 @@ def create(call: Call, body: Create) -> tuple[object, ...]:
     _refuse_others(call)
     values, at = _checked(call, body)
     values = {**servers.DEFAULTS, "project_id": call.caller.project_id, **values, "user_id": call.caller.user_id}
+    servers.check_project(values["project_id"])
     with call.db.write() as tx:
         return _found(call, tx, db.create(tx, values, at or ()))
 
@@ -149,7 +151,11 @@ def delete(call: Call, server_id: str) -> None:
 
 def _checked(call: Call, body: Update) -> tuple[dict[str, Any], tuple[tuple[str, str], ...] | None]:
     said = {name: value for name in servers.FIELDS if (value := getattr(body, name)) is not UNSET}
-    return servers.check(said, str(call.settings.compute.key_directory))
+    values, at = servers.check(said, str(call.settings.compute.key_directory))
+    if "metadata" in values:
+        limits = call.settings.limits
+        check_size(values["metadata"], most_items=limits.metadata_items, most_characters=limits.metadata_characters)
+    return values, at
 
 
 def _refuse_others(call: Call) -> None:

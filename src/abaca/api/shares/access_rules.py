@@ -25,7 +25,7 @@ from abaca.http.routing import Resource
 from abaca.http.wire import Computed, Feature, Many, One, Plain, Since, View, Was
 from abaca.operations.administration import resource_locks as locking
 from abaca.operations.attachments import attachment_rules
-from abaca.operations.shares import access_rules_sync
+from abaca.operations.shares import access_rules_sync, metadata_limits
 from abaca.policy import member, reader
 
 RULES_DESPITE_ERRORS = Feature(
@@ -34,7 +34,8 @@ RULES_DESPITE_ERRORS = Feature(
 RULES_FOR_BROKEN_INSTANCES = Feature(
     "rules_for_broken_instances", "2.74", "A rule may be added while an instance of the share is in error."
 )
-RESOURCE = Resource("access rules", "/share-access-rules", since="2.45")
+SEE_KEY = reader("share_access_rule:get_access_key", "See the key that an access rule was given, as of CephX.")
+RESOURCE = Resource("access rules", "/share-access-rules", rules=(SEE_KEY,), since="2.45")
 ACTIONS = Resource("access rule actions", "/shares")
 
 SHOW = reader("share_access_rule:get", "See an access rule.")
@@ -54,6 +55,11 @@ def _old_state(_call: Call, state: str) -> str:
     return _BEFORE_OWN_STATES.get(state, "new")
 
 
+def _key(call: Call, rule_id: str, value: str | None) -> str | None:
+    shown = rule_locks.seen(call, rule_id, value)
+    return shown if shown is None or call.allows(SEE_KEY) else locks.MASK
+
+
 class AccessRuleListed(View):
     """An access rule in the list of its share."""
 
@@ -62,7 +68,7 @@ class AccessRuleListed(View):
     access_to: Annotated[str, Computed(rule_locks.seen, needs=("id", "access_to"))]
     access_type: str
     state: Annotated[str, Was("2.27", Computed(_old_state, needs=("state",)))]
-    access_key: Annotated[str | None, Since("2.21"), Computed(rule_locks.seen, needs=("id", "access_key"))]
+    access_key: Annotated[str | None, Since("2.21"), Computed(_key, needs=("id", "access_key"))]
     created_at: Annotated[datetime.datetime, Since("2.33")]
     updated_at: Annotated[datetime.datetime | None, Since("2.33")]
     metadata: Annotated[dict[str, str], Since("2.45")]
@@ -121,12 +127,13 @@ class RuleFilters(Filters):
 )
 def allow(call: Call, id: str, body: Allow) -> Row | None:
     """Let somebody reach the share; the rule's state tells when the back end does."""
+    pairs = metadata.check(body.metadata) if body.metadata is not None else {}
     values = {
         "access_type": body.access_type,
         "access_to": body.access_to,
         "client": rules.client_of(body.access_type, body.access_to),
         "access_level": rules.check_level(body.access_level),
-        "metadata": metadata.check(body.metadata) if body.metadata is not None else {},
+        "metadata": pairs,
     }
     if body.lock_reason and not (body.lock_visibility or body.lock_deletion):
         raise errors.Invalid("A lock_reason needs lock_visibility or lock_deletion.")
@@ -134,7 +141,8 @@ def allow(call: Call, id: str, body: Allow) -> Row | None:
     with call.db.write() as tx:
         if body.lock_visibility or body.lock_deletion:
             shares.lock(tx, id)
-        _open_for_rules(call, tx, id)
+        project_id = _open_for_rules(call, tx, id).project_id
+        metadata_limits.check(tx, call.settings, project_id, {}, pairs)
         rule_id = _add(tx, id, values)
         with refused_as(errors.Invalid):
             if body.lock_deletion:
@@ -188,7 +196,7 @@ def index(call: Call, filters: dict[str, Any]) -> Sequence[Row]:
     if not share_id:
         raise errors.Invalid("The query must name the share: share_id=<id>.")
     pairs = filters.pop("metadata", None)
-    _check_filters(filters)
+    _check_filters(call, filters)
     with call.db.read() as tx:
         try:
             if not _are_seen(call, tx, share_id):
@@ -238,9 +246,12 @@ def set_metadata(call: Call, id: str, body: SetMetadata) -> dict[str, str]:
     """Add and overwrite pairs; the whole is answered."""
     pairs = metadata.check(body.metadata)
     with call.db.write() as tx:
-        old = access_rules.metadata_for_update(tx, _rule(call, tx, id).id)
-        access_rules.update(tx, id, {"metadata": {**old, **pairs}})
-        return {**old, **pairs}
+        share = share_for_change(call, tx, _rule(call, tx, id).share_id)
+        old = access_rules.metadata_for_update(tx, id)
+        new = {**old, **pairs}
+        metadata_limits.check(tx, call.settings, share.project_id, old, new)
+        access_rules.update(tx, id, {"metadata": new})
+        return new
 
 
 @RESOURCE.delete("/{id}/metadata/{key}", policy=DELETE_METADATA)
@@ -286,7 +297,7 @@ def _check_visible(call: Call, tx: Tx, rule_id: str, share_id: str) -> None:
     call.visible(share.project_id, "Share access rule", rule_id)
 
 
-def _open_for_rules(call: Call, tx: Tx, share_id: str) -> None:
+def _open_for_rules(call: Call, tx: Tx, share_id: str) -> Share:
     share = share_for_change(call, tx, share_id)
     if share.is_soft_deleted:
         raise errors.Forbidden(
@@ -298,6 +309,7 @@ def _open_for_rules(call: Call, tx: Tx, share_id: str) -> None:
         raise errors.Invalid(f"Share {share_id} is in error; its access rules cannot change.")
     if share.access_rules_status == "error" and not call.has(RULES_DESPITE_ERRORS):
         raise errors.Invalid(f"Share {share_id} has an access rule in error; deny that one first.")
+    return share
 
 
 def _add(tx: Tx, share_id: str, values: dict[str, Any]) -> str:
@@ -308,8 +320,13 @@ def _add(tx: Tx, share_id: str, values: dict[str, Any]) -> str:
         raise
 
 
-def _check_filters(filters: dict[str, str]) -> None:
-    """Raises Invalid for what no rule can have; `access_to` becomes the client that it names."""
+def _check_filters(call: Call, filters: dict[str, str]) -> None:
+    """Raises Invalid for what no rule can have; `access_to` becomes the client that it names.
+
+    Raises Forbidden for the key, from those who do not see it.
+    """
+    if "access_key" in filters:
+        call.require(SEE_KEY)
     if "access_level" in filters:
         rules.check_level(filters["access_level"])
     if "access_type" in filters and filters["access_type"] not in rules.TYPES:

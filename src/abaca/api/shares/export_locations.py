@@ -17,6 +17,7 @@ from abaca.http.bodies import Body
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
 from abaca.http.wire import AdminOnly, Computed, Many, One, Plain, Since, View
+from abaca.operations.shares import metadata_limits
 from abaca.policy import admin, member, reader
 
 OF_SHARE = Resource("export locations", "/shares/{id}/export_locations", since="2.9")
@@ -201,11 +202,12 @@ def _write(
     call: Call, share_id: str, location_id: str, change: Callable[[dict[str, str]], dict[str, str]]
 ) -> dict[str, str]:
     with call.db.write() as tx:
-        share_for_change(call, tx, share_id)
+        project_id = share_for_change(call, tx, share_id).project_id
         shares.lock(tx, share_id)  # or of two who write at once one would not see what the other adds
         row = _found(call, tx, share_id, location_id, _METADATA)
         new = change(dict(row.metadata))
         preferred = new.pop("preferred", None)
+        metadata_limits.check(tx, call.settings, project_id, row.metadata, new)
         said = None if preferred is None else preferred.strip().lower() in ("1", "true", "t", "yes", "on")
         export_locations.set_metadata(tx, location_id, new, preferred=said)
         return {**new, "preferred": str(row.preferred if said is None else said)}

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from abaca import errors
@@ -14,6 +15,7 @@ from abaca.http.bodies import Body
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
 from abaca.http.wire import Plain
+from abaca.operations.shares import metadata_limits
 from abaca.policy import member, reader
 
 RESOURCE = Resource("share metadata", "/shares/{id}/metadata")
@@ -42,14 +44,14 @@ class SetItem(Body):
 def index(call: Call, id: str) -> dict[str, str]:
     """All pairs."""
     with call.db.read() as tx:
-        return dict(share_for_look(call, tx, id, ("metadata",)).metadata)
+        return _seen(call, share_for_look(call, tx, id, ("metadata",)).metadata)
 
 
 @RESOURCE.get("/{key}", policy=GET, view=Plain("meta", dict[str, str]))
 def show(call: Call, id: str, key: str) -> dict[str, str]:
     """One pair."""
     with call.db.read() as tx:
-        found = share_for_look(call, tx, id, ("metadata",)).metadata
+        found = _seen(call, share_for_look(call, tx, id, ("metadata",)).metadata)
     if key not in found:
         raise errors.NotFound(f"Share {id} has no metadata key {key!r}.")
     return {key: found[key]}
@@ -60,9 +62,7 @@ def update(call: Call, id: str, body: SetMetadata) -> dict[str, str]:
     """Add and overwrite; the whole is answered."""
     pairs = _checked(call, body.metadata)
     with call.db.write() as tx:
-        old = _locked(call, tx, id)
-        shares.update(tx, id, {"metadata": {**old, **pairs}})
-        return {**old, **pairs}
+        return _seen(call, _write(call, tx, id, lambda old: {**old, **pairs}))
 
 
 @RESOURCE.put(policy=UPDATE, body=SetMetadata, view=Metadata)
@@ -70,10 +70,8 @@ def replace(call: Call, id: str, body: SetMetadata) -> dict[str, str]:
     """Make these pairs all there are; what only administrators may touch stays."""
     pairs = _checked(call, body.metadata)
     with call.db.write() as tx:
-        old = _locked(call, tx, id)
-        new = metadata.replaced(old, pairs, call.settings.admin_only_metadata, is_admin=call.caller.is_admin)
-        shares.update(tx, id, {"metadata": new})
-        return new
+        reserved, is_admin = call.settings.admin_only_metadata, call.caller.is_admin
+        return _seen(call, _write(call, tx, id, lambda old: metadata.replaced(old, pairs, reserved, is_admin=is_admin)))
 
 
 @RESOURCE.post("/{key}", policy=UPDATE, body=SetItem, view=Plain("meta", dict[str, str]))
@@ -84,7 +82,7 @@ def set_item(call: Call, id: str, key: str, body: SetItem) -> dict[str, str]:
         raise errors.Invalid(f"The body must hold exactly the key of the URL, {key!r}, under 'meta'.")
     pair = _checked(call, sent)
     with call.db.write() as tx:
-        shares.update(tx, id, {"metadata": {**_locked(call, tx, id), **pair}})
+        _write(call, tx, id, lambda old: {**old, **pair})
     return pair
 
 
@@ -92,11 +90,14 @@ def set_item(call: Call, id: str, key: str, body: SetItem) -> dict[str, str]:
 def delete(call: Call, id: str, key: str) -> None:
     """Remove one pair."""
     metadata.check_admin_only([key], call.settings.admin_only_metadata, is_admin=call.caller.is_admin)
-    with call.db.write() as tx:
-        old = _locked(call, tx, id)
+
+    def without(old: dict[str, str]) -> dict[str, str]:
         if key not in old:
             raise errors.NotFound(f"Share {id} has no metadata key {key!r}.")
-        shares.update(tx, id, {"metadata": {name: value for name, value in old.items() if name != key}})
+        return {name: value for name, value in old.items() if name != key}
+
+    with call.db.write() as tx:
+        _write(call, tx, id, without)
 
 
 def _checked(call: Call, sent: dict[str, object]) -> dict[str, str]:
@@ -105,6 +106,15 @@ def _checked(call: Call, sent: dict[str, object]) -> dict[str, str]:
     return pairs
 
 
-def _locked(call: Call, tx: Tx, share_id: str) -> dict[str, str]:
-    share_for_change(call, tx, share_id)
-    return shares.metadata_for_update(tx, share_id)
+def _write(call: Call, tx: Tx, share_id: str, change: Callable[[dict[str, str]], dict[str, str]]) -> dict[str, str]:
+    """Change a share's pairs, within the limits; what they have become."""
+    project_id = share_for_change(call, tx, share_id).project_id
+    old = shares.metadata_for_update(tx, share_id)
+    new = change(old)
+    metadata_limits.check(tx, call.settings, project_id, old, new)
+    shares.update(tx, share_id, {"metadata": new})
+    return new
+
+
+def _seen(call: Call, pairs: Mapping[str, str]) -> dict[str, str]:
+    return dict(metadata.seen(pairs, call.settings.admin_only_metadata, is_admin=call.caller.is_admin))

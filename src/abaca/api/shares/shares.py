@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from abaca import errors
@@ -13,6 +13,7 @@ from abaca.api.shares.lookups import share_for_change, share_for_look
 from abaca.db.engine.lists import Page
 from abaca.db.engine.statements import Row
 from abaca.db.shares import shares
+from abaca.domain import metadata
 from abaca.domain.shares.shares import Share
 from abaca.http.bodies import UNSET, Also, Body, Filters, Flag, Gib, Name, Pairs, Text, UnsetType
 from abaca.http.paging import Listed
@@ -58,6 +59,10 @@ def _old_rules_status(_call: Call, status: str) -> str:
     return "out_of_sync" if status == "syncing" else status
 
 
+def _metadata(call: Call, pairs: Mapping[str, str]) -> Mapping[str, str]:
+    return metadata.seen(pairs, call.settings.admin_only_metadata, is_admin=call.caller.is_admin)
+
+
 class ShareSummary(View):
     """A share in a short list."""
 
@@ -80,7 +85,7 @@ class ShareView(View):
     snapshot_id: str | None
     share_network_id: str | None
     share_proto: str
-    metadata: dict[str, str]
+    metadata: Annotated[dict[str, str], Computed(_metadata, needs=("metadata",))]
     share_type: Annotated[str | None, Column("share_type_id"), Was("2.5", Column("share_type_name"))]
     share_type_name: Annotated[str | None, Since("2.6")]
     volume_type: Annotated[str | None, Column("share_type_name")]
@@ -200,6 +205,8 @@ def _listed(call: Call, filters: dict[str, object]) -> Listed:
     for name, rule in (("host", LIST_BY_HOST), ("share_server_id", LIST_BY_SERVER), ("extra_specs", SPECS_INDEX)):
         if name in asked:
             call.require(rule)
+    reserved = call.settings.admin_only_metadata
+    metadata.check_admin_only(asked.get("metadata", ()), reserved, is_admin=call.caller.is_admin)
     if asked.pop("is_public", None) and "project_id" in asked:
         # widens the list rather than narrowing it, which is what clients that look up a name expect
         asked["visible_to"] = asked.pop("project_id")

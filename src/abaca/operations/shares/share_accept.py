@@ -27,7 +27,7 @@ from abaca.domain.ids import new_id
 from abaca.domain.shares import shares as rules
 from abaca.drivers import contract
 from abaca.operations import events
-from abaca.operations.shares import share_create
+from abaca.operations.shares import metadata_limits, share_create
 from abaca.operations.shares.share_instances import pool_name
 from abaca.scheduler import choose
 from abaca.scheduler.filters import ShareRequest
@@ -138,6 +138,8 @@ class Admission:
         protocol, pairs = checked
         resolved = self._resolve(tx, wanted)
         self._check(tx, wanted, resolved)
+        if pairs:
+            metadata_limits.check(tx, self.settings, self.caller.project_id, {}, pairs)
         share_id, instance_id = new_id(), new_id()
         placement = self._place(tx, wanted, resolved, protocol) if resolved.id else None
         candidate = placement.candidates[0] if placement and placement.candidates else None
