@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
 
@@ -19,3 +20,11 @@ def new_id() -> str:
     number = ms << 80 | 7 << 76 | (ns << 12) // _NS_A_MS << 64 | 2 << 62 | secrets.randbits(62)
     text = f"{number:032x}"
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def is_id(text: str) -> bool:
+    """Whether a text has the form of an id; another may be a name."""
+    return _FORM.fullmatch(text) is not None
+
+
+_FORM = re.compile(r"[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}")

@@ -21,7 +21,7 @@ import datetime
 import re
 import types
 import typing
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, dataclass_transform
 
 import msgspec
@@ -162,6 +162,19 @@ Pairs = Annotated[
     dict[str, str],
     Scalar(_pairs, "a dictionary, such as {'key': 'value'}", {"type": "string", "example": "{'k': 'v'}"}),
 ]
+
+
+def among(names: Iterable[str]) -> Scalar:
+    """How a text that is one of some is read; a field is Annotated with it."""
+    known = tuple(sorted(names))
+
+    def read(value: object) -> str:
+        if value not in known:
+            raise ValueError
+        return str(value)
+
+    return Scalar(read, f"one of: {', '.join(known)}", {"type": "string", "enum": list(known)})
+
 
 _PLAIN: dict[Any, Any] = {bool: Flag, int: Whole, str: Text, dict: Object}
 

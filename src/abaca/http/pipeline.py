@@ -151,6 +151,8 @@ class Call:
     def project_filter(self, all_projects: Rule) -> dict[str, str]:
         """The condition on `project_id` for a list: none when all are asked for and allowed, else the caller's."""
         said = self.query.get("all_tenants", self.query.get("all_projects"))
+        if said is not None and self.door.one_error_form:
+            said = str(bodies.flag("all_projects", said))
         wanted = said is not None and said.lower() not in paging.FALSE
         return {} if wanted and self.allows(all_projects) else {"project_id": self.caller.project_id}
 

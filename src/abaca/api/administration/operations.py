@@ -12,7 +12,7 @@ from abaca.db.engine.statements import Row
 from abaca.db.journal import keys, operations
 from abaca.db.journal.findings import FINDINGS
 from abaca.domain.operations import Waiting
-from abaca.http.bodies import Filters, Flag, IdPrefix, Text
+from abaca.http.bodies import Filters, Flag, IdPrefix, Text, among
 from abaca.http.paging import Listed
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
@@ -130,7 +130,7 @@ class FindingView(View):
 class FindingFilters(Filters, unknown="refuse"):
     """What the list may be asked for."""
 
-    kind: Text
+    kind: Annotated[str, among(("updated", "repaired", "skipped", "failed"))]
     share_id: Text
 
 
@@ -139,9 +139,9 @@ class OperationFilters(Filters, unknown="refuse"):
 
     resource_id: Text
     resource_type: Text
-    kind: Text
+    kind: Annotated[str, among(OPERATIONS)]
     queue: Text
-    state: Text
+    state: Annotated[str, among((*operations.LIVE, *operations.ENDED))]
     parent_id: Text
     id: Text
     id_prefix: IdPrefix

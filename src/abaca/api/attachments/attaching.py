@@ -10,7 +10,9 @@ import msgspec
 
 from abaca import errors
 from abaca.api.shares.lookups import share_for_change
+from abaca.compute.contract import Wanted
 from abaca.db.shares import shares
+from abaca.domain import ids
 from abaca.domain.attachments import mount_points
 from abaca.http.pipeline import Call
 from abaca.operations.attachments import attachment_accept
@@ -44,6 +46,18 @@ def attach(
         if not done.ids:
             raise done.refused[0][1]
     return done
+
+
+def server_ids(call: Call, names_or_ids: Sequence[str]) -> list[str]:
+    """The ids of servers of the caller's project, which may be said by name; what names not one stays as it is."""
+    names = {one for one in names_or_ids if not ids.is_id(one)}
+    found: dict[str, list[str]] = {}
+    if names and call.caller.project_id:
+        project_id = call.caller.project_id
+        wanted = Wanted(project_id=project_id, only=lambda server: server.name in names, limit=2 * len(names))
+        for server in call.parts.extras["compute"].list(wanted):
+            found.setdefault(server.name, []).append(server.id)
+    return [found[one][0] if len(found.get(one, ())) == 1 else one for one in names_or_ids]
 
 
 def server_for(call: Call, server_id: str) -> Server:

@@ -9,6 +9,7 @@ from typing import Annotated
 
 from abaca import errors
 from abaca.api.attachments import attaching
+from abaca.api.shares.lookups import share_id_of
 from abaca.db.attachments import attachments
 from abaca.db.engine.database import Tx
 from abaca.db.engine.statements import Row
@@ -16,7 +17,7 @@ from abaca.db.shares import shares
 from abaca.domain.attachments import attachments as domain
 from abaca.domain.attachments.attachments import Attachment
 from abaca.http import bodies
-from abaca.http.bodies import UNSET, Body, Filters, IdPrefix, Text, UnsetType
+from abaca.http.bodies import UNSET, Body, Filters, IdPrefix, Text, UnsetType, among
 from abaca.http.paging import Listed
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
@@ -88,7 +89,7 @@ class AttachedView(View):
 
 
 class Attach(Body, key="attachment", unknown="refuse", alone=True):
-    """Which share, on which server or servers, and how; without `mount_point` it is /mnt/ and the share's id."""
+    """Which share, on which server or servers, by name or id, and how; without `mount_point` it is /mnt/SHARE-ID."""
 
     share_id: Text
     server_id: Text | None = None
@@ -104,8 +105,8 @@ class AttachmentFilters(Filters, unknown="refuse"):
 
     share_id: Text
     server_id: Text
-    mode: Text
-    state: Text
+    mode: Annotated[str, among(domain.MODES)]
+    state: Annotated[str, among(domain.ATTACHMENT.states)]
     id: Text
     id_prefix: IdPrefix
 
@@ -116,9 +117,13 @@ class AttachmentFilters(Filters, unknown="refuse"):
     filters=AttachmentFilters,
 )
 def index(call: Call, filters: dict[str, object]) -> Listed:
-    """Attachments, the newest first."""
+    """Attachments, the newest first; the share and the server may be said by name."""
     asked = {**filters, **call.project_filter(LIST_ALL_PROJECTS)}
+    if "server_id" in asked:
+        asked["server_id"] = attaching.server_ids(call, [str(asked["server_id"])])[0]
     with call.db.read() as tx:
+        if "share_id" in asked:
+            asked["share_id"] = share_id_of(call, tx, str(asked["share_id"]))
         return Listed(attachments.ATTACHMENTS.rows(tx, call.columns, asked, call.page))
 
 
@@ -137,13 +142,15 @@ def create(call: Call, body: Attach) -> dict[str, object]:
     """
     if (body.server_id is None) == (body.server_ids is None):
         raise errors.Invalid("Say 'server_id' for one server or 'server_ids' for many, and not both.")
+    with call.db.read() as tx:
+        share_id = share_id_of(call, tx, body.share_id)
     if body.server_id is not None:
-        done = attaching.attach(call, body.share_id, [body.server_id], _request(body))
+        done = attaching.attach(call, share_id, attaching.server_ids(call, [body.server_id]), _request(body))
         return {"attachment": _rows(call, done.ids)[0], "attachments": UNSET, "refused": UNSET}
-    ids = list(dict.fromkeys(body.server_ids or []))
-    if not 1 <= len(ids) <= MOST_SERVERS:
+    if not 1 <= len(body.server_ids or []) <= MOST_SERVERS:
         raise errors.Invalid(f"'server_ids' must name 1 to {MOST_SERVERS} servers.")
-    done = attaching.attach(call, body.share_id, ids, _request(body))
+    ids = list(dict.fromkeys(attaching.server_ids(call, body.server_ids or [])))
+    done = attaching.attach(call, share_id, ids, _request(body))
     refused = [
         {"server_id": server_id, "code": error.status, "message": error.message} for server_id, error in done.refused
     ]

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from abaca import errors
 from abaca.api.administration import rule_locks
-from abaca.api.attachments.attaching import server_for
-from abaca.api.shares.lookups import share_for_look
+from abaca.api.attachments.attaching import server_for, server_ids
+from abaca.api.shares.lookups import share_for_look, share_id_of
 from abaca.db.engine.database import Tx
 from abaca.db.shares import access_rules, export_locations
 from abaca.domain.attachments import attachments as domain
@@ -60,9 +60,10 @@ def show(call: Call, id: str, filters: dict[str, str]) -> dict[str, object]:
     system = mount_instructions.check_system(filters.get("os", "debian"))
     level = levels.check_level(filters.get("access_level"))
     mount_point = mount_points.check(filters.get("mount_point", mount_points.default(id)))
-    server = server_for(call, filters["server"]) if "server" in filters else None
+    server = server_for(call, server_ids(call, [filters["server"]])[0]) if "server" in filters else None
     addresses = sorted(address.ip for address in server.addresses) if server is not None else []
     with call.db.read() as tx:
+        id = share_id_of(call, tx, id)
         share = share_for_look(call, tx, id, ("size", "share_proto", "status"))
         if share.share_proto not in domain.PROTOCOLS:
             raise errors.Conflict(f"Share {id} is {share.share_proto}; this tells how to mount NFS.")

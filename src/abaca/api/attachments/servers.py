@@ -9,9 +9,10 @@ from typing import Annotated, Any
 from abaca import errors, policy
 from abaca.db.attachments import servers as db
 from abaca.db.engine.database import Tx
+from abaca.domain import ids
 from abaca.domain.attachments import servers
 from abaca.domain.metadata import check_size
-from abaca.http.bodies import UNSET, Body, Filters, IdPrefix, Name, Object, Text, UnsetType, Whole
+from abaca.http.bodies import UNSET, Body, Filters, IdPrefix, Name, Object, Scalar, Text, UnsetType, Whole, among
 from abaca.http.paging import Listed
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
@@ -85,10 +86,10 @@ class ServerFilters(Filters, unknown="refuse"):
     """What the list may be asked for."""
 
     name: Text
-    status: Text
+    status: Annotated[str, among(servers.STATUSES)]
     project_id: Text
     availability_zone: Text
-    ip: Text
+    ip: Annotated[str, Scalar(servers.check_ip, "an IP address", {"type": "string"})]
     id: Text
     id_prefix: IdPrefix
 
@@ -112,7 +113,7 @@ def index(call: Call, filters: dict[str, object]) -> Listed:
 def show(call: Call, server_id: str) -> tuple[object, ...]:
     """One server."""
     with call.db.read() as tx:
-        return _found(call, tx, server_id)
+        return _found(call, tx, _id_of(call, tx, server_id))
 
 
 @RESOURCE.post(policy=CREATE, view=SERVER, body=Create, status=201)
@@ -134,6 +135,7 @@ def update(call: Call, server_id: str, body: Update) -> tuple[object, ...]:
     if not values and at is None:
         raise errors.Invalid(f"Send at least one of: {', '.join(servers.FIELDS)}.")
     with call.db.write() as tx:
+        server_id = _id_of(call, tx, server_id)
         _found(call, tx, server_id)
         db.update(tx, server_id, values, at)
         return _found(call, tx, server_id)
@@ -144,6 +146,7 @@ def delete(call: Call, server_id: str) -> None:
     """Forget a server; its attachments and their access end, and what is on it stays."""
     _refuse_others(call)
     with call.db.write() as tx:
+        server_id = _id_of(call, tx, server_id)
         _found(call, tx, server_id)
         attachment_detach.forget_server(tx, server_id, call.caller)
         db.delete(tx, server_id)
@@ -162,6 +165,14 @@ def _refuse_others(call: Call) -> None:
     plugin = call.settings.compute.plugin
     if plugin != "inventory":
         raise errors.Conflict(f"Servers come from {plugin} here ([compute] plugin): nothing can be registered.")
+
+
+def _id_of(call: Call, tx: Tx, name_or_id: str) -> str:
+    """The id of the server of that name in the caller's project; what names none is taken for an id."""
+    if ids.is_id(name_or_id):
+        return name_or_id
+    row = db.SERVERS.one(tx, ("id",), {"name": name_or_id, "project_id": call.caller.project_id})
+    return name_or_id if row is None else str(row.id)
 
 
 def _found(call: Call, tx: Tx, server_id: str) -> tuple[object, ...]:

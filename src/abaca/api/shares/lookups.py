@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from abaca import errors
 from abaca.db.engine.database import Tx
+from abaca.db.engine.lists import Page
 from abaca.db.engine.statements import Row
 from abaca.db.shares import shares
+from abaca.domain import ids
 from abaca.domain.shares.shares import Share
 from abaca.http.pipeline import Call
 
@@ -32,3 +34,14 @@ def share_for_change(call: Call, tx: Tx, share_id: str) -> Share:
     if share.project_id != call.caller.project_id:
         call.require(call.route.policy, project_id=share.project_id)
     return share
+
+
+def share_id_of(call: Call, tx: Tx, name_or_id: str) -> str:
+    """The id of the caller's share of that name; what names none is taken for an id. Raises Conflict for two."""
+    if ids.is_id(name_or_id):
+        return name_or_id
+    asked = {"name": name_or_id, "project_id": call.caller.project_id, "is_soft_deleted": False}
+    found = shares.SHARES.rows(tx, ("id",), asked, Page(2))
+    if len(found) > 1:
+        raise errors.Conflict(f"More than one share of the project is called {name_or_id[:64]!r}; say which by its id.")
+    return str(found[0].id) if found else name_or_id

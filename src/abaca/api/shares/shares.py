@@ -205,8 +205,10 @@ def _listed(call: Call, filters: dict[str, object]) -> Listed:
     for name, rule in (("host", LIST_BY_HOST), ("share_server_id", LIST_BY_SERVER), ("extra_specs", SPECS_INDEX)):
         if name in asked:
             call.require(rule)
-    reserved = call.settings.admin_only_metadata
-    metadata.check_admin_only(asked.get("metadata", ()), reserved, is_admin=call.caller.is_admin)
+    pairs = filters.get("metadata")
+    if isinstance(pairs, dict):
+        reserved = call.settings.admin_only_metadata
+        metadata.check_admin_only(pairs, reserved, is_admin=call.caller.is_admin)
     if asked.pop("is_public", None) and "project_id" in asked:
         # widens the list rather than narrowing it, which is what clients that look up a name expect
         asked["visible_to"] = asked.pop("project_id")
