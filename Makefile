@@ -31,7 +31,7 @@ quick: environment ## Run the tests that need no real components, in about two m
 	@$(BIN)/python -m pytest -m "not system" $(SPREAD) $(ARGS)
 
 .PHONY: thorough
-thorough: environment ## All toys of the journal and all hostile requests, of which `make test` takes samples (TOYS_SEED, HOSTILE_SEED=n: others)
+thorough: environment ## All toys of the journal, and twice the hostile requests of `make test` (TOYS_SEED, HOSTILE_SEED=n: others)
 	@TOYS_THOROUGH=1 HOSTILE_THOROUGH=1 $(BIN)/python -m pytest $(SPREAD) $(ARGS) tests/journal tests/api/test_hostile.py
 
 .PHONY: check
