@@ -128,7 +128,7 @@ class Maker:
         things = dict(self._things)
         for place in seeds.places(route.path):
             # what is there goes with the first request that takes it away, and then nothing is reached any more
-            if draw.random() < (0.97 if route.method == "DELETE" else 0.3):
+            if place not in things or draw.random() < (0.97 if route.method == "DELETE" else 0.3):
                 things[place] = quote(draw.choice(TEXTS)[:3000], safe="") or "x"
         return seeds.filled(route.path, things)
 

@@ -142,7 +142,9 @@ def call(
     chunks = application(environ, lambda status, headers, exc_info=None: started.append((status, headers)))
     text = b"".join(chunks).decode()
     status, sent = started[0]
-    return Answer(int(status[:3]), {name.lower(): value for name, value in sent}, json.loads(text) if text else None)
+    found = {name.lower(): value for name, value in sent}
+    is_json = found.get("content-type", "").startswith("application/json")
+    return Answer(int(status[:3]), found, json.loads(text) if text and is_json else text or None)
 
 
 def _application(loaded: settings.Settings, db: Database) -> Any:

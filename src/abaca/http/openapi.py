@@ -143,7 +143,9 @@ def _components(views: Iterable[type[wire.View]], version: int) -> dict[str, Sch
     """The schema of each view, and of what stands in it, as administrators see it; what may lack is not required."""
     ordered = sorted(views, key=lambda view: (view.__module__, view.__name__))
     structs = [wire.shape(view, version, is_admin=True).struct for view in ordered]
-    found: tuple[Any, dict[str, Schema]] = msgspec.json.schema_components(structs, ref_template=_REFERENCE)
+    found: tuple[Any, dict[str, Schema]] = msgspec.json.schema_components(
+        structs, schema_hook=_schema_of_anything, ref_template=_REFERENCE
+    )
     for view, reference in zip(ordered, found[0], strict=True):
         schema = found[1][reference["$ref"].rpartition("/")[2]]
         hidden = {field.name(version) for field in wire.fields_of(view) if _may_lack(field)}
@@ -152,6 +154,13 @@ def _components(views: Iterable[type[wire.View]], version: int) -> dict[str, Sch
     for schema in found[1].values():
         schema["additionalProperties"] = False
     return dict(sorted(found[1].items()))
+
+
+def _schema_of_anything(kind: type) -> Schema:
+    """The schema of `object`: whatever JSON can hold."""
+    if kind is object:
+        return {"description": "Anything."}
+    raise NotImplementedError
 
 
 def _may_lack(field: wire.Field) -> bool:
@@ -240,7 +249,9 @@ def _answer(route: routing.Route, version: int) -> Schema | None:
     if view is None:
         return None
     shown = wire.resolved(view.kind, version, is_admin=True)
-    ((reference,), _) = msgspec.json.schema_components([shown], ref_template=_REFERENCE)
+    ((reference,), _) = msgspec.json.schema_components(
+        [shown], schema_hook=_schema_of_anything, ref_template=_REFERENCE
+    )
     if isinstance(view, wire.Plain):
         return reference if view.key is None else _object({view.key: reference}, [view.key])
     if isinstance(view, wire.One):
@@ -294,7 +305,7 @@ def schema_of(declared: Any, version: int) -> Schema:
         return {"type": "array", "items": schema_of(parts[0], version)}
     if isinstance(declared, type) and issubclass(declared, bodies.Body):
         return body_schema(declared, version)
-    return {} if declared is Any else dict(msgspec.json.schema(declared))
+    return {} if declared is Any else dict(msgspec.json.schema(declared, schema_hook=_schema_of_anything))
 
 
 def _object(properties: Mapping[str, Schema], required: Iterable[str], *, closed: bool = True) -> Schema:

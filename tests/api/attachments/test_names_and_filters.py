@@ -11,6 +11,7 @@ FILTERS = {
     "attachments": ("state=perfect", "mode=pigeon", "all_projects=perhaps"),
     "servers": ("status=BUSY", "ip=999.1.1.1", "all_projects=perhaps"),
     "operations": ("state=perfect", "kind=share-paint", "live=perhaps", "all_projects=perhaps"),
+    "shares": ("status=perfect",),
     "operations/nosuch/findings": ("kind=boring",),
 }
 

@@ -8,7 +8,8 @@ from typing import Annotated
 
 from abaca.api.shares.shares import LIST, LIST_ALL_PROJECTS
 from abaca.db.shares import shares
-from abaca.http.bodies import Filters, IdPrefix, Text
+from abaca.domain.shares.shares import SHARE_INSTANCE
+from abaca.http.bodies import Filters, IdPrefix, Text, among
 from abaca.http.paging import Listed
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
@@ -36,7 +37,7 @@ class BriefShareFilters(Filters, unknown="refuse"):
     id: Text
     id_prefix: IdPrefix
     name: Text
-    status: Text
+    status: Annotated[str, among(SHARE_INSTANCE.values)]
 
 
 @RESOURCE.get(policy=LIST, view=Many("shares", BriefShareView, links="shares_links"), filters=BriefShareFilters)
