@@ -22,7 +22,9 @@ def starts(what, names, *, queue=QUEUE, of_keys=lambda name: [f"child:{name}"]):
     """A step that starts one child for each name, which it gets as its word."""
 
     def start(op, tx):
-        op.start(tx, what, [(Args(word=name), Target(queue, of_keys(name), f"r-{name}")) for name in names])
+        wanted = [(Args(word=name), Target(queue, of_keys(name), f"r-{name}")) for name in names]
+        new = {key for _, target in wanted for key in target.keys} - set(op.keys)
+        op.start(tx, what, wanted, new_keys=new)
 
     return record("start", start)
 
@@ -53,7 +55,7 @@ def test_what_a_failed_transaction_started_is_not_there(bench):
     child = bench.add("child", step("do", lambda op: None))
 
     def start(op, tx):
-        op.start(tx, child, [(Args(), Target(QUEUE, ["x"], "x"))])
+        op.start(tx, child, [(Args(), Target(QUEUE, ["x"], "x"))], new_keys=["x"])
         raise Final(reason="no")
 
     bench.add("parent", record("start", start))
@@ -247,13 +249,84 @@ class Nodes:
     """What is done on machines."""
 
 
-def test_a_join_past_the_pivot_that_fails_is_shown_and_tolerated_only_on_request(bench):
-    """There is no way back: the parent says why, and waits for an operator."""
-    child = bench.add("child", step("do", lambda op: (_ for _ in ()).throw(Final(reason="no"))))
-    start = starts(child, "a")
-    bench.add("parent", kinds.Pivot(lambda op: None), start, joins())
+# ---------------------------------------------------------------- keys of children
+
+
+def asks_for(child, key, new=()):
+    return record("start", lambda op, tx: op.start(tx, child, [(Args(), Target(QUEUE, [key], "x"))], new_keys=new))
+
+
+def test_two_parents_whose_children_want_what_the_other_holds_are_refused_at_once(bench):
+    """Each child would wait for the other parent, and each parent for its child, until somebody's deadline."""
+    child, both = bench.add("child", step("do", lambda op: None)), threading.Barrier(2)
+    meet = step("meet", lambda op: both.wait(20))
+    crossing = record(
+        "start",
+        lambda op, tx: op.start(tx, child, [(Args(), Target(QUEUE, [{"a": "b", "b": "a"}[op.keys[0]]], "x"))]),
+    )
+    bench.add("parent", meet, crossing, joins())
     bench.worker()
-    op_id = bench.enqueue("parent")
-    row = bench.until(op_id, "waiting", and_so=lambda row: row.error_code == "ChildFailed")
-    assert row.state == "waiting"
-    assert "no" in row.error_text
+    ids = [bench.enqueue("parent", key) for key in "ab"]
+    for op_id in ids:
+        row = bench.until(op_id, *rows.ENDED)
+        assert (row.state, children(bench, op_id)) == ("failed", [])
+        assert "StrangeKeys" in row.error_text
+
+
+def test_a_key_that_somebody_has_is_not_new(bench):
+    gate, child = Gate(), bench.add("child", step("do", lambda op: None))
+    bench.add("holder", step("hold", lambda op: gate.wait()))
+    bench.add("parent", asks_for(child, "taken", new=["taken"]), joins())
+    bench.worker()
+    holder = bench.enqueue("holder", "taken")
+    assert gate.arrived.wait(20)
+    row = bench.run("parent")
+    assert (row.state, children(bench, row.id)) == ("failed", [])
+    gate.opened.set()
+    bench.until(holder, "done")
+    assert bench.run("parent").state == "done"
+
+
+def test_a_child_may_have_what_any_of_its_ancestors_has(bench):
+    leaf = bench.add("leaf", step("do", lambda op: None))
+    middle = bench.add("middle", asks_for(leaf, "top"), joins())
+    bench.add("parent", starts(middle, "a", of_keys=lambda name: ["top"]), joins())
+    bench.worker()
+    assert bench.until(bench.enqueue("parent", "top"), *rows.ENDED).state == "done"
+
+
+# ---------------------------------------------------------------- joining past the pivot
+
+
+@pytest.mark.parametrize("how", [{}, {"first": True}], ids=["all", "first"])
+def test_a_child_that_failed_past_the_pivot_ends_its_parent_with_nothing_undone(bench, how):
+    """It can neither go back, nor will what has failed ever be done: trying again would never end."""
+    undone = []
+
+    def fail(op):
+        raise Final(reason="the child cannot")
+
+    child = bench.add("child", step("do", fail))
+    other = bench.add("other", step("slow", lambda op: bench.diary.note("the other goes on")))
+    starting = record(
+        "start",
+        lambda op, tx: [
+            op.start(tx, what, [(Args(), Target(QUEUE, [what.kind], what.kind))], new_keys=[what.kind])
+            for what in ((child,) if how else (child, other))
+        ],
+    )
+    first = step("first", lambda op: None, undo=lambda op: undone.append("first"))
+    bench.add(
+        "parent",
+        first,
+        kinds.Pivot(lambda op: None),
+        starting,
+        joins(**how),
+        step("last", lambda op: undone.append("last")),
+    )
+    bench.worker()
+    row = bench.run("parent")
+    assert (row.state, row.error_code, undone) == ("failed", "ChildFailed", [])
+    assert "the child cannot" in row.error_text
+    assert {one.state for one in children(bench, row.id)} == ({"failed"} if how else {"failed", "done"})
+    assert bench.diary.lines.count("parent fails: ChildFailed") == 1

@@ -110,6 +110,12 @@ def child(op, name, word="", queue=HOME):
     return Args(word=word), Target(queue=queue, keys=[f"toy:{resource(op, name)}"], resource_id=resource(op, name))
 
 
+def begin(op, tx, what, wanted):
+    """Start these; what the parent does not hold belongs to things that its children make."""
+    new = {key for _, target in wanted for key in target.keys} - set(op.keys)
+    op.start(tx, what, wanted, new_keys=new)
+
+
 # ---------------------------------------------------------------- steps of one's own, a pivot, two places
 
 PLAIN = toy("plain", puts("one"), states("two"), puts("three"))
@@ -241,7 +247,7 @@ def parent(kind, start, join):
 
 
 def start_three(op, tx):
-    op.start(tx, PART, [child(op, name) for name in "abc"])
+    begin(op, tx, PART, [child(op, name) for name in "abc"])
 
 
 def join_all(op):
@@ -268,7 +274,7 @@ BRITTLE = toy("brittle", puts("one"), kinds.Step(await_sibling, kinds.nothing), 
 
 
 def start_racers(op, tx):
-    op.start(tx, BRITTLE, [child(op, "a", "slow"), child(op, "b", "quick"), child(op, "c", "slow")])
+    begin(op, tx, BRITTLE, [child(op, "a", "slow"), child(op, "b", "quick"), child(op, "c", "slow")])
 
 
 def join_first(op):
@@ -277,15 +283,15 @@ def join_first(op):
 
 
 def start_one_that_breaks(op, tx):
-    op.start(tx, BRITTLE, [child(op, "a", "quick"), child(op, "b", "breaks"), child(op, "c", "slow")])
+    begin(op, tx, BRITTLE, [child(op, "a", "quick"), child(op, "b", "breaks"), child(op, "c", "slow")])
 
 
 def start_one_that_waits(op, tx):
-    op.start(tx, BRITTLE, [child(op, "a", "quick"), child(op, "b", "slow"), child(op, "c", "quick")])
+    begin(op, tx, BRITTLE, [child(op, "a", "quick"), child(op, "b", "slow"), child(op, "c", "quick")])
 
 
 def start_some_that_break(op, tx):
-    op.start(tx, BRITTLE, [child(op, "a", "quick"), child(op, "b", "breaks"), child(op, "c", "breaks")])
+    begin(op, tx, BRITTLE, [child(op, "a", "quick"), child(op, "b", "breaks"), child(op, "c", "breaks")])
 
 
 def join_whatever(op):
@@ -302,7 +308,7 @@ def start_parents(op, tx):
     """Their keys they share with this one: under these they run."""
     both = [child(op, name) for name in "xy"]
     under_mine = [msgspec.structs.replace(target, keys=[*target.keys, *op.keys]) for _, target in both]
-    op.start(tx, JOINED, [(args, target) for (args, _), target in zip(both, under_mine, strict=True)])
+    begin(op, tx, JOINED, [(args, target) for (args, _), target in zip(both, under_mine, strict=True)])
 
 
 def take_grandchildren(op: Op[Spot]):
@@ -375,7 +381,7 @@ def need_server(op, tx):
     """Whoever comes first starts it."""
     server = server_of(op)
     if server_is(tx, server) is None and world.state_fact(tx, f"{server}.making"):
-        op.start(tx, SERVER, [(Args(), Target(queue=HOME, keys=[f"share-server:{server}"], resource_id=server))])
+        begin(op, tx, SERVER, [(Args(), Target(queue=HOME, keys=[f"share-server:{server}"], resource_id=server))])
 
 
 def await_server(op):

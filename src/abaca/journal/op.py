@@ -8,12 +8,12 @@ import datetime
 import logging
 import math
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
-from abaca.db.journal import children, runs
+from abaca.db.journal import children, keys, runs
 from abaca.db.journal import operations as rows
 from abaca.journal import queueing
 from abaca.journal.interruptions import (
@@ -176,17 +176,28 @@ class Op(Generic[Parts_co]):
         held = runs.Held(keys=self.keys, parent_id=self.parent_id, has_waits=self.has_waits)
         self.is_followed = self._owned(runs.end(tx, self.id, self.token, state, self.standing(), held))
 
-    def start(self, tx: Tx, what: Operation, wanted: Iterable[tuple[msgspec.Struct, Target]]) -> list[str]:
+    def start(
+        self,
+        tx: Tx,
+        what: Operation,
+        wanted: Iterable[tuple[msgspec.Struct, Target]],
+        *,
+        new_keys: Collection[str] = (),
+    ) -> list[str]:
         """Start children in the transaction of a `DatabaseStep`, for its requester; their ids, in the order given.
 
-        A child runs under the keys that it shares with its ancestors, and goes before whatever came after these. When
-        this operation goes back, its children are cancelled, and end before it undoes anything.
+        A child runs under the keys of its ancestors, and goes before whatever came after these. Keys of its own are
+        those of things that exist only since this transaction, and stand in `new_keys`: a child that waited for a
+        stranger could wait for one whose own child waits for this operation. When this operation goes back, its
+        children are cancelled, and end before it undoes anything. Raises `StrangeKeys`.
         """
         inherited = {*self.keys, *children.inherited_keys(tx, self.parent_id)}
+        found = [(args, target, [key for key in target.keys if key not in inherited]) for args, target in wanted]
+        own = {key for _, _, its in found for key in its}
+        keys.refuse_strange(tx, own, new_keys, self.place)
         started = []
-        for args, target in wanted:
-            row = queueing.row_of(what, args, target, self)
-            row["keys"] = [key for key in row["keys"] if key not in inherited]
+        for args, target, its in found:
+            row = {**queueing.row_of(what, args, target, self), "keys": its}
             started.append(rows.add(tx, {**row, "parent_id": self.id, "place": self.place, "coalesce_key": None}))
             queueing.announce(tx, what, target, args, self)
         children.started(tx, self.id, len(started))

@@ -16,6 +16,7 @@ from abaca.journal.handover import Handover, told
 from abaca.journal.interruptions import (
     PASSING,
     Cancelled,
+    ChildFailed,
     Interrupted,
     LeaseLost,
     NotUnderstood,
@@ -90,6 +91,8 @@ class Runner:
         except Paused:
             return self.aside.park()
         except Exception as error:  # noqa: BLE001 - a step may fail in any way: each ends in undo or another try
+            if isinstance(error, ChildFailed) and op.step >= op.what.pivot:
+                return self._give_up(error)
             may_pass = isinstance(error, PASSING) and op.attempt < len(self.retry.delays_s)
             if may_pass or op.step >= op.what.pivot:
                 return self.aside.try_again(error)
@@ -148,6 +151,15 @@ class Runner:
         except BaseException:
             op.step, op.attempt, op.data = before
             raise
+
+    def _give_up(self, error: ChildFailed) -> str:
+        """The end of what can neither go back nor, since a child that has failed stays failed, ever go forward."""
+        op = self.op
+        if op.has_children and (outcome := self.aside.await_children()) is not None:
+            return outcome
+        log.error("op=%s kind=%s ends past its pivot, undoing nothing: %s", op.id, op.what.kind, error.message)
+        op.error = (error.code, error.message)
+        return self._end("failed", lambda this, tx: op.what.fail(this, tx, error))
 
     def _turn_back(self, error: errors.AbacaError) -> None:
         op = self.op

@@ -8,7 +8,7 @@ why a row is busy asks here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 import sqlalchemy as sa
@@ -94,10 +94,28 @@ def add(tx: Tx, wanted: Mapping[str, Iterable[str]]) -> None:
         tx.execute(_ADD, rows if len(rows) > 1 else rows[0])
 
 
+class StrangeKeys(TypeError):
+    """A bug in a kind of operation: its children ask for keys that strangers may have."""
+
+
+def refuse_strange(tx: Tx, own: Collection[str], new: Collection[str], place: int) -> None:
+    """Raises `StrangeKeys` unless all of these keys are among the new ones, and only this family has any of them."""
+    if strange := sorted(set(own).difference(new)):
+        raise StrangeKeys(
+            f"a child asks for {', '.join(strange)}, which its parent does not hold: "
+            "let the parent have them from the beginning, or name them in new_keys when they are new"
+        )
+    if own and (taken := tx.row(_TAKEN, {"of_keys": sorted(own), "family": place})) is not None:
+        raise StrangeKeys(f"{taken.key} is not new: operation {taken.operation_id} has it")
+
+
 HOLD = (
     sa.update(k)
     .where(k.c.operation_id.in_(sa.bindparam("ops", expanding=True)), k.c.held_key.is_(None))
     .values(held_key=k.c.key)
+)
+_TAKEN = sa.select(k.c.key, k.c.operation_id).where(
+    k.c.key.in_(sa.bindparam("of_keys", expanding=True)), k.c.place != sa.bindparam("family")
 )
 RELEASE = sa.delete(k).where(k.c.operation_id == sa.bindparam("op"))
 _of_these = k.c.key.in_(sa.bindparam("of_keys", expanding=True))
