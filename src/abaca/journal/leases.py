@@ -67,6 +67,9 @@ class Leases:
             until_s = self.db.time() + self.lease_s
             with self.db.once() as tx:
                 renewed = claims.renew(tx, self.owner, list(held), until_s)
+                # one at a time: who waits for a row holds none
+                later = [op_id for op_id in held if op_id not in renewed and op_id in self.held]
+                renewed.update(op_id for op_id in later if claims.renew_one(tx, self.owner, op_id, until_s))
             for op_id in renewed:
                 held[op_id].leased_until_s = until_s
 

@@ -112,8 +112,9 @@ class Overdue:
                 one.within_s,
             )
         try:
-            with self._db.write() as tx:
-                runs.mark_overdue(tx, [(one.op.id, one.op.token, one.at_step) for one in late], self._db.time())
+            for one in late:  # each by itself: who waits for a row holds none
+                with self._db.once() as tx:
+                    runs.mark_overdue(tx, one.op.id, one.op.token, one.at_step, self._db.time())
         except exc.SQLAlchemyError as error:
             log.warning("what is overdue was not written down: %s", str(error).split("\n")[0])
         for one in late:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import select
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -315,8 +316,9 @@ def _sqlite(url: sa.URL, options: dict[str, Any], *, autocommit: bool) -> sa.Eng
     @event.listens_for(engine, "connect")
     def _prepare(connection: Any, _record: object) -> None:
         connection.isolation_level = None
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "busy_timeout=30000"):
+        for pragma in ("busy_timeout=30000", "synchronous=FULL", "foreign_keys=ON"):
             connection.execute(f"PRAGMA {pragma}")
+        write_ahead(connection)
 
     if not autocommit:
 
@@ -325,6 +327,26 @@ def _sqlite(url: sa.URL, options: dict[str, Any], *, autocommit: bool) -> sa.Eng
             connection.exec_driver_sql("BEGIN IMMEDIATE")
 
     return engine
+
+
+def write_ahead(connection: sqlite3.Connection, within_s: float = 30.0) -> None:
+    """Let the database of an SQLite connection keep a write-ahead log, which it remembers. Raises OperationalError.
+
+    A database that is new may be getting its log from another process at this moment, and that is an error at once:
+    SQLite's own time-out does not count here.
+    """
+    until_s = time.monotonic() + within_s
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                raise
+            if time.monotonic() >= until_s:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def _plan_once(connection: Any, _record: object) -> None:

@@ -8,6 +8,7 @@ code runs on a database that is ahead of it, and is refused on one that is behin
 from __future__ import annotations
 
 import logging
+import sqlite3
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ import sqlalchemy as sa
 from abaca import errors
 from abaca.db import tables
 from abaca.db.engine import trouble
+from abaca.db.engine.database import write_ahead
 from abaca.db.migrations import HEAD
 
 if TYPE_CHECKING:
@@ -158,9 +160,9 @@ def migration_engine(url: sa.URL) -> sa.Engine:
     engine = sa.create_engine(url, poolclass=sa.NullPool, connect_args={"timeout": 30})
 
     @sa.event.listens_for(engine, "connect")
-    def _prepare(connection: object, _record: object) -> None:
-        connection.isolation_level = None  # type: ignore[attr-defined]
-        connection.execute("PRAGMA journal_mode=WAL")  # type: ignore[attr-defined]
+    def _prepare(connection: sqlite3.Connection, _record: object) -> None:
+        connection.isolation_level = None
+        write_ahead(connection)
 
     @sa.event.listens_for(engine, "begin")
     def _lock_at_once(connection: sa.Connection) -> None:

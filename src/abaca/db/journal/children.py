@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from abaca.db.engine.database import Tx
 from abaca.db.engine.statements import columns_of
+from abaca.db.journal import order
 from abaca.db.tables.journal import operations as t
 from abaca.domain.operations import OperationRecord
 
@@ -72,16 +73,19 @@ _COUNT_LIVE = (
 
 def cancel(tx: Tx, parent_ids: Sequence[str]) -> None:
     """Ask all that live below these to stop at their next step."""
-    while parent_ids:
-        rows = tx.rows(_CANCEL, {"parents": parent_ids, "at": tx.now})
-        for row in rows:
+    if parent_ids:
+        for row in tx.rows(_CANCEL, {"parents": parent_ids, "at": tx.now}):
             tx.wake(row.queue)
-        parent_ids = [row.id for row in rows]
 
 
+_child = t.alias("child")
+_first = sa.select(t.c.id).where(t.c.parent_id.in_(sa.bindparam("parents", expanding=True)))
+_below = _first.cte("below", recursive=True)
+_below = _below.union_all(sa.select(_child.c.id).join(_below, _child.c.parent_id == _below.c.id))
+# all generations at once: one after another would be another order of locking
 _CANCEL = (
     sa.update(t)
-    .where(t.c.parent_id.in_(sa.bindparam("parents", expanding=True)), t.c.state.in_(_LIVE))
+    .where(order.locked(t.c.id.in_(sa.select(_below.c.id)), t.c.state.in_(_LIVE)))
     .values(
         cancel=True,
         pause=False,
@@ -89,7 +93,7 @@ _CANCEL = (
         state=sa.case((t.c.state.in_(("waiting", "paused")), "queued"), else_=t.c.state),
         updated_at=sa.bindparam("at"),
     )
-    .returning(t.c.id, t.c.queue)
+    .returning(t.c.queue)
 )
 
 

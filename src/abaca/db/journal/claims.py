@@ -18,7 +18,7 @@ import sqlalchemy as sa
 
 from abaca.db.engine.database import Tx
 from abaca.db.engine.statements import columns_of
-from abaca.db.journal import keys
+from abaca.db.journal import keys, order
 from abaca.db.tables.journal import operation_keys as k
 from abaca.db.tables.journal import operations as t
 from abaca.domain.operations import Direction, OperationRecord
@@ -111,9 +111,11 @@ def promote(tx: Tx, queues: Sequence[str], now_s: float) -> None:
 _PROMOTE = (
     sa.update(t)
     .where(
-        t.c.state == sa.literal_column("'waiting'"),
-        t.c.queue.in_(sa.bindparam("queues", expanding=True)),
-        t.c.not_before <= sa.bindparam("now_s"),
+        order.locked(
+            t.c.state == sa.literal_column("'waiting'"),
+            t.c.queue.in_(sa.bindparam("queues", expanding=True)),
+            t.c.not_before <= sa.bindparam("now_s"),
+        )
     )
     .values(state="queued")
     .returning(t.c.queue)
@@ -156,7 +158,8 @@ class Left(msgspec.Struct, frozen=True, gc=False):
 
 
 _LEFT_BY = columns_of(Left, t)
-_REGAIN = sa.update(t).where(_left, t.c.owner == sa.bindparam("mine")).values(_BACK).returning(*_LEFT_BY)
+_is_mine = t.c.owner == sa.bindparam("mine")
+_REGAIN = sa.update(t).where(order.locked(_left, _is_mine)).values(_BACK).returning(*_LEFT_BY)
 
 WORKER_LOST = "WorkerLost"
 _LOST_TEXT = "The worker that ran it has ended; it goes on."
@@ -174,8 +177,9 @@ _LOST: dict[str, object] = {
 }
 _is_over = t.c.lease_until < sa.bindparam("due")
 _of_an_earlier_life = sa.func.substr(t.c.owner, 1, sa.bindparam("length")) == sa.bindparam("earlier")
-_TAKE_OVER = sa.update(t).where(_left, _is_over).values(_LOST).returning(*_LEFT_BY)
-_INHERIT = sa.update(t).where(_left, sa.or_(_is_over, _of_an_earlier_life)).values(_LOST).returning(*_LEFT_BY)
+_TAKE_OVER = sa.update(t).where(order.locked(_left, _is_over)).values(_LOST).returning(*_LEFT_BY)
+_is_left_over = sa.or_(_is_over, _of_an_earlier_life)
+_INHERIT = sa.update(t).where(order.locked(_left, _is_left_over)).values(_LOST).returning(*_LEFT_BY)
 _PAUSE_S = 30.0
 
 
@@ -200,17 +204,19 @@ def _losing(tx: Tx, queues: Sequence[str], held: Sequence[str], now_s: float) ->
 
 
 def renew(tx: Tx, owner: str, held: Sequence[str], until_s: float) -> set[str]:
-    """Prolong the leases of what `owner` holds, in one statement; the ids of what it has not lost."""
+    """Prolong the leases of what `owner` holds, in one statement; the ids of what it has not lost.
+
+    What another transaction writes at this moment is left out: a row that waits must not keep the others from theirs.
+    """
     return {row.id for row in tx.rows(_RENEW, {"worker": owner, "held": held, "until": until_s})}
 
 
-_RENEW = (
-    sa.update(t)
-    .where(
-        t.c.owner == sa.bindparam("worker"),
-        t.c.state == "running",
-        t.c.id.in_(sa.bindparam("held", expanding=True)),
-    )
-    .values(lease_until=sa.bindparam("until"))
-    .returning(t.c.id)
-)
+def renew_one(tx: Tx, owner: str, op_id: str, until_s: float) -> bool:
+    """The same for one, which is waited for; whether it is not lost."""
+    return bool(tx.rows(_RENEW_ONE, {"worker": owner, "op": op_id, "until": until_s}))
+
+
+_is_owned = sa.and_(t.c.owner == sa.bindparam("worker"), t.c.state == "running")
+_RENEWED = sa.update(t).values(lease_until=sa.bindparam("until")).returning(t.c.id)
+_RENEW = _RENEWED.where(order.free(_is_owned, t.c.id.in_(sa.bindparam("held", expanding=True))))
+_RENEW_ONE = _RENEWED.where(_is_owned, t.c.id == sa.bindparam("op"))

@@ -184,5 +184,7 @@ def purge(tx: Tx, ended_before: datetime.datetime, most: int = 1000) -> int:
     # a parent looks at its children until it ends itself
     parent = t.alias("parent")
     is_joined = sa.exists().where(parent.c.id == t.c.parent_id, parent.c.state.in_(LIVE))
-    old = sa.select(t.c.seq).where(t.c.state.in_(ENDED), t.c.finished_at < ended_before, ~is_joined).limit(most)
-    return tx.execute(sa.delete(t).where(t.c.seq.in_(old))).rowcount
+    old = sa.select(t.c.seq).where(t.c.state.in_(ENDED), t.c.finished_at < ended_before, ~is_joined)
+    # what another worker is purging is left to that
+    chosen = old.order_by(t.c.seq).limit(most).with_for_update(of=t, skip_locked=True).cte("old")
+    return tx.execute(sa.delete(t).where(t.c.seq.in_(sa.select(chosen.c.seq)))).rowcount

@@ -258,10 +258,9 @@ def _flag(row: Row | None) -> bool | None:
     return None if row is None else bool(row.cancel)
 
 
-def mark_overdue(tx: Tx, late: Sequence[tuple[str, int, int]], now_s: float) -> None:
-    """Say of operations (id, token, step) that they take longer with that step than they may."""
-    rows = [{"op": op_id, "held": token, "at_step": step, "since": now_s} for op_id, token, step in late]
-    tx.execute(_OVERDUE, rows if len(rows) > 1 else rows[0])
+def mark_overdue(tx: Tx, op_id: str, token: int, step: int, now_s: float) -> None:
+    """Say of an operation that it takes longer with that step than it may."""
+    tx.execute(_OVERDUE, {"op": op_id, "held": token, "at_step": step, "since": now_s})
 
 
 _OVERDUE = (

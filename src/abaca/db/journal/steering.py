@@ -6,7 +6,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from abaca.db.engine.database import Tx
-from abaca.db.journal import children
+from abaca.db.journal import children, order
 from abaca.db.journal.operations import LIVE
 from abaca.db.tables.journal import operation_keys as k
 from abaca.db.tables.journal import operations as t
@@ -58,7 +58,7 @@ def cancel_of_key(tx: Tx, key: str) -> None:
     held = sa.select(k.c.operation_id).where(k.c.key == key)
     statement = (
         sa.update(t)
-        .where(t.c.id.in_(held), t.c.state.in_(LIVE))
+        .where(order.locked(t.c.id.in_(held), t.c.state.in_(LIVE)))
         .values(
             cancel=True,
             signals=t.c.signals + 1,

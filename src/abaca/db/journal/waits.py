@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from abaca.db.engine.database import Tx
 from abaca.db.engine.statements import Row
+from abaca.db.journal import order
 from abaca.db.tables.journal import operation_waits as w
 from abaca.db.tables.journal import operations as t
 
@@ -68,5 +69,6 @@ _NOW: dict[str, object] = {
     "state": sa.case((t.c.state == "waiting", "queued"), else_=t.c.state),
 }
 _waiting = sa.select(w.c.operation_id).where(w.c.condition == sa.bindparam("condition"))
-_SIGNAL = sa.update(t).where(t.c.id.in_(_waiting)).values(_NOW).returning(t.c.queue)
-_SIGNAL_THESE = sa.update(t).where(t.c.id.in_(sa.bindparam("ops", expanding=True))).values(_NOW).returning(t.c.queue)
+_SIGNAL = sa.update(t).where(order.locked(t.c.id.in_(_waiting))).values(_NOW).returning(t.c.queue)
+_these = t.c.id.in_(sa.bindparam("ops", expanding=True))
+_SIGNAL_THESE = sa.update(t).where(order.locked(_these)).values(_NOW).returning(t.c.queue)
