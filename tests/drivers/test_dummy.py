@@ -10,6 +10,7 @@ import pytest
 from abaca.drivers import contract
 from abaca.drivers.contract import promises
 from abaca.drivers.dummy import Dummy
+from abaca.drivers.dummy.state_file import StateFile
 from tests.drivers.harness import DummyHarness, rules, snapshot
 
 
@@ -131,3 +132,18 @@ def test_it_promises_everything_that_can_be_promised():
 def test_a_driver_that_is_not_started_says_so(dummy):
     with pytest.raises(contract.Unreachable, match="not started"):
         dummy.build().pools()
+
+
+def test_a_ledger_whose_disk_is_full_can_be_reached_again_later(tmp_path):
+    """SQLite's own limit on the pages of a file is told by it as a full disk is."""
+    held = StateFile(tmp_path / "ledger.sqlite")
+    held.open()
+    with held.change() as records:
+        records._db.execute("PRAGMA max_page_count = 8")
+    with pytest.raises(contract.Unreachable, match="disk is full"), held.change() as records:
+        for number in range(100):
+            records.put("instance", str(number), {"content": "x" * 4000})
+    with held.change() as records:
+        assert records.all("instance") == {}
+        records.put("instance", "one", {})
+    held.close()

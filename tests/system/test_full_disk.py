@@ -1,78 +1,66 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The disk below Abaca is full: the database, the exports and the pool's file have no room to grow."""
+"""A disk that is full for a while ends no work: it is tried again, and goes on when there is room."""
 
 import contextlib
+import os
+import subprocess
 
 import pytest
 
-from lab import caller, processes
+from tests.api.world import NEWEST, working, world
 from tests.conftest import wait_until
-from tests.system.world import World, fill
 
-PLACE = "/mnt/share"
+VERSION = {"x-openstack-manila-api-version": NEWEST}
+SPECS = {"driver_handles_share_servers": "False"}
 
 
 @pytest.fixture
-def disk(run, request):
-    """A disk of 400 MiB."""
-    place = run.path(f"disk{len(request.node.name)}")
-    processes.command(["mount", "-t", "tmpfs", "-o", "size=400M", "tmpfs", str(place)])
-    return place
+def small_disk(tmp_path):
+    place = tmp_path / "small"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8M", "tmpfs", str(place)], check=True)
+    yield place
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
-def ask(world, number):
-    """The ids of the shares that were accepted of so many; the others were refused as what may come later."""
-    accepted, statuses = [], set()
-    for _ in range(number):
-        try:
-            accepted.append(world.post_share())
-        except caller.Refused as refused:
-            statuses.add(refused.status)
-    assert statuses <= {503}
-    return accepted
+@contextlib.contextmanager
+def full(place):
+    """There is no room left while the block lasts."""
+    ballast = place / "ballast"
+    with ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(4096))
+    try:
+        assert os.statvfs(place).f_bavail == 0
+        yield
+    finally:
+        ballast.unlink()
 
 
-def test_what_was_asked_while_the_disk_was_full_ends_well_or_with_a_message(run, disk):
-    world = World(run, directory=disk).start()
-    before = world.share()
-    fill(disk / "filler")
-    asked = ask(world, 5)
-    api = processes.children(world.abaca.process.pid)
-    (disk / "filler").unlink()
-    for share_id in asked:
-        assert world.settled(share_id, 120)["status"] == "available" or world.messages(share_id)
-    wait_until(world.is_idle, 60, 0.5)
-    world.delete(before, world.share(), *asked)
-    world.compare()
-    assert world.used() == (0, 0)
-    assert processes.children(world.abaca.process.pid) == api
-    world.abaca.stop()
+def test_what_was_accepted_before_the_disk_was_full_is_done_when_there_is_room_again(small_disk, tmp_path):
+    """The journal is on the full disk, and so is what the dummy back end holds."""
 
+    def ask(method, path, body=None, who="member"):
+        return made.ask(who, method, path, body, **VERSION)
 
-def test_a_pool_that_could_not_be_written_serves_again_once_there_is_room(run, disk, network, machine):
-    sections = {"DEFAULT": {"report_interval": 1}, "local": {"pool_image": disk / "pool.img"}}
-    world = World(run, sections, network=network).start()
-    share_id = world.share()
-    world.allow(share_id, machine.ipv4)
-    world.mount(machine, world.locations(share_id)[0], PLACE)
-    machine.check(["sh", "-c", f"echo kept > {PLACE}/kept && sync {PLACE}/kept"])
-    fill(disk / "filler")
-    write = ["dd", "if=/dev/zero", f"of={PLACE}/data", "bs=1M", "count=50", "conv=fsync"]
-    assert machine.run(write, 60).code != 0
-
-    def is_told():
-        with contextlib.suppress(processes.LabError):
-            world.local.commit()  # or the kernel would do so half a minute later
-        return "make room on it" in (world.backends()["local"]["problem"] or "")
-
-    wait_until(is_told, 60, 0.5)
-    asked = world.post_share()
-    (disk / "filler").unlink()
-    wait_until(lambda: not world.backends()["local"]["problem"], 60, 0.5)
-    machine.check(write, 60)
-    assert machine.check(["cat", f"{PLACE}/kept"]) == "kept\n"
-    machine.check(["umount", PLACE])
-    assert world.settled(asked, 120)["status"] == "available" or world.messages(asked)
-    world.delete(share_id, asked, world.share())
-    world.compare()
-    world.abaca.stop()
+    with world(small_disk, worker=False, more="default_share_type = default\n") as made:
+        ask("POST", "/types", {"share_type": {"name": "default", "extra_specs": SPECS}}, who="admin")
+        log = small_disk / "worker.log"
+        with working(made):
+            wish = {"share": {"share_proto": "NFS", "size": 1}}
+            ids = [ask("POST", "/shares", wish).body["share"]["id"] for _ in range(6)]
+            wait_until(lambda: made.number("SELECT count(*) FROM share_instances WHERE status = 'available'") == 6, 20)
+            before = {path.name for path in small_disk.rglob("*") if path.is_file() and not path.stat().st_size}
+            with full(small_disk):
+                answers = {share_id: ask("DELETE", f"/shares/{share_id}") for share_id in ids}
+                for answer in answers.values():
+                    assert answer.status in (202, 503), answer
+                refused = [answer for answer in answers.values() if answer.status == 503]
+                assert refused, "the disk was not full"
+                assert "no room on its disk" in refused[0].body["serviceUnavailable"]["message"]
+            for share_id, answer in answers.items():
+                assert answer.status == 202 or ask("DELETE", f"/shares/{share_id}").status == 202
+            wait_until(lambda: made.number("SELECT count(*) FROM shares") == 0, 30)
+        after = {path.name for path in small_disk.rglob("*") if path.is_file() and not path.stat().st_size}
+        assert "Traceback" not in log.read_text()
+        assert after <= before | {"worker.log"}

@@ -16,6 +16,7 @@ import msgspec
 import sqlalchemy.exc
 
 from abaca import errors
+from abaca.db.engine import trouble
 
 LOG = logging.getLogger(__name__)
 
@@ -80,6 +81,9 @@ def known(error: BaseException, request_id: str) -> errors.AbacaError:
     if isinstance(error, sqlalchemy.exc.IntegrityError):
         LOG.warning("request=%s met another one: %s", request_id, error.orig)
         return errors.Conflict("What the request refers to has just changed; look again, and repeat it.")
+    if (problem := trouble.of_disk(error)) is not None:
+        LOG.warning("request=%s the database %s", request_id, problem)
+        return errors.Unavailable(f"The database {problem} at the moment; try again in some seconds.")
     if _is_away(error):
         LOG.warning("request=%s the database does not answer: %s", request_id, error)
         return errors.Unavailable(part="The database")

@@ -68,6 +68,15 @@ def told(url: sa.URL, error: exc.DBAPIError) -> errors.ConfigError | errors.Unav
     )
 
 
+def of_disk(error: BaseException) -> str | None:
+    """What is wrong with the disk of an SQLite database that has failed for that; None for any other error."""
+    code = getattr(getattr(error, "orig", None), "sqlite_errorcode", 0) & 0xFF
+    return _SQLITE[code][0] if code in _DISK else None
+
+
+_DISK = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+
+
 @contextlib.contextmanager
 def explained(url: sa.URL) -> Iterator[None]:
     """What the driver of the database raises in this block is raised as `told` tells it."""

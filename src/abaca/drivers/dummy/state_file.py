@@ -29,6 +29,18 @@ CREATE TABLE IF NOT EXISTS pools (name TEXT PRIMARY KEY, allocated_gib INTEGER N
 """
 
 
+# What SQLite says while somebody else has the file, and of a disk that is full or fails.
+_PASSING = (
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_PROTOCOL,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_READONLY,
+)
+
+
 class StateFile:
     """Records by kind and id, and per pool the sum of what was claimed."""
 
@@ -72,24 +84,33 @@ class StateFile:
     def change(self) -> Iterator[Records]:
         """One transaction, undone by an exception.
 
-        Raises `contract.Unreachable` when closed or locked too long, `contract.Superseded` when it comes too late.
+        Raises `contract.Unreachable` when closed or locked too long, or while its disk is full or fails, and
+        `contract.Superseded` when it comes too late.
         """
         with self._lock:
             if self._db is None:
                 raise contract.Unreachable(reason="it is not started")
             try:
-                self._db.execute("BEGIN IMMEDIATE")
+                with _transaction(self._db):
+                    records = Records(self._db)
+                    for id, generation in getattr(self._expected, "generations", {}).items():
+                        records.see(id, generation)
+                    yield records
             except sqlite3.OperationalError as error:
-                raise contract.Unreachable(reason=str(error)) from error
-            try:
-                records = Records(self._db)
-                for id, generation in getattr(self._expected, "generations", {}).items():
-                    records.see(id, generation)
-                yield records
-            except BaseException:
-                self._db.execute("ROLLBACK")
-                raise
-            self._db.execute("COMMIT")
+                if error.sqlite_errorcode & 0xFF not in _PASSING:
+                    raise
+                raise contract.Unreachable(reason=f"{self._path}: {error}") from error
+
+
+@contextlib.contextmanager
+def _transaction(db: sqlite3.Connection) -> Iterator[None]:
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    finally:
+        if db.in_transaction:  # some failures of a disk have ended it already
+            db.execute("ROLLBACK")
 
 
 class Records:
