@@ -153,7 +153,7 @@ def test_no_command_says_it_in_another_way(abaca, broken):
         assert not said.status or says in said.err or "no state directory" in said.err
 
 
-def test_a_database_ahead_of_this_release_is_not_upgraded(abaca, config, tmp_path):
+def test_a_database_ahead_of_this_release_is_neither_upgraded_nor_used(abaca, config, tmp_path):
     import sqlite3
 
     file = config()
@@ -161,9 +161,10 @@ def test_a_database_ahead_of_this_release_is_not_upgraded(abaca, config, tmp_pat
     with sqlite3.connect(tmp_path / "state" / "abaca.sqlite") as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
     connection.close()
-    said = abaca("db", "upgrade", "--config-file", file)
     ahead = f"abaca: The database is at revision 9999, ahead of this release's {migrations.HEAD}. "
-    assert (said.status, said.err.startswith(ahead), said.err.count("\n")) == (exits.EX_CONFIG, True, 1)
+    for command in (("db", "upgrade"), ("backend", "list")):
+        said = abaca(*command, "--config-file", file)
+        assert (said.status, said.err.startswith(ahead), said.err.count("\n")) == (exits.EX_CONFIG, True, 1), command
 
 
 def test_a_taken_port_is_told_and_refuses_nothing_since_abaca_may_have_it(abaca, config):

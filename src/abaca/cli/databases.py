@@ -23,7 +23,8 @@ def db() -> None:
 def upgrade(given: Given) -> None:
     """Bring the database to this release's revision, in one transaction.
 
-    Programs of this release and of the one before work on the new schema, so upgrade first and restart them afterwards.
+    Programs work on the schema of their own release only, so stop all of them first, and start those of this release
+    afterwards.
     """
     from abaca.db.engine import schema
 

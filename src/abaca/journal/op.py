@@ -197,7 +197,8 @@ class Op(Generic[Parts_co]):
         keys.refuse_strange(tx, own, new_keys, self.place)
         started = []
         for args, target, its in found:
-            row = {**queueing.row_of(what, args, target, self), "keys": its}
+            row = queueing.row_of(what, args, target, self)
+            row["keys"] = its
             started.append(rows.add(tx, {**row, "parent_id": self.id, "place": self.place, "coalesce_key": None}))
             queueing.announce(tx, what, target, args, self)
         children.started(tx, self.id, len(started))

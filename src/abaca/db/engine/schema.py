@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The schema's revision: is the database the one this code was written for, and how it becomes that.
 
-Looking costs one SELECT; Alembic is imported only to upgrade. Migrations first expand and contract a release later:
-code runs on a database that is ahead of it, and is refused on one that is behind.
+Looking costs one SELECT; Alembic is imported only to upgrade. No revision is written to be used by the release before:
+programs run on the one schema that they know, and are refused on any other.
 """
 
 from __future__ import annotations
 
-import logging
 import sqlite3
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
     from abaca.db.engine.database import Database, Tx
-
-log = logging.getLogger(__name__)
 
 _UPGRADE_LOCK = 0x0ABACA
 # As Alembic makes it.
@@ -51,7 +48,7 @@ def _revision(tx: Tx) -> str | None:
 
 
 def check(db: Database) -> None:
-    """Raises `ConfigError` when the database is behind this code, `Unavailable` when it cannot be reached."""
+    """Raises `ConfigError` when the database is at any revision but this code's, `Unavailable` when it is away."""
     with trouble.explained(db.url):
         found = revision(db)
     if found is not None and not found.isdecimal():
@@ -61,7 +58,11 @@ def check(db: Database) -> None:
         problem = f"The database {state}, this release needs {HEAD}"
         raise errors.ConfigError(problem=problem, mend="Run `abaca db upgrade`")
     if found > HEAD:
-        log.info("the database is at revision %s, ahead of this release's %s", found, HEAD)
+        raise _ahead(found, "Install that release, or restore the backup from before its upgrade")
+
+
+def _ahead(found: str, mend: str) -> errors.ConfigError:
+    return errors.ConfigError(problem=f"The database is at revision {found}, ahead of this release's {HEAD}", mend=mend)
 
 
 def _foreign(found: str) -> errors.ConfigError:
@@ -132,10 +133,7 @@ def _migrate(url: str, move: Callable[[Config, str], None], to: str) -> tuple[st
             if before is not None and not before.isdecimal():
                 raise _foreign(before)
             if before is not None and before > HEAD:
-                raise errors.ConfigError(
-                    problem=f"The database is at revision {before}, ahead of this release's {HEAD}",
-                    mend="There is nothing to upgrade here: install the release that it belongs to",
-                )
+                raise _ahead(before, "There is nothing to upgrade here: install the release that it belongs to")
             config.attributes["connection"] = connection
             move(config, to)
             if connection.dialect.name == "sqlite":

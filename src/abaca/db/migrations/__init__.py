@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The chain of migrations, one for all databases. `python -m abaca.db.migrations` writes the next link.
 
-Revisions are numbered 0001, 0002, ... so that two of them compare. A migration first expands: new columns have
-defaults, and nothing that the release before reads goes away. A later release contracts.
+Revisions are numbered 0001, 0002, ... so that two of them compare. Programs know the schema of their own release
+only and are stopped for an upgrade; a migration that expands first and contracts a release later keeps the way back.
 
 A revision holds all that it needs: it imports nothing of ours, which may change. `released.txt` names the revisions
 that somebody's database may have, with their checksums; these never change. A release adds the new ones:
