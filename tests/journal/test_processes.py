@@ -1,16 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Worker processes that are stopped, killed and told to end: somebody goes on, and nothing counts twice."""
 
+import contextlib
 import signal
+import sqlite3
+from pathlib import Path
 
 import msgspec
 import pytest
+import sqlalchemy as sa
 
 from abaca.db.journal import operations as rows
+from tests.conftest import wait_until
 from tests.operations.bench import TIMING, Bench
 from tests.operations.nursery import Nursery
 from tests.operations.paper import Paper, known
 
+IN_TRANSACTION = sa.text(
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in transaction%'"
+)
 LONG = msgspec.structs.replace(TIMING, lease_s=600.0)
 SHORT = msgspec.structs.replace(TIMING, lease_s=0.6)
 
@@ -56,6 +64,33 @@ class Yard:
         self.paper.until(f"{who} begins two of {key}")
         return op_id, child
 
+    def freeze(self, child):
+        """Stop a worker between two transactions: with one open it would keep the others waiting for as long.
+
+        SQLite has one writer; PostgreSQL waits until it has given up the connection (`abandoned_s`).
+        """
+
+        def is_frozen():
+            child.send(signal.SIGSTOP)
+            wait_until(lambda: Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T")
+            if not self.is_anybody_writing():
+                return True
+            child.send(signal.SIGCONT)
+            return False
+
+        wait_until(is_frozen)
+
+    def is_anybody_writing(self):
+        if not self.place.is_sqlite:
+            with self.bench.db.read() as tx:
+                return tx.scalar(IN_TRANSACTION) > 0
+        with contextlib.closing(sqlite3.connect(self.bench.db.url.database, timeout=0.2)) as connection:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError:
+                return True
+        return False
+
     def count(self, text):
         return sum(line.endswith(text) or f"{text} of" in line for line in self.paper.lines)
 
@@ -100,7 +135,7 @@ def test_killed_it_goes_on_elsewhere_when_the_lease_has_ended(yard):
 
 def test_a_worker_that_slept_through_its_lease_changes_nothing(yard):
     op_id, first = yard.begin("x", "one", "first", SHORT)
-    first.send(signal.SIGSTOP)
+    yard.freeze(first)
     yard.worker("two", "second", SHORT)
     yard.paper.until("second begins two of x")  # it waits at the gate, too
     row = yard.bench.show(op_id)
