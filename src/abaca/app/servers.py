@@ -74,6 +74,7 @@ def serve_nodes(settings: Settings, db: Database) -> WorkQueue[AttachmentParts]:
 def see_to_attachments(settings: Settings, db: Database, on_nodes: WorkQueue[AttachmentParts]) -> list[PeriodicTask]:
     """That attachments stay true."""
     from abaca.journal.periodic_tasks import PeriodicTask
+    from abaca.reconcile.access_rules import AccessRules
     from abaca.reconcile.attachments import Attachments
     from abaca.reconcile.orphaned_mounts import OrphanedMounts
 
@@ -84,6 +85,7 @@ def see_to_attachments(settings: Settings, db: Database, on_nodes: WorkQueue[Att
     return [
         PeriodicTask("attachments", often_s, attachments.heal),
         PeriodicTask("attachments of servers that were off", often_s, attachments.wake),
+        PeriodicTask("rules that were not taken away", often_s, AccessRules(db).heal),
         PeriodicTask("mounts that were given up", often_s, OrphanedMounts(db, parts).sweep),
         PeriodicTask("verifying attachments", min(60.0, interval_s), attachments.verify),
     ]

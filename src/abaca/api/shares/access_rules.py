@@ -24,9 +24,9 @@ from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
 from abaca.http.wire import Computed, Feature, Many, One, Plain, Since, View, Was
 from abaca.operations.administration import resource_locks as locking
-from abaca.operations.attachments import attachment_rules
+from abaca.operations.attachments import attachment_detach, attachment_rules
 from abaca.operations.shares import access_rules_sync, metadata_limits
-from abaca.policy import member, reader
+from abaca.policy import admin, member, reader
 
 RULES_DESPITE_ERRORS = Feature(
     "rules_despite_errors", "2.28", "A rule may be added while another is in error; before, that one had to go first."
@@ -36,7 +36,6 @@ RULES_FOR_BROKEN_INSTANCES = Feature(
 )
 SEE_KEY = reader("share_access_rule:get_access_key", "See the key that an access rule was given, as of CephX.")
 RESOURCE = Resource("access rules", "/share-access-rules", rules=(SEE_KEY,), since="2.45")
-ACTIONS = Resource("access rule actions", "/shares")
 
 SHOW = reader("share_access_rule:get", "See an access rule.")
 LIST = reader("share_access_rule:index", "List a share's access rules.")
@@ -44,8 +43,12 @@ UPDATE = member("share_access_rule:update", "Change the level of an access rule.
 LIST_OLD = reader("share:access_get_all", "List a share's access rules, as old clients do.")
 ALLOW = member("share:allow_access", "Let somebody reach a share.")
 DENY = member("share:deny_access", "Take an access rule away.")
+DENY_OF_ATTACHMENTS = admin(
+    "share:deny_access_of_attachments", "Take away an access rule that was made for attachments, and those by force."
+)
 SET_METADATA = member("share_access_metadata:update", "Set the metadata of an access rule.")
 DELETE_METADATA = member("share_access_metadata:delete", "Remove metadata of an access rule.")
+ACTIONS = Resource("access rule actions", "/shares", rules=(DENY_OF_ATTACHMENTS,))
 
 _BEFORE_OWN_STATES = {"active": "active", "error": "error"}
 
@@ -164,7 +167,8 @@ def deny(call: Call, id: str, body: Deny) -> None:
             raise errors.NotFound(resource="Share access rule", id=body.access_id)
         if rule.state in ("queued_to_deny", "denying"):
             return
-        _check_is_users(rule)
+        if rule.made_for is not None and _deny_of_attachments(call, tx, rule):
+            return
         rule_locks.refuse_denial(call, tx, rule.id, unrestrict=body.unrestrict)
         _check_settled(share)
         if not attachment_rules.take_over(tx, rule):
@@ -342,6 +346,24 @@ def _check_is_users(rule: AccessRule) -> None:
         raise errors.Forbidden(
             f"Access rule {rule.id} belongs to attachments of the share and goes with the last of them: detach those."
         )
+
+
+def _deny_of_attachments(call: Call, tx: Tx, rule: AccessRule) -> bool:
+    """Whether attachments take a rule of theirs away as they are forced to go; without any it is denied as others are.
+
+    Raises `Forbidden` for those who may not.
+    """
+    needing = attachment_rules.needing(tx, rule)
+    if not call.allows(DENY_OF_ATTACHMENTS):
+        if needing:
+            _check_is_users(rule)
+        raise errors.Forbidden(
+            f"Access rule {rule.id} was made for attachments that are gone, and is being taken away: the back end is "
+            "asked again and again. An administrator can have it asked now."
+        )
+    for attachment in needing:
+        attachment_detach.start(tx, attachment, call.caller, force=True)
+    return bool(needing)
 
 
 def _check_settled(share: Share) -> None:

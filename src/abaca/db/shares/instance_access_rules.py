@@ -7,8 +7,10 @@ later has no rows for older rules: it takes them up with its first sync.
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Sequence
 
+import msgspec
 import sqlalchemy as sa
 
 from abaca.db.engine import moving
@@ -178,3 +180,49 @@ def summary(tx: Tx, instance_id: str) -> set[str]:
 
 
 _SUMMARY = sa.select(t.c.state).where(_OF_INSTANCE).distinct()
+
+
+class Failed(msgspec.Struct, frozen=True, gc=False):
+    """A rule in error on an instance that no user looks after: it was denied, or made for attachments.
+
+    `asked_at` is when it was changed last by who wants it so, `failed_at` when the back end failed last. Naive UTC.
+    """
+
+    rule_id: str
+    share_id: str
+    client: str
+    is_denied: bool
+    asked_at: datetime.datetime
+    failed_at: datetime.datetime
+
+
+def failed_of_share(tx: Tx, share_id: str) -> list[Failed]:
+    """Those of a share."""
+    return tx.entities(Failed, _FAILED_OF_SHARE, {"of_share": share_id})
+
+
+def failed(tx: Tx, after: str, most: int) -> list[Failed]:
+    """Those of shares after one, in the order of the shares' ids."""
+    return tx.entities(Failed, _FAILED, {"after": after, "most": most})
+
+
+_ALL_FAILED = (
+    sa.select(
+        access_rules.c.id.label("rule_id"),
+        access_rules.c.share_id,
+        access_rules.c.client,
+        access_rules.c.is_denied,
+        sa.func.coalesce(access_rules.c.updated_at, access_rules.c.created_at).label("asked_at"),
+        sa.func.coalesce(t.c.updated_at, t.c.created_at).label("failed_at"),
+    )
+    .join_from(t, access_rules, access_rules.c.id == t.c.access_rule_id)
+    # as in the index of those that are not in force: these are few
+    .where(t.c.state != sa.literal_column("'active'"), t.c.state == sa.literal_column("'error'"))
+    .where(sa.or_(access_rules.c.is_denied, access_rules.c.made_for.is_not(None)))
+)
+_FAILED_OF_SHARE = _ALL_FAILED.where(access_rules.c.share_id == sa.bindparam("of_share"))
+_FAILED = (
+    _ALL_FAILED.where(access_rules.c.share_id > sa.bindparam("after"))
+    .order_by(access_rules.c.share_id)
+    .limit(sa.bindparam("most"))
+)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import datetime
 import ipaddress
 import re
 from collections.abc import Iterable
@@ -83,6 +84,10 @@ class InstanceAccessRule(msgspec.Struct, frozen=True, gc=False):
 # What the share-wide word says before rules had states of their own: see the API's view of a rule.
 PENDING = ("queued_to_apply", "queued_to_update", "queued_to_deny", "applying", "updating", "denying")
 
+# A rule that a back end does not take back, or does not give its level, is tried again after so many seconds at least,
+# and at most: in between after as long as it has been waited for already.
+_SOONEST_S, _LATEST_S = 30.0, 3600.0
+
 _USER = re.compile(r'[^"/\\\[\]:;|=,+*?<>\x00-\x1f\x7f]{4,255}')
 _CEPHX = re.compile(r"[\x20-\x2d\x2f-\x7e]{1,255}")
 
@@ -158,3 +163,9 @@ def holds(network: str, address: str) -> bool:
     """Whether a rule for `network` (an address, or one with its prefix) lets `address` in."""
     wanted, given = ipaddress.ip_address(address), ipaddress.ip_network(network, strict=False)
     return wanted.version == given.version and wanted in given
+
+
+def next_try_at(asked_at: datetime.datetime, failed_at: datetime.datetime) -> datetime.datetime:
+    """When a rule is tried again by itself that has been wanted since `asked_at` and failed last at `failed_at`."""
+    waited_s = (failed_at - asked_at).total_seconds()
+    return failed_at + datetime.timedelta(seconds=min(max(waited_s, _SOONEST_S), _LATEST_S))

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from abaca import errors
 from abaca.db.administration import pools
 from abaca.db.attachments import attachments
-from abaca.db.shares import access_rules, shares
+from abaca.db.shares import access_rules, instance_access_rules, shares
 from abaca.domain.attachments.attachments import Attachment
-from abaca.domain.shares.access_rules import PENDING, AccessRule
+from abaca.domain.shares.access_rules import PENDING, AccessRule, next_try_at
 from abaca.drivers import contract
 from abaca.journal.interruptions import Wait
 from abaca.operations.attachments.attachment_parts import RulePending
@@ -76,6 +76,32 @@ def _settle(tx: Tx, share_id: str, address: str, level: str | None, rule: Access
 
 def _ours(address: str, level: str) -> dict[str, str]:
     return {"access_type": "ip", "access_to": address, "client": address, "access_level": level, "made_for": MARK}
+
+
+def try_again(tx: Tx, share_id: str) -> int:
+    """Have the back ends asked once more for what they failed to do and no user looks after; how many rules.
+
+    That are rules which were denied, and those of attachments. It is too early for some.
+    """
+    shares.lock(tx, share_id)
+    needed = _needed(tx, share_id)
+    failed = instance_access_rules.failed_of_share(tx, share_id)
+    due = {rule.rule_id: rule for rule in failed if next_try_at(rule.asked_at, rule.failed_at) <= tx.now}
+    for rule in due.values():
+        if rule.is_denied:
+            instance_access_rules.move(tx, rule.rule_id, "deny")
+        elif rule.client in needed:
+            instance_access_rules.move(tx, rule.rule_id, "update")
+        else:
+            access_rules.deny(tx, rule.rule_id)
+    if due:
+        access_rules_sync.start_for_share(tx, share_id, None)
+    return len(due)
+
+
+def needing(tx: Tx, rule: AccessRule) -> list[Attachment]:
+    """The attachments that need a rule of theirs."""
+    return _users(tx, rule.share_id, rule.client)
 
 
 # ---------------------------------------------------------------- for which addresses
