@@ -194,12 +194,18 @@ def detach(theatre, attachment_id):
     return attachment_id
 
 
+def verify(theatre, attachment_id):
+    theatre.ask("POST", f"//abaca/v1/attachments/{attachment_id}/verify")
+    return attachment_id
+
+
 # By kind; a second case of a kind has a word more.
 CASES = {
     "attachment-attach": Case(a_share_and_a_server, attach),
     "attachment-attach virtiofs": Case(a_share_and_a_guest, hand_in, ("mount_on_server",)),
     "attachment-detach": Case(an_attachment, detach),
     "attachment-detach virtiofs": Case(a_handed_in_share, detach, ("unmount_on_server",)),
+    "attachment-verify": Case(an_attachment, verify),
     "backend-ensure-dry-run": Case(a_share_that_has_moved, ensure_dry),
     "backend-ensure": Case(a_share_that_has_moved, ensure),
     "share-create": Case(nothing, new_share),

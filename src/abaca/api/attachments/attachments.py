@@ -22,7 +22,7 @@ from abaca.http.paging import Listed
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
 from abaca.http.wire import Column, Computed, Many, One, Plain, View
-from abaca.operations.attachments import attachment_accept, attachment_attach, attachment_detach
+from abaca.operations.attachments import attachment_accept, attachment_attach, attachment_detach, attachment_verify
 from abaca.policy import admin, member, reader
 
 LIST_ALL_PROJECTS = admin("attachment:list_all_projects", "List the attachments of all projects.")
@@ -167,12 +167,17 @@ def delete(call: Call, id: str) -> None:
 
 @RESOURCE.post("/{id}/verify", policy=VERIFY, view=One("attachment", AttachmentView), status=202)
 def verify(call: Call, id: str) -> Row:
-    """Look at the machine now, and make it true where it is not; `last_verified_at` tells when that was done."""
+    """Look at the machine now, and make it true where it is not; one that is well stays `active`.
+
+    `last_verified_at` tells when that was done.
+    """
     with call.db.write() as tx:
         row = _locked(call, tx, id)
         if row.wanted == "detached":
             raise errors.Conflict(f"Attachment {id} is to be detached; there is nothing to verify.")
-        if row.state not in domain.ATTACHMENT.busy:
+        if row.state == "active":
+            attachment_verify.start(tx, row.id, call.caller)
+        elif row.state not in domain.ATTACHMENT.busy:
             attachment_attach.start(tx, row, call.caller)
         return _found(call, tx, id, call.columns)
 

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from abaca.operations.attachments import attachment_attach, attachment_detach
+from abaca.operations.attachments import attachment_attach, attachment_detach, attachment_verify
 
 OPERATIONS = (
     attachment_attach.OPERATION,
     attachment_detach.OPERATION,
+    attachment_verify.OPERATION,
 )

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Look at an active attachment's machine now. It stays `active` unless something is wrong; then it is mended.
+
+What can go wrong: the machine does not answer, or the mount is gone; that is no failure of this operation, but what it
+finds out. The claim under faults: it always ends, and the attachment is as the last look has found it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from abaca import errors
+from abaca.db.attachments import attachments
+from abaca.db.shares import shares
+from abaca.journal import kinds, queueing
+from abaca.journal.interruptions import Cancelled
+from abaca.nodes.contract import NodeError
+from abaca.operations.attachments.attachment_looks import Looks, lose
+from abaca.operations.attachments.attachment_parts import QUEUE, AttachmentParts, until_stopped
+from abaca.operations.parts import SERVER_CALL_S
+
+if TYPE_CHECKING:
+    from abaca.db.engine.database import Tx
+    from abaca.journal.op import Op
+    from abaca.journal.requester import Requester
+
+
+class Args(msgspec.Struct, frozen=True):
+    """Which attachment."""
+
+    attachment_id: str
+
+
+def start(tx: Tx, attachment_id: str, by: Requester | None) -> str:
+    """Queue the look, or join the one that is queued; the operation's id."""
+    key = attachments.key(attachment_id)
+    target = queueing.Target(queue=QUEUE, keys=[key], resource_id=attachment_id, coalesce_key=f"verify:{attachment_id}")
+    return queueing.enqueue(tx, OPERATION, Args(attachment_id), target, by)
+
+
+def look_at_machine(op: Op[AttachmentParts]) -> None:
+    """What it shows is written down at once: to look twice does no harm."""
+    with op.db.read() as tx:
+        row = attachments.show(tx, op.args.attachment_id)
+    if row is None or row.state != "active":
+        return
+    looks = Looks(op.db, op.parts)
+    job = looks.job(row)
+    if job is None:
+        return
+    try:
+        with until_stopped():
+            seen = op.parts.nodes.look(job.login, job.mount)
+    except NodeError as error:
+        looks.lose(row, error)
+    else:
+        looks.judge(row, seen)
+
+
+def succeed(_op: Op[AttachmentParts], _tx: Tx) -> None:
+    """Its step has written down what it found."""
+
+
+def fail(op: Op[AttachmentParts], tx: Tx, error: errors.AbacaError) -> None:
+    """Nobody knows how it is: it is in error, and tried again."""
+    row = attachments.show(tx, op.args.attachment_id)
+    if row is not None and row.state == "active" and not isinstance(error, Cancelled):
+        shares.lock(tx, row.share_id)
+        lose(tx, row, error, op.parts.longest_pause_s)
+
+
+OPERATION = kinds.operation(
+    kind="attachment-verify",
+    resource="attachment",
+    args=Args,
+    parts=AttachmentParts,
+    steps=(kinds.Step(look_at_machine, undo=kinds.nothing, within_s=SERVER_CALL_S),),
+    succeed=succeed,
+    fail=fail,
+)
