@@ -128,6 +128,29 @@ def test_two_shares_for_the_same_place_on_many_servers_do_not_lock_each_other_ou
     assert len(theatre.ask("GET", DOOR)["attachments"]) == len(machines)
 
 
+def test_of_two_shares_for_places_within_one_another_one_is_refused_however_they_race(theatre):
+    machine = cases.a_server(theatre, "10.9.7.99")
+    one, two = cases.a_share(theatre), cases.a_share(theatre)
+
+    def ask(share_id, place):
+        wish = {"share_id": share_id, "server_id": machine, "mount_point": place}
+        return theatre.world.ask("member", "POST", DOOR, {"attachment": wish})
+
+    holds = {"share_id": cases.a_share(theatre), "mount_point": "/srv/z", "mode": "network", "access_level": "rw"}
+    there = {"server_id": machine, "project_id": "p", "user_id": None, "addresses": [], "tag": one}
+    with ThreadPoolExecutor(2) as pool:
+        with undone(theatre.db) as tx:
+            rows.add(tx, {**holds, **there})
+            first = pool.submit(ask, one, "/srv/a")  # waits for the tag
+            until_waiting(theatre, 1)
+            second = pool.submit(ask, two, "/srv/a/b")
+            until_waiting(theatre, 2)
+        found = [answer.result(20) for answer in (first, second)]
+    theatre.settle()
+    assert sorted(answer.status for answer in found) == [202, 409], found
+    assert len(theatre.ask("GET", DOOR)["attachments"]) == 1
+
+
 class Undone(Exception):
     """Nothing of it shall stay."""
 

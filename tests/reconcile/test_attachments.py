@@ -166,6 +166,27 @@ def test_a_machine_whose_key_was_taken_away_keeps_what_is_mounted(theatre, attac
     theatre.nodes.scrap(host(attachment))
 
 
+def test_what_was_mounted_below_is_looked_at_when_a_mount_goes_by_force(theatre):
+    """Such there may be of earlier releases."""
+    machine = cases.a_server(theatre, "10.9.3.1")
+    places = {}
+    for place in ("/srv/a", "/srv/elsewhere", "/srv/other"):
+        wish = {"share_id": cases.a_share(theatre), "server_id": machine, "mount_point": place}
+        places[place] = theatre.ask("POST", DOOR, {"attachment": wish})["attachment"]["id"]
+    theatre.settle()
+    with theatre.db.write() as tx:
+        rows.update(tx, places["/srv/elsewhere"], {"mount_point": "/srv/a/b"})
+    theatre.nodes.scrap("10.9.3.1")  # and so is what was mounted there
+    looks = reconciler(theatre, verify_interval_s=600)
+    assert looks.verify() == 0
+    force(theatre, places["/srv/a"])
+    assert looks.verify() == 1
+    theatre.settle()
+    mounted = theatre.nodes.tables()
+    assert [line["name"] for line in mounted.values()] == [places["/srv/elsewhere"]]
+    force(theatre, places["/srv/other"])
+
+
 def test_a_server_that_vanished_loses_its_rules(theatre, attachment):
     with theatre.db.write() as tx:
         servers.delete(tx, attachment["server_id"])

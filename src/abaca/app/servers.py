@@ -74,6 +74,7 @@ def serve_nodes(settings: Settings, db: Database) -> WorkQueue[AttachmentParts]:
 def see_to_attachments(settings: Settings, db: Database, on_nodes: WorkQueue[AttachmentParts]) -> list[PeriodicTask]:
     """That attachments stay true."""
     from abaca.journal.periodic_tasks import PeriodicTask
+    from abaca.operations.attachments.attachment_parts import LOOKS
     from abaca.reconcile.access_rules import AccessRules
     from abaca.reconcile.attachments import Attachments
     from abaca.reconcile.orphaned_mounts import OrphanedMounts
@@ -87,5 +88,5 @@ def see_to_attachments(settings: Settings, db: Database, on_nodes: WorkQueue[Att
         PeriodicTask("attachments of servers that were off", often_s, attachments.wake),
         PeriodicTask("rules that were not taken away", often_s, AccessRules(db).heal),
         PeriodicTask("mounts that were given up", often_s, OrphanedMounts(db, parts).sweep),
-        PeriodicTask("verifying attachments", min(60.0, interval_s), attachments.verify),
+        PeriodicTask("verifying attachments", min(60.0, interval_s), attachments.verify, LOOKS),
     ]

@@ -296,6 +296,26 @@ def test_the_same_twice_is_a_conflict_that_names_the_first(world):
         assert first["id"] in said(answer)
 
 
+@pytest.mark.parametrize(("first", "second"), [("/srv/a", "/srv/a/b/c"), ("/srv/a/b/c", "/srv/a")])
+def test_a_place_within_another_is_refused_by_all_doors(world, first, second):
+    one, two, server_id, free = share(world), share(world), server(world), server(world)
+    found = attached(world, one, server_id, mount_point=first)
+    action = {"share_attach": {"share_id": two, "mount_point": second}}
+    many = {"share_id": two, "server_ids": [server_id, free], "mount_point": second}
+    for answer in (
+        attach(world, two, server_id, mount_point=second),
+        world.ask("member", "POST", f"//compute/v2.1/servers/{server_id}/action", action),
+    ):
+        assert answer.status == 409
+        said = answer.body["conflictingRequest"]["message"]
+        assert f"at {first}: attachment {found['id']}" in said
+    answer = world.ask("member", "POST", DOOR, {"attachment": many})
+    assert [made["server_id"] for made in answer.body["attachments"]] == [free]
+    assert [refused["code"] for refused in answer.body["refused"]] == [409]
+    assert attach(world, two, server_id, mount_point=f"{first}x").status == 202, "beside it there is room"
+    world.settle()
+
+
 BAD = [
     ({"mount_point": path}, 400)
     for path in ("mnt/x", "/mnt/../etc", "/etc", "/mnt/a b", "/mnt/a;b", "/mnt/$(id)", "/mnt/'x'", '/mnt/"', "/", "")

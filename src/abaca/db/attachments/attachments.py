@@ -70,6 +70,67 @@ def add(tx: Tx, values: Mapping[str, object]) -> str:
     return str(row["id"])
 
 
+class Place(msgspec.Struct, frozen=True, gc=False):
+    """Where an attachment is, and whether it is to stay there."""
+
+    id: str
+    server_id: str
+    mount_point: str
+    wanted: str
+
+
+def lock_servers(tx: Tx, server_ids: Sequence[str]) -> None:
+    """Nobody else adds attachments to these servers until this transaction ends. The share is locked before."""
+    tx.lock_names(f"attachments of {server_id}" for server_id in server_ids)
+
+
+def nested(tx: Tx, server_ids: Sequence[str], mount_point: str) -> dict[str, errors.Conflict]:
+    """Of those servers that have something mounted above or below a mount point, why nothing can be mounted there.
+
+    The servers are locked.
+    """
+    found = tx.entities(Place, _NESTED, {"of_servers": list(server_ids), **_around(mount_point)})
+    return {row.server_id: _is_nested(row, mount_point) for row in found}
+
+
+def doubt_below(tx: Tx, server_id: str, mount_point: str) -> bool:
+    """What is active below a mount point of a server counts as not looked at for ages; whether there is any."""
+    around = _around(mount_point)
+    del around["above"]
+    return tx.execute(_DOUBT, {"of_server": server_id, **around}).rowcount > 0
+
+
+def _around(mount_point: str) -> dict[str, object]:
+    parts = mount_point.split("/")
+    above = ["/".join(parts[:number]) for number in range(2, len(parts))]
+    return {"above": above, "start": f"{mount_point}/", "length": len(mount_point) + 1}
+
+
+_AGES_AGO = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 (naive UTC, as all times here)
+_IS_BELOW = sa.func.substr(t.c.mount_point, 1, sa.bindparam("length", type_=sa.Integer())) == sa.bindparam("start")
+_NESTED = sa.select(*columns_of(Place, t)).where(
+    t.c.server_id.in_(sa.bindparam("of_servers", expanding=True)),
+    sa.or_(
+        t.c.mount_point.in_(sa.bindparam("above", expanding=True)),
+        _IS_BELOW,
+    ),
+)
+_DOUBT = (
+    sa.update(t)
+    .where(t.c.server_id == sa.bindparam("of_server"), t.c.state == "active", _IS_BELOW)
+    .values(last_verified_at=_AGES_AGO)
+)
+
+
+def _is_nested(row: Place, mount_point: str) -> errors.Conflict:
+    where = "above" if mount_point.startswith(f"{row.mount_point}/") else "below"
+    goes = " It is being detached; repeat this when it is gone." if row.wanted == "detached" else ""
+    return errors.Conflict(
+        f"Server {row.server_id} has another share {where} {mount_point}, at {row.mount_point}: attachment {row.id}. "
+        f"Shares are not mounted within one another; choose a place beside it.{goes}"
+    )
+
+
 def _taken(tx: Tx, row: Mapping[str, object]) -> errors.Conflict:
     server_id = row["server_id"]
     for column, said in (

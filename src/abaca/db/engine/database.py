@@ -13,7 +13,8 @@ import select
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -24,6 +25,9 @@ from abaca.db.engine import guard, statements
 from abaca.db.engine.statements import Entity, Parameters, Row
 
 Clock = Callable[[], float]
+# Of PostgreSQL's advisory locks: whose they are, and how many, so that no request can take up the memory for all locks.
+_NAMED, _NAMED_LOCKS = 1_633_772_641, 256
+_LOCK_NAMES = sa.text("SELECT pg_advisory_xact_lock(:of, key) FROM unnest(CAST(:keys AS integer[])) AS key")
 PLAN_ONCE = "SET plan_cache_mode = force_generic_plan"
 
 
@@ -148,6 +152,15 @@ class Tx:
     def savepoint(self) -> contextlib.AbstractContextManager[object]:
         """What is written in the block is undone when it raises; the transaction can go on."""
         return self.connection.begin_nested()
+
+    def lock_names(self, names: Iterable[str]) -> None:
+        """Nobody else gets past this with one of the names until this transaction ends: for what has no row to lock.
+
+        Those who lock rows as well lock the same of both first. Some names share a lock.
+        """
+        if self.dialect == "postgresql":  # SQLite has one writer
+            keys = sorted({zlib.crc32(name.encode()) % _NAMED_LOCKS for name in names})
+            self.connection.execute(_LOCK_NAMES, {"of": _NAMED, "keys": keys})
 
     def wake(self, queue: str) -> None:
         """Announce work on `queue` when this transaction commits."""

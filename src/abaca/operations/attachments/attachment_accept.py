@@ -63,10 +63,16 @@ def accept(
     _check(share)
     versions = attachment_rules.versions_of(tx, share.host or "")
     found = Accepted()
+    place = str(values["mount_point"])
+    ids = [server.id for server in servers]
+    attachments.lock_servers(tx, ids)
+    nested = attachments.nested(tx, ids, place)
     # In one order: who wants the same place for another share, there too, waits and does not hold what is waited for.
     for server in sorted(servers, key=lambda server: server.id):
         try:
-            request.roots.check(str(values["mount_point"]), server.project_id, server.id)
+            request.roots.check(place, server.project_id, server.id)
+            if server.id in nested:
+                raise nested[server.id]
             told = {"server_id": server.id, "addresses": _addresses_of(hosts.get(server.id, server), versions)}
             user_id = by.user_id if by is not None else None
             found.ids.append(attachments.add(tx, {**values, **told, "user_id": user_id}))

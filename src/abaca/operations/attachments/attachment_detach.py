@@ -29,6 +29,7 @@ from abaca.operations import events
 from abaca.operations.attachments import attachment_orphaned, attachment_rules
 from abaca.operations.attachments.attachment_attach import fail_at, mount_of, plan_of
 from abaca.operations.attachments.attachment_parts import (
+    LOOKS,
     QUEUE,
     AttachmentParts,
     MountPlan,
@@ -143,6 +144,8 @@ def succeed(op: Op[AttachmentParts], tx: Tx) -> None:
     if op.data.get("left"):
         attachment_orphaned.remember(tx, msgspec.convert(op.data["left"], attachment_orphaned.LeftMount))
     attachment_rules.settle(tx, row.share_id, row.addresses, op)
+    if row.is_forced and attachments.doubt_below(tx, row.server_id, row.mount_point):
+        tx.wake(LOOKS)  # by force a mount goes with all that is below it
     if not attachments.of_share(tx, row.share_id):
         waits.signal(tx, attachments.detached_condition(row.share_id))
 

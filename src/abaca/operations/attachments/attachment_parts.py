@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from abaca.nodes.contract import Machines
 
 QUEUE = "nodes"
+# Announced when machines are to be looked at sooner than usual.
+LOOKS = "attachment-looks"
 
 
 class RulePending(errors.Conflict):
