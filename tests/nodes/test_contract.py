@@ -156,6 +156,15 @@ class TestMoving:
         harness.reboot()
         assert nodes.look(login, new).source == new.source
 
+    def test_by_force_it_moves_from_under_its_holders(self, harness, nodes, login, mount, new, mounted):
+        harness.hold(POINT)
+        seen = nodes.remount(login, new, mount, force=True)
+        assert (seen.source, seen.is_persistent) == (new.source, True)
+        assert nodes.look(login, mount) is None
+        harness.let_go(POINT)
+        nodes.unmount(login, new)
+        assert (harness.paths(), harness.kept()) == ([], [])
+
     def test_it_is_mounted_where_nothing_is_left_of_the_old(self, harness, nodes, login, mount, new, mounted):
         harness.unmount_by_hand(POINT)
         assert nodes.remount(login, new, mount).source == new.source

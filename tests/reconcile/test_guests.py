@@ -125,3 +125,13 @@ def test_what_a_dead_hypervisor_has_left_keeps_no_share_from_its_former_guest(th
     again = cases.attach(theatre, (attachment["share_id"], attachment["server_id"]))
     theatre.settle()
     assert (shown(theatre, again)["state"], shown(theatre, again)["error"]) == ("active", None)
+
+
+def test_by_force_a_share_moves_from_under_a_running_guest(theatre, attachment):
+    with theatre.db.write() as tx:
+        tx.execute(sa.update(export_locations).values(path="10.0.0.99:/shares/moved"))
+    theatre.ask("POST", f"{DOOR}/{attachment['id']}/verify?force=true")
+    theatre.settle()
+    moved = shown(theatre, attachment["id"])
+    assert (moved["state"], moved["export_location"]) == ("active", "10.0.0.99:/shares/moved")
+    assert theatre.nodes.handed() == {attachment["id"]: ["chardev", "device", "virtiofsd"]}

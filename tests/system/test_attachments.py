@@ -440,6 +440,31 @@ def test_a_moved_export_address_is_followed_when_the_last_file_is_closed(world, 
     world.delete(share_id)
 
 
+def test_what_hangs_at_an_address_that_is_gone_is_moved_by_one_command(world, network, machines, servers):
+    share_id, machine = world.share(), machines[2]
+    (found,) = attach(world, share_id, [servers["three"]], mount_point="/srv/hung")
+    machine.script("exec 9> /srv/hung/open; (sleep 1000 & echo $! > /tmp/holder) > /dev/null 2>&1")
+    old, new = found["export_location"].partition(":")[0], network.address(3)
+    network.add_address(new)
+    world.abaca.configure("local", export_ips=new)
+    world.abaca.stop()
+    world.abaca.start()
+    world.ensure()
+    until(world, found["id"], "error")
+    network.remove_address(old)
+    # this one waits for the old address for ever
+    machine.script("(cat /srv/hung/nothing) > /dev/null 2>&1 &")
+    world.user.call("POST", f"{DOOR}/{found['id']}/verify?force=true")
+    moved = wait_until(lambda: on(world, found["id"], new), 120, 0.2)
+    assert moved["state"] == "active"
+    machine.check(["sh", "-c", "echo there > /srv/hung/file && sync -f /srv/hung/file"])
+    assert "nosuid" in machine.check(["grep", "/srv/hung", "/proc/mounts"])
+    machine.script("kill $(cat /tmp/holder)")
+    network.add_address(old)
+    detach(world, found["id"])
+    world.delete(share_id)
+
+
 def on(world, attachment_id, address):
     """The attachment when it is mounted from there."""
     found = shown(world, attachment_id)

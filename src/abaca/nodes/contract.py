@@ -177,7 +177,7 @@ Action = Literal["mount", "look", "unmount", "remount", "clear"]
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """One action on one machine, for `many`. `old` is an argument of remount, `force` one of unmount."""
+    """One action on one machine, for `many`. `old` is an argument of remount, `force` one of remount and unmount."""
 
     action: Action
     login: Login
@@ -220,10 +220,11 @@ class Machines(Protocol):
     def clear(self, login: Login, mount: Mount) -> None:
         """Remove by force whatever bears the mark of `mount.name` on the machine, and nothing else."""
 
-    def remount(self, login: Login, mount: Mount, old: Mount) -> Seen:
+    def remount(self, login: Login, mount: Mount, old: Mount, *, force: bool = False) -> Seen:
         """Mount `mount.source` in the place of `old.source`. Raises `InUse` as long as files of the old one are open.
 
-        From the first call on a reboot mounts the new one.
+        From the first call on a reboot mounts the new one. With `force` the old one is detached from under its holders,
+        who lose those files; so is one whose server does not answer any more.
         """
 
     def many(self, jobs: list[Job]) -> list[Outcome]:

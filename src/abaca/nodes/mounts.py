@@ -58,8 +58,8 @@ class Nodes:
     def clear(self, login: Login, mount: Mount) -> None:
         return self._wait(self._on(login, mount, None, _clear))
 
-    def remount(self, login: Login, mount: Mount, old: Mount) -> Seen:
-        return self._wait(self._on(login, mount, old, _mount))
+    def remount(self, login: Login, mount: Mount, old: Mount, *, force: bool = False) -> Seen:
+        return self._wait(self._on(login, mount, old, _mount_by_force if force else _mount))
 
     def many(self, jobs: Sequence[Job]) -> list[Outcome]:
         async def together() -> list[Outcome]:
@@ -149,6 +149,10 @@ async def _mount(way: Way) -> Seen:
     return await way.mount()
 
 
+async def _mount_by_force(way: Way) -> Seen:
+    return await way.mount(force=True)
+
+
 async def _look(way: Way) -> Seen | None:
     return await way.look()
 
@@ -171,7 +175,9 @@ def _work_of(job: Job) -> Callable[[Way], Coroutine[Any, Any, Seen | None]]:
         return _force if job.force else _unmount
     if job.action == "clear":
         return _clear
-    return _look if job.action == "look" else _mount
+    if job.action == "look":
+        return _look
+    return _mount_by_force if job.action == "remount" and job.force else _mount
 
 
 async def _named(work: Coroutine[Any, Any, T]) -> T:
@@ -201,7 +207,7 @@ class Visit(msgspec.Struct, frozen=True):
         state = await self._act("look")
         return self._seen(state) if self._is_wanted(state.mounted) else None
 
-    async def mount(self) -> Seen:
+    async def mount(self, *, force: bool = False) -> Seen:
         found = await self._act("look")
         state = self._adopted(found)
         is_heir = state is not found
@@ -211,7 +217,8 @@ class Visit(msgspec.Struct, frozen=True):
         text, keeper = self._kept_text(state)
         is_there = self._is_wanted(state.mounted)
         if not is_there or is_heir or not self._is_kept(state, text):
-            state = await self._act("mount", **self._mount_values(state, text, keeper))
+            values = self._mount_values(state, text, keeper) | {"force": "yes" if force else ""}
+            state = await self._act("mount", **values)
         if not state.is_kept:
             reason = f"what brings it back after a reboot cannot be written: {state.problem}"
             raise MountRefused(host=self.hand.host, reason=reason)

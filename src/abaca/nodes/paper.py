@@ -186,7 +186,7 @@ def boot(sheet: Sheet) -> None:
 def _mount(sheet: Sheet, values: Mapping[str, str], server: Mapping[str, Any]) -> dict[str, Any]:
     point, said = values["mount_point"], dict[str, Any]()
     sheet.kept[point] = values["text"].splitlines()
-    if values["replace"] and (busy := _release(sheet, point)):
+    if values["replace"] and (busy := _release(sheet, point, is_forced=bool(values["force"]))):
         return busy
     if not sheet.mounted(point):
         sheet.make(point)

@@ -75,9 +75,9 @@ class Rehearsal:
         """The same by force, where the mark of the mount stands."""
         return self._do("clear", login, mount, lambda way: way.clear())
 
-    def remount(self, login: Login, mount: Mount, old: Mount) -> Seen:
+    def remount(self, login: Login, mount: Mount, old: Mount, *, force: bool = False) -> Seen:
         """Put the other source in its place, unless it is in use."""
-        return self._do("remount", login, mount, lambda way: way.mount(), old)
+        return self._do("remount", login, mount, lambda way: way.mount(force=force), old)
 
     def many(self, jobs: Sequence[Job]) -> list[Outcome]:
         """Do all jobs side by side."""
@@ -100,7 +100,7 @@ class Rehearsal:
                 self.clear(job.login, job.mount)
                 return Outcome(job=job)
             if job.action == "remount":
-                return Outcome(job=job, seen=self.remount(job.login, job.mount, job.old or job.mount))
+                return Outcome(job=job, seen=self.remount(job.login, job.mount, job.old or job.mount, force=job.force))
             seen = self.mount(job.login, job.mount) if job.action == "mount" else self.look(job.login, job.mount)
             return Outcome(job=job, seen=seen)
         except contract.NodeError as error:

@@ -52,7 +52,7 @@ _SOCKET = re.compile(r"/[A-Za-z0-9_+@.:/-]{1,106}")
 class Way(Protocol):
     """How one share gets to one machine, for as long as the connection is open."""
 
-    async def mount(self) -> Seen: ...
+    async def mount(self, *, force: bool = False) -> Seen: ...
     async def look(self) -> Seen | None: ...
     async def unmount(self) -> None: ...
     async def force(self) -> None: ...
@@ -98,10 +98,10 @@ class Hypervisor:
         except GuestOff:
             return None
 
-    async def mount(self) -> Seen:
+    async def mount(self, *, force: bool = False) -> Seen:
         """Mount the share, serve it and plug the device; whatever fails leaves nothing.
 
-        Raises `InUse` while the guest has the old device.
+        Raises `InUse` while the guest has the old device; with `force` that is unplugged, whether the guest uses it or not.
         """
         state = await self._hand.act("look")
         if not state.program:
@@ -112,7 +112,7 @@ class Hypervisor:
                 if state.is_serving and await self._is_plugged(monitor):
                     if seen is not None:
                         return seen
-                    if self._old is not None and await self._old.look() is not None:
+                    if not force and self._old is not None and await self._old.look() is not None:
                         # Nobody here sees whether the guest has it mounted.
                         has = Holder(0, f"the guest, which has it as {self._guest.tag}")
                         raise InUse(host=self._hand.host, holders=(has,))
@@ -120,7 +120,7 @@ class Hypervisor:
                 await self._sweep(monitor)
                 ports = await self._checked(monitor)
                 try:
-                    return await self._plug(monitor, ports)
+                    return await self._plug(monitor, ports, force=force)
                 except BaseException:
                     with contextlib.suppress(contract.NodeError, qmp.Declined):
                         await self._unplug(monitor, self._device, self._unplug_s)
@@ -150,8 +150,8 @@ class Hypervisor:
         """By force: device, virtiofsd and mount bear the attachment's name."""
         await self.force()
 
-    async def _plug(self, monitor: Orders, ports: Sequence[str]) -> Seen:
-        seen = await self._host.mount()
+    async def _plug(self, monitor: Orders, ports: Sequence[str], *, force: bool) -> Seen:
+        seen = await self._host.mount(force=force)
         state = await self._hand.act("serve")
         if not state.is_serving:
             raise MountRefused(host=self._hand.host, reason=f"virtiofsd does not start: {state.problem}")

@@ -22,7 +22,7 @@ from abaca.http.paging import Listed
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
 from abaca.http.wire import Column, Computed, Many, One, Plain, View
-from abaca.operations.attachments import attachment_accept, attachment_attach, attachment_detach, attachment_verify
+from abaca.operations.attachments import attachment_accept, attachment_detach, attachment_verify
 from abaca.policy import admin, member, reader
 
 LIST_ALL_PROJECTS = admin("attachment:list_all_projects", "List the attachments of all projects.")
@@ -169,16 +169,12 @@ def delete(call: Call, id: str) -> None:
 def verify(call: Call, id: str) -> Row:
     """Look at the machine now, and make it true where it is not; one that is well stays `active`.
 
-    `last_verified_at` tells when that was done.
+    `last_verified_at` tells when that was done. With `?force=true` one whose export has moved follows it at once:
+    processes lose the files that they have open.
     """
+    force = bodies.flag("force", call.query.get("force", "false"))
     with call.db.write() as tx:
-        row = _locked(call, tx, id)
-        if row.wanted == "detached":
-            raise errors.Conflict(f"Attachment {id} is to be detached; there is nothing to verify.")
-        if row.state == "active":
-            attachment_verify.start(tx, row.id, call.caller)
-        elif row.state not in domain.ATTACHMENT.busy:
-            attachment_attach.start(tx, row, call.caller)
+        attachment_verify.ask(tx, _locked(call, tx, id), call.caller, force=force)
         return _found(call, tx, id, call.columns)
 
 

@@ -132,8 +132,8 @@ def _host_id(_call: Call, project_id: str, host: str | None) -> str:
 
 
 def share_status(_call: Call, state: str) -> str:
-    """An attachment's state, as Nova's clients know it."""
-    return "active" if state == "remounting" else state
+    """An attachment's state, as Nova's clients know it. One that moves is not well before it has."""
+    return "attaching" if state == "remounting" else state
 
 
 def _shares_attached(call: Call, server_id: str) -> list[dict[str, str]]:

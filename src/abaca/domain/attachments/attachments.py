@@ -113,7 +113,8 @@ MENDS = {
     "MountRefused": "Free the mount point on the server or choose another one, and see whether it reaches the storage.",
     "MachineUnsupported": "Install the protocol's client on the server by hand, or attach to another server.",
     "MountInUse": "End the processes that it names, or detach with force.",
-    "StillOpen": "Close the files of the former address, and it moves.",
+    "StillOpen": "Close the files of the former address, and it moves. Or verify it with force: it moves at once, and "
+    "the processes that have them open lose them; that helps too when the former address is gone.",
     "Refused": "Change or deny the access rule that stands in the way, or give the server an address that is let in.",
     "RulePending": "See why the share's back end does not apply its access rules.",
     "WorkerStopping": "Nothing: another worker goes on with it.",

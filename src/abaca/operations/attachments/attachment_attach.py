@@ -33,6 +33,7 @@ from abaca.nodes.contract import Guest, InUse, Mount, MountRefused, NodeError, S
 from abaca.operations import events
 from abaca.operations.attachments import attachment_orphaned, attachment_rules
 from abaca.operations.attachments.attachment_parts import (
+    LOOKS,
     QUEUE,
     AttachmentParts,
     MountPlan,
@@ -53,17 +54,21 @@ log = logging.getLogger(__name__)
 
 
 class Args(msgspec.Struct, frozen=True):
-    """Which attachment, and why: it is wanted, it was true and shall be again, or its export has moved."""
+    """Which attachment, and why: it is wanted, it was true and shall be again, or its export has moved.
+
+    With `force` it moves though files of its former address are open, or that does not answer any more.
+    """
 
     attachment_id: str
     cause: Literal["attach", "mend", "move"] = "attach"
+    force: bool = False
 
 
-def start(tx: Tx, row: Attachment, by: Requester | None, *, event: str = "attach") -> str:
+def start(tx: Tx, row: Attachment, by: Requester | None, *, event: str = "attach", force: bool = False) -> str:
     """Move an attachment by `event` (`attach`, `remount`) and queue the work; the operation's id."""
     attachments.move(tx, row.id, event)
     in_force = attachment_rules.in_force(tx, row.share_id, row.addresses)
-    return _enqueue(tx, row, Args(row.id, "move" if event == "remount" else "mend"), by, in_force)
+    return _enqueue(tx, row, Args(row.id, "move" if event == "remount" else "mend", force), by, in_force)
 
 
 def enqueue(tx: Tx, rows: Sequence[Attachment], by: Requester | None) -> None:
@@ -147,7 +152,7 @@ def _mounted(op: Op[AttachmentParts], login: Login, wanted: Mount) -> Seen:
 
 def _moved(op: Op[AttachmentParts], login: Login, wanted: Mount, old: Mount) -> Seen:
     try:
-        return op.parts.nodes.remount(login, wanted, old)
+        return op.parts.nodes.remount(login, wanted, old, force=op.args.force)
     except InUse as error:
         raise StillOpen(reason=error.message) from error
 
@@ -170,6 +175,8 @@ def succeed(op: Op[AttachmentParts], tx: Tx) -> None:
         if not attachments.try_move(tx, op.args.attachment_id, "prepared", also=HEALTHY):
             fail(op, tx, ServerOff(server=plan.server_id))
         return
+    if op.args.force and attachments.doubt_below(tx, plan.server_id, plan.mount_point):
+        tx.wake(LOOKS)  # by force a mount goes with all that is below it
     values: dict[str, object] = {
         "source": plan.wanted_source,
         "made_directory": seen.made_directory or plan.made_directory,

@@ -14,9 +14,11 @@ import msgspec
 from abaca import errors
 from abaca.db.attachments import attachments
 from abaca.db.shares import shares
+from abaca.domain.attachments.attachments import ATTACHMENT, Attachment
 from abaca.journal import kinds, queueing
 from abaca.journal.interruptions import Cancelled
 from abaca.nodes.contract import NodeError
+from abaca.operations.attachments import attachment_attach
 from abaca.operations.attachments.attachment_looks import Looks, lose
 from abaca.operations.attachments.attachment_parts import QUEUE, AttachmentParts, until_stopped
 from abaca.operations.parts import SERVER_CALL_S
@@ -38,6 +40,25 @@ def start(tx: Tx, attachment_id: str, by: Requester | None) -> str:
     key = attachments.key(attachment_id)
     target = queueing.Target(queue=QUEUE, keys=[key], resource_id=attachment_id, coalesce_key=f"verify:{attachment_id}")
     return queueing.enqueue(tx, OPERATION, Args(attachment_id), target, by)
+
+
+def ask(tx: Tx, row: Attachment, by: Requester | None, *, force: bool = False) -> None:
+    """Have an attachment, whose share is locked, looked at and mended now: one that is well stays `active` meanwhile.
+
+    With `force` it follows its export though files of the former address are open. Raises `Conflict` when it is to be
+    detached, and for force while something else is done with it.
+    """
+    if row.wanted == "detached":
+        raise errors.Conflict(f"Attachment {row.id} is to be detached; there is nothing to verify.")
+    if row.state in ATTACHMENT.busy:
+        if force:
+            raise errors.Conflict(f"Attachment {row.id} is {row.state}; repeat it with force when that has ended.")
+    elif row.state != "active":
+        attachment_attach.start(tx, row, by, force=force)
+    elif force and attachment_attach.has_moved(tx, row):
+        attachment_attach.start(tx, row, by, event="remount", force=True)
+    else:
+        start(tx, row.id, by)
 
 
 def look_at_machine(op: Op[AttachmentParts]) -> None:
