@@ -124,7 +124,7 @@ def test_five_machines_share_files_after_one_request(world, machines, servers):
     wait_until(lambda: two.run(["flock", "-n", f"{place}/file", "true"]).code == 1, 10)
     one.script("kill $(cat /tmp/locker); killall sleep; true")
     wait_until(lambda: two.run(["flock", "-n", f"{place}/file", "true"]).code == 0, 30)
-    with pytest.raises(caller.Refused, match="409"):
+    with pytest.raises(caller.Refused, match="403"):
         world.post_delete(share_id)
     detach(world, *(one["id"] for one in found))
     assert all(mounts(machine) == [] for machine in machines)

@@ -282,7 +282,7 @@ def delete(call: Call, id: str) -> None:
         _check_group(call, share)
         try:
             share_delete.start(tx, id, share.instance_id, call.caller)
-        except (share_delete.Attached, share_delete.HasReplicas):
+        except share_delete.HasReplicas:
             raise
         except errors.Conflict as conflict:
             raise errors.Forbidden(conflict.message) from None

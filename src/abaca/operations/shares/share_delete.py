@@ -44,7 +44,7 @@ class Args(msgspec.Struct, frozen=True):
     others: tuple[share_instance_delete.Args, ...] = ()
 
 
-class Attached(errors.Conflict):
+class Attached(errors.Forbidden):
     """Share {id} is attached to servers and stays: {attachments}. Detach it first."""
 
 
