@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from abaca import errors
 from abaca.db.administration import pools
 from abaca.db.attachments import attachments
+from abaca.db.journal import operations
 from abaca.db.shares import access_rules, instance_access_rules, shares
 from abaca.domain.attachments.attachments import Attachment
 from abaca.domain.shares.access_rules import PENDING, AccessRule, next_try_at
@@ -32,6 +33,8 @@ log = logging.getLogger(__name__)
 MARK = "attachments"
 # How long an attachment waits for its rules, in seconds.
 RULES_WITHIN_S = 240.0
+# How often it looks what keeps them meanwhile.
+LOOK_AGAIN_S = 15.0
 
 
 def settle(tx: Tx, share_id: str, addresses: Sequence[str], by: Requester | None) -> None:
@@ -198,7 +201,18 @@ def _named(rows: Sequence[Attachment]) -> str:
 def wait(share_id: str, what: str) -> Wait:
     """To be raised, or queued with, by whoever waits for a share's rules to be settled."""
     pending = RulePending(reason=what)
-    return Wait(what, conditions=[attachments.rules_condition(share_id)], within_s=RULES_WITHIN_S, error=pending)
+    conditions = [attachments.rules_condition(share_id)]
+    return Wait(what, conditions=conditions, look_again_s=LOOK_AGAIN_S, within_s=RULES_WITHIN_S, error=pending)
+
+
+def _held_by(tx: Tx, share_id: str) -> str:
+    """What is done with the share now, and for how long already: a back end that hangs is seen by that."""
+    found = operations.find(tx, kind=access_rules_sync.OPERATION.kind, resource_id=share_id, live=True)
+    for one in found[-1:]:
+        age_s = (tx.now - one.created_at).total_seconds()
+        known = f"; {one.error_text}" if one.error_text else ""
+        return f": {one.kind} of {one.queue}, {age_s:.0f} s old, is {one.state} (operation {one.id}){known}"
+    return ""
 
 
 def are_missing(tx: Tx, share_id: str, addresses: Sequence[str]) -> bool:
@@ -225,7 +239,7 @@ def check(tx: Tx, share_id: str, addresses: Sequence[str], level: str) -> None:
         rule = known.get(address)
         if rule is None or rule.mounted_state in PENDING:
             found = rule.mounted_state if rule else "about to be made"
-            raise wait(share_id, f"the access rule for {address}, which is {found}")
+            raise wait(share_id, f"the access rule for {address}, which is {found}{_held_by(tx, share_id)}")
         if rule.mounted_state == "error":
             refused.append(f"the back end does not let in {address}")
         elif level == "rw" and rule.access_level == "ro":
