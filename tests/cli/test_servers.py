@@ -121,3 +121,15 @@ def test_with_the_servers_of_a_nova_nothing_is_registered(abaca, config):
     file = config("[compute]\nplugin = nova\n")
     said = abaca("server", "add", "web", "--config-file", file, "--project", PROJECT, "--address", "10.0.0.1")
     assert (said.status, "come from nova" in said.err) == (1, True)
+
+
+def test_a_key_that_is_not_here_and_an_address_of_another_are_said(server, tmp_path):
+    words = ["--project", PROJECT, "--address", "10.0.0.1", "--address", "10.0.0.2"]
+    said = server("add", "web-1", *words, "--key", "file:/etc/abaca/keys/nothing-there")
+    assert said.status == 0
+    assert "there is no file /etc/abaca/keys/nothing-there on this host" in said.err
+    first = said.out.split()[0]
+    said = server("add", "web-2", "--project", "others", "--address", "10.0.0.2")
+    assert (said.status, said.out.split()[1]) == (0, "registered")
+    assert f"10.0.0.2 is an address of server web-1 ({first}) of project {PROJECT} too" in said.err
+    assert "10.0.0.1" not in said.err

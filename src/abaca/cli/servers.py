@@ -59,7 +59,10 @@ def add(given: Given, *, properties: tuple[str, ...], addresses: tuple[str, ...]
         wanted["metadata"] = dict(pair.partition("=")[::2] for pair in properties)
     with _inventory(given, changes=True) as (db, settings), db.write() as tx:
         server_id, what = _register(tx, settings, wanted)
+        doubts = [*_of_key(said.get("key")), *_of_addresses(tx, server_id)]
     click.echo(f"{server_id} {what}")
+    for doubt in doubts:
+        click.echo(f"abaca: {doubt}", err=True)
 
 
 @server.command("list")
@@ -92,16 +95,47 @@ def show_server(api: Api, name_or_id: str, project_id: str | None, *, output: sh
 @configured
 @click.argument("name_or_id")
 @in_project
-def remove(given: Given, name_or_id: str, project_id: str | None) -> None:
+@click.option("--yes", is_flag=True, help="Do not ask, however many attachments end.")
+def remove(given: Given, name_or_id: str, project_id: str | None, *, yes: bool) -> None:
     """Forget a server; its attachments and their access end, and what is on it stays."""
+    from abaca.db.attachments import attachments
     from abaca.db.attachments import servers as rows
     from abaca.operations.attachments import attachment_detach
 
-    with _inventory(given) as (db, _), db.write() as tx:
-        row = _find(tx, name_or_id, project_id)
-        attachment_detach.forget_server(tx, row.id, None)
-        rows.delete(tx, row.id)
+    with _inventory(given) as (db, _):
+        with db.read() as tx:
+            row = _find(tx, name_or_id, project_id)
+            number = len(attachments.of_servers(tx, [row.id]))
+        if number and not yes:
+            ends = "1 attachment of it ends" if number == 1 else f"{number} attachments of it end"
+            click.confirm(f"{ends} with server {row.name} ({row.id}), and so does access. Remove it?", abort=True)
+        with db.write() as tx:
+            attachment_detach.forget_server(tx, row.id, None)
+            rows.delete(tx, row.id)
     click.echo(f"{row.id} is forgotten.")
+
+
+def _of_key(reference: object) -> list[str]:
+    """What is doubtful of a reference to a private key, as it looks from this host."""
+    if not isinstance(reference, str):
+        return []
+    file = Path(reference.removeprefix(rules.KEY_SCHEME))
+    try:
+        if file.is_file():
+            return []
+    except OSError as error:
+        return [f"whether {file} is there cannot be seen from here: {error.strerror}"]
+    return [f"there is no file {file} on this host; workers can log in only where they have it"]
+
+
+def _of_addresses(tx: Tx, server_id: str) -> list[str]:
+    """Which of a server's addresses are another's as well: whoever lets one in lets in both."""
+    from abaca.db.attachments import servers as rows
+
+    found = rows.with_the_same_address(tx, server_id)
+    return [
+        f"{ip} is an address of server {name} ({other}) of project {project} too" for ip, other, name, project in found
+    ]
 
 
 @server.command("import")

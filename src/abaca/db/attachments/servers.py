@@ -78,6 +78,24 @@ def zones(tx: Tx, project_id: str | None) -> list[str]:
     return [str(row.availability_zone) for row in tx.rows(found.order_by(servers.c.availability_zone))]
 
 
+def with_the_same_address(tx: Tx, server_id: str) -> list[tuple[str, str, str, str]]:
+    """The addresses of a server that others have too: each with the other's id, name and project."""
+    return [tuple(row) for row in tx.rows(_SAME_ADDRESS, {"of_server": server_id})]
+
+
+_others = server_addresses.alias("others")
+_SAME_ADDRESS = (
+    sa.select(_others.c.ip, servers.c.id, servers.c.name, servers.c.project_id)
+    .join_from(server_addresses, _others, _others.c.ip == server_addresses.c.ip)
+    .join(servers, servers.c.id == _others.c.server_id)
+    .where(
+        server_addresses.c.server_id == sa.bindparam("of_server"), _others.c.server_id != server_addresses.c.server_id
+    )
+    .order_by(server_addresses.c.place, servers.c.name)
+    .limit(10)
+)
+
+
 def create(tx: Tx, values: Mapping[str, object], at: Sequence[tuple[str, str]]) -> str:
     """The id of a new server with these addresses.
 
