@@ -24,6 +24,12 @@ class ComputeUnreachable(errors.Unavailable):
     code = "ComputeUnreachable"
 
 
+class ServerUnreachable(ComputeUnreachable):
+    """Server {id} cannot be looked up now, though others can: {reason}"""
+
+    code = "ServerUnreachable"
+
+
 class NoWayIn(errors.Conflict):
     """Nobody can log in to server {id}: {reason}"""
 
@@ -133,7 +139,10 @@ class Compute(ABC):
 
     @abstractmethod
     def show(self, server_id: str) -> Server | None:
-        """One server of any project; None when there is none. Raises `ComputeUnreachable`."""
+        """One server of any project; None when there is none.
+
+        Raises `ComputeUnreachable`, of which `ServerUnreachable` is about this server alone.
+        """
 
     def flavors(self, project_id: str | None) -> Sequence[Flavor]:
         """The sizes that a project's servers have (None: those of all), by name. Raises `ComputeUnreachable`.

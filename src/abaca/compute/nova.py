@@ -17,7 +17,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from abaca import errors
-from abaca.compute.contract import Address, Compute, ComputeUnreachable, Flavor, NoWayIn, Server, Wanted
+from abaca.compute.contract import (
+    Address,
+    Compute,
+    ComputeUnreachable,
+    Flavor,
+    NoWayIn,
+    Server,
+    ServerUnreachable,
+    Wanted,
+)
 from abaca.domain.attachments import servers as rules
 from abaca.domain.attachments.servers import Login
 from abaca.settings import tree
@@ -301,7 +310,7 @@ def _server(told: Any) -> Server:
     from openstack.compute.v2 import server
 
     if "addresses" not in told:  # it says what it knows by itself, which is next to nothing
-        raise ComputeUnreachable(reason=f"Nova does not reach the cell that has server {told.get('id')}")
+        raise ServerUnreachable(id=told.get("id"), reason="Nova does not reach the cell that has it")
     said = server.Server.existing(**told)
     created = _time(said.created_at)
     return Server(

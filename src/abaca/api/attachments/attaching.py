@@ -10,7 +10,7 @@ import msgspec
 
 from abaca import errors
 from abaca.api.shares.lookups import share_for_change
-from abaca.compute.contract import Wanted
+from abaca.compute.contract import ServerUnreachable, Wanted
 from abaca.db.shares import shares
 from abaca.domain import ids
 from abaca.domain.attachments import mount_points
@@ -75,6 +75,6 @@ def _servers(call: Call, server_ids: Sequence[str]) -> tuple[list[Server], list[
     for server_id in server_ids:
         try:
             found.append(server_for(call, server_id))
-        except errors.NotFound as missing:
+        except (errors.NotFound, ServerUnreachable) as missing:
             refused.append((server_id, missing))
     return found, refused

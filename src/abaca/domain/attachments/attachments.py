@@ -109,6 +109,8 @@ MENDS = {
     "LoginRefused": "Let the registered user log in to the server with the registered key.",
     "NoWayIn": "Register how to log in to the server: its host key and the reference to a private key.",
     "ComputeUnreachable": "Nothing: it goes on when the compute service answers. To detach without it use force.",
+    "ServerUnreachable": "Nothing: it goes on when the compute service finds the server again. To detach without it "
+    "use force.",
     "NoHypervisor": "Have an operator register the server's hypervisor and QMP socket, or attach it by network.",
     "MountRefused": "Free the mount point on the server or choose another one, and see whether it reaches the storage.",
     "MachineUnsupported": "Install the protocol's client on the server by hand, or attach to another server.",

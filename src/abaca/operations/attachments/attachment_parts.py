@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from abaca import errors
+from abaca.compute.contract import ServerUnreachable
 from abaca.domain.attachments.attachments import RETRY_S, SERVER_OFF, Mode
 from abaca.domain.shares.access_rules import AccessLevel
 from abaca.drivers import contract
@@ -95,7 +96,7 @@ def hosts_of(
     for server in guests if mode == "virtiofs" else ():
         try:
             hosts[server.id] = hypervisor_of(servers, server)
-        except NoHypervisor as missing:
+        except (NoHypervisor, ServerUnreachable) as missing:
             refused.append((server.id, missing))
     return hosts, refused
 
