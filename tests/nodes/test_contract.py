@@ -404,6 +404,26 @@ class TestRefusals:
         assert (harness.paths(), harness.kept()) == ([], [])
 
 
+def steps(found):
+    return [(one.name, one.is_well) for one in found]
+
+
+WAY_IN = [("key", True), ("ssh", True), ("host key", True), ("login", True)]
+
+
+class TestProbing:
+    def test_each_step_is_ticked(self, harness, nodes, login):
+        assert steps(nodes.probe(login, "MEMORY")) == [*WAY_IN, ("sudo", True), ("client", True)]
+        assert (harness.paths(), harness.kept()) == ([], [])
+
+    def test_the_step_that_fails_is_the_last(self, harness, nodes, login):
+        assert steps(nodes.probe(harness.stranger(), "MEMORY")) == [*WAY_IN[:2], ("host key", False)]
+        with harness.away():
+            *before, last = nodes.probe(login, "MEMORY")
+        assert (steps(before), last.name, last.is_well) == (WAY_IN[:1], "ssh", False)
+        assert "cannot be reached" in last.said
+
+
 class TestReaching:
     def test_a_machine_that_is_away_is_unreachable_until_it_is_back(self, harness, nodes, login, mount, mounted):
         with harness.away():

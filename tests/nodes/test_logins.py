@@ -83,6 +83,26 @@ def test_a_user_whom_sudo_refuses_is_said(nodes, login, mount):
         nodes.look(msgspec.structs.replace(login, user="guest"), mount)
 
 
+@pytest.mark.parametrize(
+    ("user", "key", "fails"),
+    [("guest", "", "sudo"), ("root", "file:/nowhere/key", "key"), ("nobody-here", "", "login")],
+)
+def test_a_probe_says_which_step_fails(nodes, login, user, key, fails):
+    tried = msgspec.structs.replace(login, user=user, key=key or login.key)
+    last = nodes.probe(tried, "MEMORY")[-1]
+    assert (last.name, last.is_well) == (fails, False)
+
+
+def test_a_probe_says_whether_the_storage_can_be_reached_from_there(nodes, machine, login):
+    *_, route, port = nodes.probe(login, "MEMORY", "127.0.0.1", machine.ssh.port)
+    assert (route.name, route.is_well, port.name, port.is_well) == ("route", True, "port", True)
+    *_, closed = nodes.probe(login, "MEMORY", "127.0.0.1", 1)
+    assert (closed.name, closed.is_well) == ("port", False)
+    assert "refuse" in closed.said
+    *_, nowhere, _ = nodes.probe(login, "MEMORY", "2001:db8::7", 2049)
+    assert (nowhere.name, nowhere.is_well) == ("route", False)
+
+
 def test_a_machine_without_the_program_says_what_to_run(nodes, machine, login, mount):
     machine.script("rm -f /etc/os-release; printf 'ID=gentoo\\nPRETTY_NAME=\"Gentoo Linux\"\\n' > /etc/os-release")
     absent = msgspec.structs.replace(mount, protocol="ABSENT")

@@ -173,6 +173,14 @@ class Mounter(abc.ABC):
         return source.rstrip("/") == other.rstrip("/")
 
 
+class Finding(msgspec.Struct, frozen=True):
+    """What one step of the way to a machine has shown; `is_well` is None where that cannot be said."""
+
+    name: str
+    is_well: bool | None
+    said: str
+
+
 Action = Literal["mount", "look", "unmount", "remount", "clear"]
 
 
@@ -225,6 +233,12 @@ class Machines(Protocol):
 
         From the first call on a reboot mounts the new one. With `force` the old one is detached from under its holders,
         who lose those files; so is one whose server does not answer any more.
+        """
+
+    def probe(self, login: Login, protocol: str = "NFS", address: str = "", port: int = 0) -> list[Finding]:
+        """What each step of the way there shows, and of the way from there to a storage's address; it changes nothing.
+
+        Raises nothing for what does not work; after the first step that fails the others are not tried.
         """
 
     def many(self, jobs: list[Job]) -> list[Outcome]:

@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from abaca.domain.attachments.servers import Login
-from abaca.nodes import contract, distributions, guests, persistence, shell, virtiofs
-from abaca.nodes.contract import InUse, Job, Mount, Mounter, MountRefused, Outcome, Seen, TimedOut, Unsupported
+from abaca.nodes import contract, distributions, guests, persistence, probing, shell, virtiofs
+from abaca.nodes.contract import Finding, InUse, Job, Mount, Mounter, MountRefused, Outcome, Seen, TimedOut, Unsupported
 from abaca.nodes.machine import Hand, Mounted, Remote, State
 from abaca.nodes.nfs import Nfs
 from abaca.nodes.shell import Limits
@@ -60,6 +60,9 @@ class Nodes:
 
     def remount(self, login: Login, mount: Mount, old: Mount, *, force: bool = False) -> Seen:
         return self._wait(self._on(login, mount, old, _mount_by_force if force else _mount))
+
+    def probe(self, login: Login, protocol: str = "NFS", address: str = "", port: int = 0) -> list[Finding]:
+        return self._wait(probing.probe(login, self._limits, self._mounters[protocol].program, address, port))
 
     def many(self, jobs: Sequence[Job]) -> list[Outcome]:
         async def together() -> list[Outcome]:

@@ -17,8 +17,8 @@ import msgspec
 
 from abaca.domain.attachments.servers import Login
 from abaca.drivers.dummy.state_file import StateFile
-from abaca.nodes import contract, paper, paper_guests, persistence
-from abaca.nodes.contract import Holder, Job, Mount, Mounter, Outcome, Seen
+from abaca.nodes import contract, paper, paper_guests, persistence, probing
+from abaca.nodes.contract import Finding, Holder, Job, Mount, Mounter, Outcome, Seen
 from abaca.nodes.machine import Mounted
 from abaca.nodes.mounts import by_protocol, checked, way
 from abaca.nodes.shell import Limits
@@ -78,6 +78,17 @@ class Rehearsal:
     def remount(self, login: Login, mount: Mount, old: Mount, *, force: bool = False) -> Seen:
         """Put the other source in its place, unless it is in use."""
         return self._do("remount", login, mount, lambda way: way.mount(force=force), old)
+
+    def probe(self, login: Login, protocol: str = "NFS", address: str = "", port: int = 0) -> list[Finding]:
+        """Every machine on paper that lets one in has all that it needs."""
+        try:
+            paper.Machine(self._state_file, login)
+        except contract.NodeError as error:
+            return [Finding("key", True, login.key), *probing.refused(login, error, has_entered=False)]
+        program = self._mounters[protocol].program
+        there = [Finding("sudo", True, "root"), Finding("client", True, program)]
+        way = [Finding("route", True, "on paper"), Finding("port", True, f"{address} port {port}")] if address else []
+        return [Finding("key", True, login.key), *probing.entered(login), *there, *way]
 
     def many(self, jobs: Sequence[Job]) -> list[Outcome]:
         """Do all jobs side by side."""

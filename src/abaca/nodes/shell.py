@@ -211,7 +211,7 @@ async def _connect(login: Login, limits: Limits) -> asyncssh.SSHClientConnection
     known = _host_keys(login)
     # The kinds that we know first; the others too, so that a machine with another kind shows that it is another one.
     kinds = [kind.decode() for one in known for kind in one.sig_algorithms]
-    key = await asyncio.to_thread(_private_key, login)
+    key = await asyncio.to_thread(read_key, login)
     try:
         async with asyncio.timeout(limits.connect_s):
             return await asyncssh.connect(
@@ -255,8 +255,11 @@ def _host_keys(login: Login) -> list[asyncssh.SSHKey]:
         raise contract.HostKeyMismatch(host=login.host, reason=reason) from error
 
 
-def _private_key(login: Login) -> asyncssh.SSHKey:
-    """Our key for the machine. Only its reference is ever told; the content stays in what is returned."""
+def read_key(login: Login) -> asyncssh.SSHKey:
+    """Our key for the machine. Only its reference is ever told; the content stays in what is returned.
+
+    Raises `NotAllowed`.
+    """
     import asyncssh
 
     scheme, colon, place = login.key.partition(":")
