@@ -94,9 +94,9 @@ class World:
         raw = body.encode() if isinstance(body, str) else json.dumps(body).encode() if body is not None else b""
         return call(self.application, method, full, raw, headers)
 
-    def serving_by(self, changed: settings.Settings) -> "World":
-        """The same with an API that has other settings."""
-        return replace(self, application=_application(changed, self.db), settings=changed)
+    def serving_by(self, changed: settings.Settings, compute: Any = None) -> "World":
+        """The same with an API that has other settings, and servers from elsewhere if that is said."""
+        return replace(self, application=_application(changed, self.db, compute), settings=changed)
 
     def settle(self) -> None:
         """Wait until the worker has nothing left to do."""
@@ -147,8 +147,8 @@ def call(
     return Answer(int(status[:3]), found, json.loads(text) if text and is_json else text or None)
 
 
-def _application(loaded: settings.Settings, db: Database) -> Any:
-    application = pipeline.make_app(loaded, db, doors.every(), compute=app.compute(loaded, db))
+def _application(loaded: settings.Settings, db: Database, compute: Any = None) -> Any:
+    application = pipeline.make_app(loaded, db, doors.every(), compute=compute or app.compute(loaded, db))
     return health.front(application, health.Health(db), None)
 
 

@@ -99,7 +99,9 @@ def test_a_probe_says_whether_the_storage_can_be_reached_from_there(nodes, machi
     *_, closed = nodes.probe(login, "MEMORY", "127.0.0.1", 1)
     assert (closed.name, closed.is_well) == ("port", False)
     assert "refuse" in closed.said
-    *_, nowhere, _ = nodes.probe(login, "MEMORY", "2001:db8::7", 2049)
+    machine.check(["ip", "route", "add", "unreachable", "203.0.113.0/24"])
+    *_, nowhere, _ = nodes.probe(login, "MEMORY", "203.0.113.7", 2049)
+    machine.check(["ip", "route", "delete", "unreachable", "203.0.113.0/24"])
     assert (nowhere.name, nowhere.is_well) == ("route", False)
 
 

@@ -6,6 +6,8 @@ import itertools
 import msgspec
 import pytest
 
+from abaca.compute.contract import ServerUnreachable
+from abaca.compute.inventory import Inventory
 from abaca.db.attachments import servers
 from tests.api import world as worlds
 from tests.api.world import OTHER_PROJECT, PROJECT
@@ -373,6 +375,29 @@ def test_of_many_servers_those_whose_operator_allows_the_place_are_attached(worl
     answer = there.ask("member", "POST", DOOR, {"attachment": wish})
     assert [found["server_id"] for found in answer.body["attachments"]] == [two]
     assert [(refused["server_id"], refused["code"]) for refused in answer.body["refused"]] == [(one, 400)]
+    until(world, answer.body["attachments"][0]["id"], "active")
+
+
+class CellAway(Inventory):
+    """Servers of which some are in a cell that a Nova does not reach."""
+
+    away = ()
+
+    def show(self, server_id):
+        if server_id in self.away:
+            raise ServerUnreachable(id=server_id, reason="its cell is away")
+        return super().show(server_id)
+
+
+def test_a_server_whose_cell_is_away_fails_no_attachment_of_others(world):
+    share_id, one, two = share(world), server(world), server(world)
+    compute = CellAway(world.db)
+    compute.away = (one,)
+    there = world.serving_by(world.settings, compute)
+    answer = there.ask("member", "POST", DOOR, {"attachment": {"share_id": share_id, "server_ids": [one, two]}})
+    assert [made["server_id"] for made in answer.body["attachments"]] == [two]
+    assert [(refused["server_id"], refused["code"]) for refused in answer.body["refused"]] == [(one, 503)]
+    assert attach(there, share_id, one).status == 503
     until(world, answer.body["attachments"][0]["id"], "active")
 
 
