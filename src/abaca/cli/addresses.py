@@ -13,7 +13,7 @@ from abaca.cli import shown
 from abaca.cli.options import Given, configured
 
 if TYPE_CHECKING:
-    from abaca.db.engine.database import Database, Tx
+    from abaca.db.engine.database import Database
     from abaca.domain.attachments.attachments import Attachment
 
 COLUMNS = ("address", "exported", "shares", "attachments", "not_active")
@@ -54,11 +54,16 @@ def addresses(given: Given, host: str, *, wait: bool, output: shown.Output) -> N
         tell_left(left)
 
 
-def warn(tx: Tx, host: str) -> None:
+def warn(given: Given, host: str) -> None:
     """Say which attachments are still mounted from addresses of a back end that are gone; nothing where none is."""
     from abaca.db.attachments import addresses as db_addresses
 
-    tell_left(db_addresses.left_behind(tx, host))
+    db = app.open_database(given.load().settings)
+    try:
+        with db.read() as tx:
+            tell_left(db_addresses.left_behind(tx, host))
+    finally:
+        db.close()
 
 
 def tell_left(left: dict[str, list[Attachment]]) -> None:

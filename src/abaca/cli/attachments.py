@@ -10,6 +10,7 @@ import click
 
 from abaca import errors
 from abaca.cli import lookups, shown
+from abaca.cli.explaining import explain
 from abaca.cli.options import Api, asking
 from abaca.domain.attachments import attachments as domain
 
@@ -34,6 +35,9 @@ waiting = click.option("--wait", is_flag=True, help="Until it has ended, and sho
 @click.group()
 def attachment() -> None:
     """Attach shares to servers, and see how that stands."""
+
+
+attachment.add_command(explain)
 
 
 @attachment.command("list")
@@ -115,11 +119,12 @@ def remove(api: Api, attachment_id: str, *, force: bool, wait: bool) -> None:
 @attachment.command("verify")
 @asking
 @click.argument("attachment_id")
-def verify(api: Api, attachment_id: str) -> None:
+@click.option("--force", is_flag=True, help="Where its export has moved: follow it though files are open, and lost.")
+def verify(api: Api, attachment_id: str, *, force: bool) -> None:
     """Have the machine looked at now, and the attachment made true where it is not."""
     with api.open() as client:
         found = _id_of(client, attachment_id)
-        client.post(f"{PATH}/{found}/verify")
+        client.post(f"{PATH}/{found}/verify", force=force or None)
     click.echo(f"{found} is looked at")
 
 

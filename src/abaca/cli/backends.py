@@ -10,6 +10,7 @@ import click
 
 from abaca import errors
 from abaca.cli import shown, watching
+from abaca.cli.addresses import addresses, warn
 from abaca.cli.options import Api, asking
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ SHOWN = 50
 @click.group()
 def backend() -> None:
     """See the back ends, and have their shares ensured."""
+
+
+backend.add_command(addresses)
 
 
 @backend.command("list")
@@ -64,6 +68,8 @@ def ensure(api: Api, host: str, *, dry_run: bool, watch: bool) -> None:
             click.echo(f"It is paused; `abaca operation resume {asked['id']}` lets it go on.")
         if watch:
             _watch(client, asked["id"])
+            if api.is_here:
+                warn(api.given, host)
 
 
 def _watch(client: Client, operation_id: str) -> None:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from abaca import errors
@@ -26,17 +25,3 @@ def find_server(compute: Compute, name_or_id: str) -> Server | None:
         ids = ", ".join(one.id for one in named)
         raise errors.Conflict(f"Several servers are called {name_or_id}; say which one by its id: {ids}")
     return named[0] if named else None
-
-
-def find_servers(compute: Compute, named: Sequence[str]) -> tuple[dict[str, Server | None], list[str]]:
-    """The servers that an operator means by what they call them, and of those that cannot be looked up now why."""
-    from abaca.compute.contract import ServerUnreachable
-
-    found: dict[str, Server | None] = {}
-    away = []
-    for one in named:
-        try:
-            found[one] = find_server(compute, one)
-        except ServerUnreachable as error:
-            away.append(error.message)
-    return found, away

@@ -13,6 +13,7 @@ import msgspec
 
 from abaca import app, errors
 from abaca.cli import shown
+from abaca.cli.explaining import check
 from abaca.cli.options import Api, Given, asking, configured
 from abaca.domain.attachments import servers as rules
 from abaca.domain.attachments.servers import RegisteredServer
@@ -34,6 +35,9 @@ in_project = click.option("--project", "project_id", help="Of this project, wher
 @click.group()
 def server() -> None:
     """Register the machines that shares are attached to."""
+
+
+server.add_command(check)
 
 
 @server.command("add")

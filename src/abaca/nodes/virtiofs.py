@@ -101,7 +101,7 @@ class Hypervisor:
     async def mount(self, *, force: bool = False) -> Seen:
         """Mount the share, serve it and plug the device; whatever fails leaves nothing.
 
-        Raises `InUse` while the guest has the old device; with `force` that is unplugged, whether the guest uses it or not.
+        Raises `InUse` while the guest has the old device. With `force` that is unplugged, whether it is used or not.
         """
         state = await self._hand.act("look")
         if not state.program:
