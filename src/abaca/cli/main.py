@@ -21,6 +21,7 @@ COMMANDS = {
     "worker": ("abaca.cli.programs", "worker", "Run the worker of this host's back ends."),
     "db": ("abaca.cli.databases", "db", "Upgrade the database."),
     "operation": ("abaca.cli.operations", "operation", "See and steer what is going on."),
+    "service": ("abaca.cli.services", "service", "See the services of all hosts, and remove old ones."),
     "backend": ("abaca.cli.backends", "backend", "See the back ends."),
     "event": ("abaca.cli.events", "event", "See what is told, and who does not get it."),
     "server": ("abaca.cli.servers", "server", "Register the machines that shares are attached to."),

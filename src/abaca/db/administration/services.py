@@ -10,12 +10,15 @@ from typing import NamedTuple
 import msgspec
 import sqlalchemy as sa
 
+from abaca import errors
 from abaca.db.engine.database import Tx, insert_into
 from abaca.db.engine.lists import Filter, Listing, equal
 from abaca.db.engine.statements import columns_of
 from abaca.db.journal.operations import LIVE
+from abaca.db.tables.administration import pools
 from abaca.db.tables.administration import services as t
 from abaca.db.tables.journal import operations
+from abaca.db.tables.shares import share_instances
 from abaca.domain.administration.services import NEVER, Service
 
 # Clients look for this name.
@@ -175,6 +178,39 @@ def of_back_ends(tx: Tx) -> list[Service]:
 def find(tx: Tx, host: str) -> Service | None:
     """The share service of exactly that host@backend, or None."""
     return tx.entity(Service, _FIND, {"of_host": host})
+
+
+_HELD = sa.select(share_instances.c.host, sa.func.count()).group_by(share_instances.c.host)
+
+
+def instances_held(tx: Tx) -> dict[str, int]:
+    """How many share instances live on each host@backend that has any."""
+    held: dict[str, int] = {}
+    for pool, number in tx.rows(_HELD):
+        host = (pool or "").partition("#")[0]
+        held[host] = held.get(host, 0) + number
+    return held
+
+
+def remove(tx: Tx, host: str, service_down_time_s: int) -> None:
+    """Forget a share service and its pools. Raises `NotFound`, or `Conflict` while it is up or anything is left there.
+
+    The pools go first: whoever is just placing a share there has one of them locked, and is seen by the look after it.
+    """
+    found = find(tx, host)
+    if found is None:
+        raise errors.NotFound(resource="Service", id=host)
+    if found.state(alive_since(tx, service_down_time_s)) == "up":
+        raise errors.Conflict(f"The service {host} is up: stop the worker that serves it first.")
+    tx.execute(sa.delete(pools).where(pools.c.service_host == host))
+    held = share_instances.c.host.startswith(f"{host}#", autoescape=True)
+    number = tx.connection.scalar(sa.select(sa.func.count()).where(held)) or 0
+    if number:
+        raise errors.Conflict(f"{number} share instances live at {host}: delete them first, or serve them again.")
+    waiting = sa.select(sa.func.count()).where(operations.c.queue == host, operations.c.state.in_(LIVE))
+    if tx.connection.scalar(waiting):
+        raise errors.Conflict(f"Operations wait for {host}: `abaca operation list` shows them, cancel them first.")
+    tx.execute(sa.delete(t).where(t.c.binary == SHARE_BINARY, t.c.host == host))
 
 
 def set_ensuring(tx: Tx, host: str, *, ensuring: bool) -> None:
