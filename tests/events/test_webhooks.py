@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -252,6 +253,34 @@ def told(answer):
         url = f"http://127.0.0.1:{server.getsockname()[1]}/hook?token=hush"
         stack.enter_context(contextlib.closing(one := Webhook("audit", url, b"x" * 16, timeout_s=5, concurrency=1)))
         one.send(EVENT)
+
+
+@pytest.mark.parametrize(
+    "drip", [b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 500, b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n"]
+)
+def test_a_receiver_that_drips_is_let_go_in_time(drip):
+    """A byte now and then: each comes in time, and the whole never does."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        ended = threading.Event()
+
+        def serve():
+            connection, _ = server.accept()
+            with connection, contextlib.suppress(OSError):
+                connection.recv(65536)
+                for byte in drip + b"x" * 9999:
+                    connection.sendall(bytes([byte]))
+                    if ended.wait(0.02):
+                        return
+
+        served = threading.Thread(target=serve)
+        served.start()
+        begun = time.monotonic()
+        one = Webhook("audit", f"http://127.0.0.1:{server.getsockname()[1]}/", b"x" * 16, timeout_s=0.5, concurrency=1)
+        with contextlib.closing(one), contextlib.suppress(Away):
+            one.send(EVENT)
+        assert time.monotonic() - begun < 3 * one.timeout_s
+        ended.set()
+        served.join()
 
 
 @pytest.mark.parametrize(

@@ -15,15 +15,15 @@ from urllib.parse import urlsplit
 
 import msgspec
 import requests
-from requests import adapters
 
 from abaca import __version__, errors
 from abaca.domain.administration.events import Event
+from abaca.events import bounded
 from abaca.events.contract import Away, Refused
 
 _SHORTEST = 16
 # answers whose length has so many digits are read to their end
-_READ_DIGITS = 5
+_READ_DIGITS = 4
 # Answers that say nothing of the event: the receiver is busy, or its way is closed.
 _PASSING = frozenset((401, 403, 404, 407, 408, 410, 425, 429))
 
@@ -68,7 +68,7 @@ class Webhook:
         session.cookies.set_policy(http.cookiejar.DefaultCookiePolicy(allowed_domains=[]))
         session.verify = ca_file or True
         _check(name, url, ca_file)
-        pool = adapters.HTTPAdapter(pool_maxsize=concurrency)
+        pool = bounded.adapter(concurrency)
         session.mount("http://", pool)
         session.mount("https://", pool)
         self._session = session
@@ -85,14 +85,16 @@ class Webhook:
             "X-Abaca-Timestamp": timestamp,
             "X-Abaca-Signature": signature(self._secret, timestamp, body),
         }
-        try:
-            # streamed: nobody reads the answer's body, however long it is
-            answer = self._session.post(
-                self._url, data=body, headers=headers, timeout=self._each_s, allow_redirects=False, stream=True
-            )
-        except (requests.RequestException, ValueError) as error:  # of names that cannot be one it is a ValueError
-            raise Away(reason=f"{self._where} {_reason(error)}") from None
-        _finish(answer)
+        with bounded.within(self.timeout_s) as deadline:
+            try:
+                # streamed: nobody reads the answer's body, however long it is
+                answer = self._session.post(
+                    self._url, data=body, headers=headers, timeout=self._each_s, allow_redirects=False, stream=True
+                )
+            except (requests.RequestException, ValueError) as error:  # of names that cannot be one it is a ValueError
+                why = "did not answer in time" if deadline.is_over else _reason(error)
+                raise Away(reason=f"{self._where} {why}") from None
+            _finish(answer)
         if 200 <= answer.status_code < 300:
             return
         told = f"{self._where} answered {answer.status_code}"
