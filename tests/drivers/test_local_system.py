@@ -14,6 +14,8 @@ from jeepney import DBusAddress, MessageType, new_method_call
 from jeepney.io.blocking import open_dbus_connection
 
 from abaca.drivers import contract
+from abaca.drivers.exports.daemon import LOG_BYTES
+from abaca.drivers.exports.ganesha import Patience
 from lab import processes
 from tests.conftest import wait_until
 from tests.drivers.harness import GIB, LocalHarness, rules, snapshot
@@ -90,6 +92,31 @@ def test_a_call_finds_a_killed_daemon_started_again(local, share):
     os.kill(pid_of(local, "ganesha"), signal.SIGKILL)
     local.driver.set_access(share, rules("10.0.0.2 rw"))
     assert local.clients(share) == {("10.0.0.2", "rw")}
+
+
+def test_a_hung_daemon_is_noticed_and_comes_back_with_all_exports(fresh):
+    fresh.start()
+    fresh.driver.ganesha.patience = Patience(every_s=0.2, answer_s=0.5, times=2)
+    instance = fresh.instance()
+    fresh.driver.create(instance)
+    fresh.driver.set_access(instance, rules("10.0.0.1 rw"))
+    before, pid = exports(fresh), pid_of(fresh, "ganesha")
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: not processes.alive(pid), 20)
+    assert wait_until(lambda: answer(fresh), 20) == before
+    assert pid_of(fresh, "ganesha") != pid
+
+
+def test_a_large_log_is_put_aside_and_the_daemon_goes_on_in_a_new_one(fresh):
+    fresh.start()
+    log = fresh.directory / "ganesha" / "ganesha.log"
+    os.truncate(log, LOG_BYTES)
+    put_aside = log.with_suffix(".log.1")
+    wait_until(put_aside.exists, 10)
+    assert put_aside.stat().st_size >= LOG_BYTES
+    fresh.driver.create(fresh.instance())
+    os.kill(pid_of(fresh, "ganesha"), signal.SIGTERM)
+    wait_until(lambda: log.exists() and log.stat().st_size, 20)
 
 
 def test_a_worker_that_starts_takes_over_the_running_daemon(local, share):

@@ -17,6 +17,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from abaca import errors
 from abaca.drivers import contract
 from abaca.drivers.clients import commands
 from abaca.drivers.clients.names import safe_path
@@ -37,6 +38,8 @@ _BUS_CONFIGURATION = """\
 </busconfig>
 """
 _LONGEST_SOCKET = 107
+# A log of that size is put aside; so many are kept beside it.
+LOG_BYTES, LOGS = 16 << 20, 4
 _LISTEN = "0A"  # the state of such a socket in /proc/net/tcp
 
 
@@ -90,6 +93,36 @@ class Daemon:
             bus.close()
         return True
 
+    def answers_within(self, seconds: float) -> bool:
+        """Whether it answers a question about its exports in that time; one that is not there has not answered."""
+        bus = Bus(self.socket, timeout_s=seconds)
+        try:
+            bus.paths()
+        except (Dead, errors.BackendError):
+            return False
+        finally:
+            bus.close()
+        return True
+
+    def kill(self) -> None:
+        """End the process at once; what clients hold is on disk, and given back to them by the next one."""
+        pid = _running(self.directory / "ganesha.pid", self._configuration)
+        if pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def rotate_log(self) -> None:
+        """Begin a new log when it has grown large; some old ones are kept. It is opened anew for each line."""
+        log_file = self.directory / "ganesha.log"
+        with contextlib.suppress(OSError):  # none is there; and a log is no reason to serve nobody
+            if log_file.stat().st_size < LOG_BYTES:
+                return
+            for number in range(LOGS - 1, 0, -1):
+                older = log_file.with_suffix(f".log.{number}")
+                if older.exists():
+                    older.replace(log_file.with_suffix(f".log.{number + 1}"))
+            log_file.replace(log_file.with_suffix(".log.1"))
+
     def _is_wanted(self, pid: int) -> bool:
         try:
             same_mounts = os.path.samestat(_namespace(pid, "mnt"), _namespace("self", "mnt"))
@@ -123,6 +156,7 @@ class Daemon:
         self._bus_configuration.write_text(_BUS_CONFIGURATION.format(directory=self.directory))
         self._configuration.write_text(self._wanted_configuration())
         self._spawn(["dbus-daemon", f"--config-file={self._bus_configuration}", "--fork"], timeout_s=10)
+        self.rotate_log()
         log_file = self.directory / "ganesha.log"
         log_end = log_file.stat().st_size if log_file.exists() else 0
         enter = ["nsenter", f"--net={self._netns}"] if self._netns else []

@@ -14,7 +14,7 @@ import select
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from abaca import errors
 from abaca.drivers import contract
@@ -29,11 +29,23 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
+class Patience(NamedTuple):
+    """How a hung daemon is noticed: asked every `every_s`, each time for `answer_s`, it is silent `times` in a row.
+
+    With these it is killed within 25 seconds, and its clients go on after another grace period.
+    """
+
+    every_s: float = 5.0
+    answer_s: float = 10.0
+    times: int = 2
+
+
 class Ganesha:
     """All methods are safe for threads; each is done when it returns, or raised one of the driver errors."""
 
-    def __init__(self, daemon: Daemon) -> None:
+    def __init__(self, daemon: Daemon, patience: Patience = Patience()) -> None:  # noqa: B008 (frozen)
         self._daemon = daemon
+        self.patience = patience
         self._files = ExportFiles(daemon.directory)
         self._bus = Bus(daemon.socket)
         self._lock = threading.RLock()
@@ -53,7 +65,7 @@ class Ganesha:
         with self._lock:
             self._reconcile(() if self._revive(logging.INFO) else renewed)
             if self._watcher is None:
-                self._watcher = Watcher(self._pids, self.revive)
+                self._watcher = Watcher(self._pids, self.revive, self._look, lambda: self.patience.every_s)
                 self._watcher.start()
 
     def stop(self) -> None:
@@ -83,6 +95,17 @@ class Ganesha:
         self._bus.close()
         self._daemon.start()
         return True
+
+    def _look(self) -> None:
+        """See whether it still answers, without the lock that a call to a hung one may hold; end one that does not."""
+        self._daemon.rotate_log()
+        for _ in range(self.patience.times):
+            if self._daemon.answers_within(self.patience.answer_s):
+                return
+        if self._daemon.pid() is not None:
+            silent_s = self.patience.times * self.patience.answer_s
+            log.error("NFS-Ganesha of %s is silent for %g s; it is killed", self._daemon.directory, silent_s)
+            self._daemon.kill()
 
     def _pids(self) -> list[int]:
         return [pid for pid in (self._daemon.pid(), self._daemon.bus_pid()) if pid is not None]
@@ -179,12 +202,23 @@ class Ganesha:
 
 
 class Watcher(threading.Thread):
-    """Calls `revive` as soon as one of the processes ends, and again with growing delays while that fails."""
+    """Calls `revive` as soon as one of the processes ends, and again with growing delays while that fails.
 
-    def __init__(self, pids: Callable[[], list[int]], revive: Callable[[], None]) -> None:
+    While they run it calls `look` after each pause.
+    """
+
+    def __init__(
+        self,
+        pids: Callable[[], list[int]],
+        revive: Callable[[], None],
+        look: Callable[[], None],
+        pause_s: Callable[[], float],
+    ) -> None:
         super().__init__(name="ganesha-watcher", daemon=True)
         self._pids = pids
         self._revive = revive
+        self._look = look
+        self._pause_s = pause_s
         self._stop_read, self._stop_write = os.pipe2(os.O_CLOEXEC)
 
     def stop(self) -> None:
@@ -203,7 +237,9 @@ class Watcher(threading.Thread):
                 log.error("NFS-Ganesha does not come back: %s; next try in %g s", error, delay_s)
                 continue
             with _handles(self._pids()) as handles:
-                _readable([self._stop_read, *handles], 60.0 if len(handles) == 2 else 0.2)
+                are_up = len(handles) == 2
+                if not _readable([self._stop_read, *handles], self._pause_s() if are_up else 0.2) and are_up:
+                    self._look()
 
     def _stopped_within(self, delay_s: float) -> bool:
         return _readable([self._stop_read], delay_s)
