@@ -12,15 +12,15 @@ SPREAD := --numprocesses auto --maxprocesses 8 --dist loadscope --max-worker-res
 # make test ARGS="-k extend -x" hands its arguments to pytest.
 ARGS ?=
 # Handed on as a value of the environment, so that the shell never reads it as words.
-export NAME
+export NAME PORT
 
 .PHONY: help
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
-run: environment packages ## Start everything on this machine and take the tour (ONCE=1: stop after the tour)
-	@$(BIN)/python -m lab.tour $(if $(ONCE),--once)
+run: environment packages ## Start everything on this machine and take the tour (ONCE=1: stop after it; PORT=8787: not on 8786)
+	@$(BIN)/python -m lab.tour $(if $(ONCE),--once) $(if $(PORT),--port "$$PORT")
 
 .PHONY: test
 test: environment openstack packages ## Run all tests, those with real components included

@@ -23,6 +23,14 @@ _KEEP_BYTECODE = {"PYTHONDONTWRITEBYTECODE": ""}
 Sections = Mapping[str, Mapping[str, object]]
 
 
+def check_port(port: int) -> None:
+    """Return if the API can listen there; raises `LabError` with the mend: another one there might seem healthy."""
+    if not processes.is_free(_HOST, port):
+        other = next((one for one in range(port + 1, 65536) if processes.is_free(_HOST, one)), 8787)
+        mend = f"Stop what listens there, or take another: `make run PORT={other}`"
+        raise processes.LabError(f"{_HOST} port {port} is taken. {mend}")
+
+
 class Service:
     """An API and a worker on loopback. `sections` are those of the configuration file, over the defaults given here.
 
@@ -59,9 +67,7 @@ class Service:
 
         `before` are programs that start it in their way: `["env", "PATH=/nowhere"]`.
         """
-        if not processes.is_free(_HOST, self.port):  # whoever has it might say that it is healthy
-            mend = "Stop what listens there, or take another: `python -m lab.tour --port 8787`"
-            raise processes.LabError(f"{_HOST} port {self.port} is taken. {mend}")
+        check_port(self.port)
         begun = time.monotonic()
         self._process = self.spawn("run", before=before)
         processes.wait_until(self.is_healthy, timeout_s, "abaca", self._process)

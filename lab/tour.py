@@ -103,7 +103,8 @@ class Everything:
             }
         }
         if self.network:
-            self.nfs_port = _NFS_PORT if processes.is_free("::", _NFS_PORT) else processes.free_port("::")
+            # One of its own, since two that start at once would both find the usual one free.
+            self.nfs_port = processes.free_port("::")
             sections["local"] = {
                 "driver": "local",
                 "pool_size_gib": _POOL_GIB,
@@ -192,6 +193,7 @@ def main(argv: list[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, _stop)
     run = runs.Run()
     try:
+        service.check_port(options.port)
         with run, contextlib.suppress(KeyboardInterrupt):
             directory = run.keep(options.state) if options.state else run.path("tour")
             everything = Everything(run, directory, options.port)

@@ -59,7 +59,11 @@ def test_a_tour_whose_port_is_taken_says_so() -> None:
         stranger.shutdown()
     assert done.returncode == 1
     assert f"127.0.0.1 port {stranger.server_port} is taken" in done.stdout
-    assert "tour: 2 steps, 1 failed" in done.stdout
+    assert "held" not in done.stdout  # nothing was booted or started for it
+    hint = re.search(r"`(make run PORT=\d+)`", done.stdout)
+    assert hint is not None
+    shown = subprocess.run([*hint.group(1).split(), "-n"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert '-m lab.tour  --port "$PORT"' in shown.stdout
 
 
 @dataclass
