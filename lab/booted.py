@@ -6,6 +6,7 @@ from __future__ import annotations
 import pathlib
 import shutil
 import stat
+from collections.abc import Sequence
 
 from lab import guest, initramfs, processes
 
@@ -13,6 +14,7 @@ _PACKAGES = ("systemd", "libsystemd-shared")
 # Of a package what a small machine runs; log-ins at a terminal and what needs a system bus are left out.
 _TAKEN = ("/bin/", "/usr/bin/", "/lib/systemd/", "/usr/lib/x86_64-linux-gnu/systemd/", "/usr/lib/tmpfiles.d/")
 _LEFT = ("getty", "logind", "user@", "user-runtime-dir", "/lib/systemd/catalog/", "hostnamed", "localed", "timedated")
+_READ_BY_PEOPLE = ("/usr/share/doc", "/usr/share/man", "/usr/share/lintian", "/usr/share/locale")
 _GENERATORS = pathlib.Path("/lib/systemd/system-generators")
 _LINKS = {"bin": "usr/bin", "sbin": "usr/sbin", "lib": "usr/lib", "lib64": "usr/lib64"}
 _DIRECTORIES = ("dev", "proc", "sys", "run", "tmp", "root/.ssh", "mnt", "var/log", "var/tmp", "var/lib", "etc/dropbear")
@@ -85,6 +87,26 @@ def build(disk: pathlib.Path) -> None:
     # What Debian's package does when it is installed.
     processes.command(["systemctl", f"--root={disk}", "enable", "remote-fs.target", *_UNITS])
     processes.command(["systemctl", f"--root={disk}", "set-default", "multi-user.target"])
+
+
+def install(disk: pathlib.Path, packages: Sequence[str], programs: Sequence[str] = ()) -> None:
+    """Copy Debian packages of this host to a disk, without what people read, and single programs; with their libraries.
+
+    Raises `processes.Missing` for a package that this host does not have.
+    """
+    paths = [str(processes.find(name)) for name in programs]
+    for package in packages:
+        try:
+            paths += processes.command(["dpkg", "-L", package]).splitlines()
+        except processes.LabError:
+            raise processes.Missing(f"the package {package} is missing: apt-get install {package}") from None
+    files = [pathlib.Path(path) for path in paths if not path.startswith(_READ_BY_PEOPLE)]
+    for file in files:
+        if file.is_symlink() or file.is_file():
+            _copy(file, disk)
+    linked = [str(file) for file in files if _is_linked(file)]
+    for library in initramfs.libraries(linked):
+        _copy(pathlib.Path(library), disk)
 
 
 class _Disk(initramfs.Archive):

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/operating/installing.md, word for word, on a machine that systemd has booted."""
+
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from lab import booted, fabric, runs
+from tests.conftest import ROOT, wait_until
+
+PAGE = (ROOT / "docs/operating/installing.md").read_text()
+PACKAGES = (
+    *("python3-minimal", "python3.11-minimal", "libpython3.11-minimal", "libpython3.11-stdlib", "python3.11"),
+    *(
+        "python3.11-venv",
+        "python3-pip-whl",
+        "python3-setuptools-whl",
+        "libpam-modules",
+        "libc6",
+        "libgcc-s1",
+        "libstdc++6",
+    ),
+)
+# No network leads out of the machine: what an index has lies beside it.
+PIP = "[global]\nno-index = true\nfind-links = /root/wheels\ndisable-pip-version-check = true\nno-compile = true\n"
+
+
+def commands(heading):
+    """The lines of the page's shell blocks below a heading, one list a block."""
+    section = PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    blocks = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
+    return [block.splitlines() for block in blocks]
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory):
+    """The wheel of this tree, and those that it needs."""
+    directory = tmp_path_factory.mktemp("wheels")
+    pip = [sys.executable, "-m", "pip", "--quiet"]
+    lock = ROOT / "requirements/run.txt"
+    needed = [
+        "download",
+        "--no-deps",
+        "--only-binary=:all:",
+        "--require-hashes",
+        "-r",
+        lock,
+        "-d",
+        directory / "needed",
+    ]
+    ours = ["wheel", "--no-deps", "--no-build-isolation", "-w", directory, ROOT]
+    for arguments in (needed, ours):
+        subprocess.run([*pip, *arguments], check=True, timeout=600)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def machine(wheels):
+    with runs.Run() as run, booted.BootedGuest(fabric.Fabric(run), "abaca", 512) as made:
+        booted.install(made.disk, PACKAGES, ("runuser", "env"))
+        shutil.copytree("/etc/pam.d", made.disk / "etc/pam.d", dirs_exist_ok=True)
+        (made.disk / "usr/bin/python3").unlink(missing_ok=True)
+        (made.disk / "usr/bin/python3").symlink_to("python3.11")
+        shutil.copytree(wheels / "needed", made.disk / "root/wheels")
+        for wheel in wheels.glob("abaca-*.whl"):
+            shutil.copy(wheel, made.disk / "root")
+        (made.disk / "etc/pip.conf").write_text(PIP)
+        # Its disk is a directory of the host: what users other than root make there would be root's.
+        made.check(["mount", "-t", "tmpfs", "tmpfs", "/var/lib"])
+        yield made
+
+
+def test_the_five_commands_make_a_running_enabled_service(machine):
+    lines = commands("One host")[0]
+    assert len(lines) == 5
+    for line in lines:
+        done = machine.script(f"cd /root; {line}", 300)
+        assert done.code == 0, (line, done)
+    healthy = "/opt/abaca/bin/python -c \"import urllib.request as r; r.urlopen('http://127.0.0.1:8786/healthcheck')\""
+    told = "systemctl status --no-pager -n 20 abaca-api abaca-worker"
+    if machine.script(f"for try in $(seq 60); do {healthy} && exit; sleep 1; done; exit 1", 180).code:
+        pytest.fail(machine.script(told).stdout)
+    assert machine.script("systemctl is-enabled abaca-api abaca-worker abaca.target").stdout.split() == ["enabled"] * 3
+    who = machine.script(
+        "systemctl show -p MainPID --value abaca-api abaca-worker | xargs -n1 -I{} stat -c %U /proc/{}"
+    )
+    assert who.stdout.split() == ["abaca", "abaca"]
+
+
+def test_an_upgrade_keeps_what_is_there(machine):
+    for line in commands("Upgrade")[0]:
+        done = machine.script(f"cd /root; {line}", 300)
+        assert done.code == 0, (line, done)
+    wait_until(lambda: machine.script("systemctl is-active abaca-api abaca-worker").code == 0, 60, 1)
+
+
+def test_a_removal_leaves_the_data_alone(machine):
+    for line in commands("Removal")[0]:
+        done = machine.script(line, 60)
+        assert done.code == 0, (line, done)
+    assert machine.script("ls /opt/abaca /usr/lib/systemd/system/abaca.target").stdout == ""
+    assert machine.check(["ls", "/var/lib/abaca/abaca.sqlite"])
