@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from granian.server.mt import MTServer
+from granian import _granian
+from granian.http import HTTP1Settings
 from keystonemiddleware import auth_token
 from keystonemiddleware.auth_token import _exceptions
 from oslo_config import iniparser
@@ -55,7 +56,9 @@ PARTS = [
     ("sqlalchemy", STATEMENTS, sa.String(), ["dialect_impl", "result_processor"]),
     ("sqlalchemy", STATEMENTS, sa.Connection, ["_handle_dbapi_exception"]),
     ("sqlalchemy", STATEMENTS, ExpandedState, ["statement", "processors", "parameter_expansion", "positiontup"]),
-    ("granian", SERVING, MTServer, ["_check_gil", "signal_handler_interrupt", "signal_handler_reload", "serve"]),
+    ("granian", SERVING, _granian.CallbackScheduler, ["_schedule_fn"]),
+    ("granian", SERVING, _granian.RSGIWorker, ["serve_str"]),
+    ("granian", SERVING, _granian.WorkerSignal, ["add_cb", "set"]),
     ("keystonemiddleware", AUTH, auth_token.AuthProtocol, ["fetch_token"]),
     ("keystonemiddleware", AUTH, middleware, ["_auth", "_session", "_token_cache", "_www_authenticate_uri"]),
     ("keystonemiddleware", AUTH, _exceptions, ["InvalidToken"]),
@@ -67,13 +70,20 @@ PARTS = [
 CALLS = [
     ("sqlalchemy", STATEMENTS, SQLCompiler._process_parameters_for_postcompile, "self parameters", []),
     ("sqlalchemy", STATEMENTS, sa.Connection._handle_dbapi_exception, "self error sql bound cursor context", []),
-    ("granian", SERVING, MTServer.serve, "self", ["target_loader", "wrap_loader"]),
-    ("granian", SERVING, MTServer.__init__, "self target", ["address", "port", "interface", "websockets", "workers"]),
-    ("granian", SERVING, MTServer.__init__, "self target", ["blocking_threads", "runtime_threads", "backlog"]),
-    ("granian", SERVING, MTServer.__init__, "self target", ["runtime_blocking_threads", "log_level", "log_dictconfig"]),
+    ("granian", SERVING, _granian.RSGIWorker, "id listening ipc", ["threads", "blocking_threads", "py_threads"]),
+    (
+        "granian",
+        SERVING,
+        _granian.RSGIWorker,
+        "id listening ipc",
+        ["backpressure", "http_mode", "http1_opts", "metrics"],
+    ),
+    ("granian", SERVING, _granian.SocketHolder, "descriptor is_uds backlog", []),
+    ("granian", SERVING, _granian.MetricsAggregator, "workers", []),
+    ("granian", SERVING, HTTP1Settings, "", ["header_read_timeout"]),
 ]
 # Not a library's, though they begin with an underscore: named tuples, rows, and the process's own end.
-DOCUMENTED = {"_asdict", "_replace", "_fields", "_make", "_mapping", "_exit"}
+DOCUMENTED = {"_asdict", "_replace", "_fields", "_make", "_mapping", "_exit", "_run_exitfuncs"}
 
 
 def missing(distribution, used_by, has, names):
@@ -115,9 +125,7 @@ def test_a_part_that_is_gone_is_named():
     told = missing("sqlalchemy", STATEMENTS, object(), ["_result_columns"])
     version = metadata.version("sqlalchemy")
     assert told == [f"sqlalchemy {version} no longer has _result_columns, which src/abaca/{STATEMENTS} uses"]
-    assert (
-        "unexpected keyword argument 'colour'" in uncallable("granian", SERVING, MTServer.serve, "self", ["colour"])[0]
-    )
+    assert "unexpected keyword argument 'colour'" in uncallable("granian", SERVING, HTTP1Settings, "", ["colour"])[0]
 
 
 def test_every_library_with_a_private_part_in_use_has_an_upper_bound():

@@ -8,6 +8,7 @@ AbacaError
 ├── NotFound             404  no such thing, or not visible to the asker
 ├── NotAllowed           405  the path exists, the method does not
 ├── NotAcceptable        406  a microversion out of range
+├── TooSlow              408  the request did not come in time
 ├── Conflict             409  the thing is in a state that does not allow it
 ├── OverLimit            413  a quota or a size limit is reached
 ├── Unprocessable        422  the body lacks its entity
@@ -69,6 +70,12 @@ class NotAcceptable(AbacaError):
     """Version {version} is not supported by the API: the minimum is {minimum}, the maximum {maximum}."""
 
     status, code = 406, "NotAcceptable"
+
+
+class TooSlow(AbacaError):
+    """The body of the request has not come within {seconds} seconds."""
+
+    status, code = 408, "RequestTimeout"
 
 
 class Conflict(AbacaError):

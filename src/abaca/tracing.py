@@ -30,8 +30,13 @@ class Tracing:
         self._kind = trace.SpanKind
         self._extract = propagate.extract
 
-    def requests(self, application: WSGIApplication, route_key: str) -> WSGIApplication:
-        """The application with a span around each request, named by the route that it leaves under `route_key`."""
+    def requests(
+        self, application: WSGIApplication, route_key: str, is_waiting: Callable[[WSGIEnvironment], bool]
+    ) -> WSGIApplication:
+        """The application with a span around each request, named by the route that it leaves under `route_key`.
+
+        One that was waiting has two: that of its first part says that it `abaca.waits`, and has no status.
+        """
 
         def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
             method = environ["REQUEST_METHOD"]
@@ -44,7 +49,8 @@ class Tracing:
                 span.set_attribute("http.request.method", method)
 
                 def watch(status: str, headers: list[tuple[str, str]], *rest: Any) -> Callable[[bytes], object]:
-                    span.set_attribute("http.response.status_code", int(status[:3]))
+                    if not is_waiting(environ):
+                        span.set_attribute("http.response.status_code", int(status[:3]))
                     for name, value in headers:
                         if name == "x-openstack-request-id":
                             span.set_attribute("abaca.request_id", value)
@@ -53,6 +59,8 @@ class Tracing:
                 try:
                     return application(environ, watch)
                 finally:
+                    if is_waiting(environ):
+                        span.set_attribute("abaca.waits", True)
                     route = environ.get(route_key)
                     if route is not None:
                         span.update_name(f"{method} {route}")

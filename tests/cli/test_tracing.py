@@ -6,7 +6,7 @@ import contextlib
 import pytest
 from opentelemetry import trace
 
-from abaca.http import health
+from abaca.http import health, waiting
 from abaca.tracing import Tracing
 
 
@@ -56,7 +56,7 @@ def application(environ, start_response):
 
 
 def test_a_request_is_a_span_named_by_its_route_below_that_of_the_client(provider):
-    traced = Tracing(provider).requests(application, health.ROUTE)
+    traced = Tracing(provider).requests(application, health.ROUTE, waiting.is_waiting)
     parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     traced({"REQUEST_METHOD": "GET", "HTTP_TRACEPARENT": parent}, lambda *_: None)
     (span,) = provider.spans
@@ -71,7 +71,11 @@ def test_a_request_is_a_span_named_by_its_route_below_that_of_the_client(provide
 
 
 def test_a_request_without_a_route_or_a_parent_is_a_span_too(provider):
-    traced = Tracing(provider).requests(lambda _environ, start: start("404 Not Found", []) or [b""], health.ROUTE)
+    def missing(_environ, start_response):
+        start_response("404 Not Found", [])
+        return [b""]
+
+    traced = Tracing(provider).requests(missing, health.ROUTE, waiting.is_waiting)
     traced({"REQUEST_METHOD": "GET"}, lambda *_: None)
     (span,) = provider.spans
     assert (span.name, span.attributes["http.response.status_code"]) == ("GET", 404)
@@ -84,3 +88,15 @@ def test_a_run_and_a_driver_call_are_spans(provider):
     outer, inner = provider.spans
     assert (outer.name, outer.attributes) == ("share-create", {"abaca.operation": "o1"})
     assert (inner.name, inner.attributes) == ("driver create", {"abaca.backend": "alpha"})
+
+
+def test_a_request_that_waits_for_its_body_says_so_and_has_no_status_yet(provider):
+    waits = waiting.Waits()
+    traced = Tracing(provider).requests(application, health.ROUTE, waiting.is_waiting)
+    waits.wanted = waiting.Body(1)
+    traced({"REQUEST_METHOD": "POST", waiting.KEY: waits}, lambda *_: None)
+    waits.wanted = None
+    traced({"REQUEST_METHOD": "POST", waiting.KEY: waits}, lambda *_: None)
+    first, second = (span.attributes for span in provider.spans)
+    assert (first["abaca.waits"], "http.response.status_code" in first) == (True, False)
+    assert (second.get("abaca.waits"), second["http.response.status_code"]) == (None, 200)

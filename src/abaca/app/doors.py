@@ -24,7 +24,7 @@ def api(settings: Settings, *, process: str = "api") -> WSGIApplication:
     """The WSGI application. Raises `ConfigError`."""
     from abaca.api import doors
     from abaca.app import figures
-    from abaca.http import health, pipeline
+    from abaca.http import health, pipeline, waiting
 
     db = ready_database(settings)
     db.keep_time()
@@ -36,7 +36,7 @@ def api(settings: Settings, *, process: str = "api") -> WSGIApplication:
             metrics.also(figures.Events(db))
     application = pipeline.make_app(settings, db, doors.every(), compute=compute(settings, db))
     spans = tracing(settings)
-    traced = spans.requests(application, health.ROUTE) if spans is not None else application
+    traced = spans.requests(application, health.ROUTE, waiting.is_waiting) if spans is not None else application
     return health.front(traced, health.Health(db), metrics)
 
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import queue
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from abaca import app, errors
-from abaca.cli import exits, ports, processes, supervisor
+from abaca.cli import exits, ports, processes, signals, supervisor
 from abaca.cli.options import Given, configured
 from abaca.cli.state_directory import StateDirectory
 from abaca.db.migrations import HEAD
@@ -66,7 +67,7 @@ def run(given: Given) -> None:
 @configured
 @supervised
 @click.option("--process", default="api", hidden=True)
-def api(given: Given, supervisor_pid: int | None, process: str) -> int:
+def api(given: Given, supervisor_pid: int | None, process: str) -> NoReturn:
     """Run the API; `osapi_share_workers` processes of it."""
     _end_when_told()
     loaded = given.load().settings
@@ -84,7 +85,9 @@ def api(given: Given, supervisor_pid: int | None, process: str) -> int:
     _serve(loaded, process)
     if supervisor_pid is None:
         state.release()
-    return 0
+    # Granian's threads may still be letting go of their things, and must not meet the end of the interpreter
+    atexit._run_exitfuncs()
+    os._exit(0)
 
 
 @click.command()
@@ -98,7 +101,7 @@ def worker(given: Given, supervisor_pid: int | None) -> int:
     drivers; when anything is wrong with them all stays as it was, and the log says why.
     """
     _end_when_told()
-    changes = Changes()
+    supervisor.hold_hup()
     loaded = given.load().settings
     app.set_up_logs(loaded)
     if supervisor_pid is not None:
@@ -112,16 +115,17 @@ def worker(given: Given, supervisor_pid: int | None) -> int:
     made = app.worker(loaded)
     asked = supervisor.Stop()
 
-    def stop(*_: object) -> None:
+    def stop() -> None:
         asked.asked()
         if asked.is_urgent:
             os._exit(exits.EX_FAILED)
         made.stop()
 
-    signal.signal(signal.SIGTERM, stop)
-    signal.signal(signal.SIGINT, stop)
+    changes = Changes(lambda: app.reload(made, loaded, given.load().settings))
+    hup = {signal.SIGHUP: changes.told} if supervisor.is_told_of_changes() else {}
+    signals.follow({signal.SIGTERM: stop, signal.SIGINT: stop, **hup})
+    supervisor.take_hup()
     processes.give_back_memory()
-    changes.follow(lambda: app.reload(made, loaded, given.load().settings))
     made.run()
     # Python would wait for calls that hang in a pool's threads; the lock stays until they are gone
     end = threading.Timer(END_S, os._exit, args=(0,))
@@ -131,23 +135,22 @@ def worker(given: Given, supervisor_pid: int | None) -> int:
 
 
 class Changes:
-    """Handles HUP from the moment this is made. A thread makes the changes that it asks for, one after the other."""
+    """What HUP asks for, done in a thread, one after the other."""
 
-    def __init__(self) -> None:
-        self._asked: queue.SimpleQueue[None] = queue.SimpleQueue()
-        if supervisor.is_told_of_changes():
-            signal.signal(signal.SIGHUP, lambda *_: self._asked.put(None))
-        supervisor.take_hup()
+    def __init__(self, take: Callable[[], None]) -> None:
+        self._take = take
+        self._told: queue.SimpleQueue[None] = queue.SimpleQueue()
+        threading.Thread(target=self._follow, name="changes", daemon=True).start()
 
-    def follow(self, take: Callable[[], None]) -> None:
-        """Call `take` at each HUP, in a thread; a `ConfigError` that it raises is logged."""
-        threading.Thread(target=self._follow, args=(take,), name="changes", daemon=True).start()
+    def told(self) -> None:
+        """There are changes: they are taken; what is refused of them is logged."""
+        self._told.put(None)
 
-    def _follow(self, take: Callable[[], None]) -> None:
+    def _follow(self) -> None:
         while True:
-            self._asked.get()
+            self._told.get()
             try:
-                take()
+                self._take()
             except errors.ConfigError as error:
                 log.error("the changed configuration is refused and all stays as it was: %s", error.message)
             except Exception:
@@ -160,23 +163,24 @@ def _end_when_told() -> None:
 
 
 def _serve(loaded: Settings, process: str) -> None:
-    from abaca.cli import serving
+    from abaca.cli import answering, serving
 
-    server = serving.server(
-        loaded.osapi_share_listen,
-        loaded.osapi_share_listen_port,
-        threads=loaded.api_threads,
-        backlog=loaded.api.backlog,
-        stop_s=loaded.worker.stop_s,
-    )
-    # Granian sets up logging for itself alone and closes what was open
-    app.set_up_logs(loaded)
     application = app.api(loaded, process=process)
+    address, port, said = loaded.osapi_share_listen, loaded.osapi_share_listen_port, loaded.api
+    bounds = answering.Bounds(loaded.api_threads, said.waiting, said.body_timeout_s)
+    limits = serving.Limits(said.backlog, said.connections, said.head_timeout_s, loaded.worker.stop_s)
+    listening = serving.listen(address, port, said.backlog)
+    server = serving.Server(listening, answering.Answering(application, bounds), limits)
     processes.give_back_memory()
-    address = loaded.osapi_share_listen
+    signals.follow({signal.SIGTERM: server.stop, signal.SIGINT: server.stop, signal.SIGHUP: _gone(server.stop)})
+    supervisor.take_hup()
     shown = f"[{address}]" if ":" in address else address
-    url = f"http://{shown}:{loaded.osapi_share_listen_port}/v2"
-    serving.serve(server, application, lambda: log.info("the API answers at %s", url))
+    server.serve(lambda: log.info("the API answers at http://%s:%d/v2", shown, port))
+
+
+def _gone(stop: Callable[[], None]) -> Callable[[], None]:
+    """What HUP does to an API: its terminal is gone, or it means changes, which wait for its next start."""
+    return stop if not supervisor.is_told_of_changes() else lambda: None
 
 
 def _alone(loaded: Settings) -> StateDirectory:

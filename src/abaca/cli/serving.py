@@ -1,93 +1,134 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The API behind Granian, in one process: Granian's threads call the application, the main thread waits for signals.
+"""The API behind Granian, in one process: Granian's thread reads requests, ours answer them (answering.py).
 
-Granian's usual server keeps a parent beside each worker; the supervisor is that parent here, so the process is spared.
-Any other WSGI server works as well: `abaca.app:wsgi` is the application.
+Granian's own servers keep a parent beside each worker; the supervisor is that parent here, so the process is spared and
+Granian's worker is driven directly. Any other WSGI server works as well: `abaca.app:wsgi` is the application.
 """
 
 from __future__ import annotations
 
+import asyncio
+import importlib
 import logging
 import os
+import resource
 import socket
-import threading
-import time
 from collections.abc import Callable
-from typing import Any
+from typing import NamedTuple
 
-from granian.constants import Interfaces
-from granian.log import LogLevels
-from granian.server.mt import MTServer
+from granian._granian import CallbackScheduler, WorkerSignal
+from granian.http import HTTP1Settings
 
-from abaca.cli import supervisor
+from abaca.cli import answering
 
 log = logging.getLogger(__name__)
 
-# Its own handlers would write to standard output: everything goes to ours instead.
-_LOGGING = {
-    "version": 1,
-    "formatters": {},
-    "handlers": {},
-    "loggers": {"_granian": {"level": "WARNING"}, "granian.access": {"level": "WARNING"}},
-}
+# By name, since its stubs say otherwise.
+_granian = importlib.import_module("granian._granian")
+# Files that the process has open beside connections of clients: databases, logs, figures.
+OTHER_FILES = 64
+# A client that takes in nothing of its answer, or is gone without a word, is let go after so many seconds.
+DEAF_S = 60
 
 
-class Server(MTServer):
-    """Granian's threaded server. It was made for interpreters without a GIL and serves WSGI as well with one."""
+class Limits(NamedTuple):
+    """Connections that wait, and those at once; seconds for the head of a request to come; seconds to end in."""
 
-    def __init__(self, *args: Any, stop_s: float, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self._stop_s = stop_s
-
-    def _check_gil(self) -> None:
-        """Nothing to refuse: see the class."""
-
-    def signal_handler_interrupt(self, *args: Any, **options: Any) -> None:
-        """Stop, and let requests under way end within `stop_s`."""
-        timer = threading.Timer(self._stop_s, os._exit, args=(0,))
-        timer.daemon = True
-        timer.start()
-        super().signal_handler_interrupt(*args, **options)  # type: ignore[no-untyped-call]
-
-    def signal_handler_reload(self, *args: Any, **options: Any) -> None:
-        """End with the terminal. Otherwise HUP means changes, of which an API takes none before its next start."""
-        if not supervisor.is_told_of_changes():
-            self.signal_handler_interrupt(*args, **options)
+    backlog: int
+    connections: int
+    head_s: float
+    stop_s: float
 
 
-def server(address: str, port: int, *, threads: int, backlog: int, stop_s: float) -> Server:
-    """A server that is ready for `serve`."""
-    return Server(
-        "abaca",
-        stop_s=stop_s,
-        address=address,
-        port=port,
-        interface=Interfaces.WSGI,
-        websockets=False,
-        workers=1,
-        blocking_threads=threads,
-        runtime_threads=1,
-        runtime_blocking_threads=1,
-        backlog=backlog,
-        log_level=LogLevels.error,
-        log_dictconfig=_LOGGING,
-    )
+class _Scheduler(CallbackScheduler):
+    """Hands each request to whoever takes it, and not to a coroutine of the loop's."""
+
+    __slots__ = ()
+
+    def __init__(self, _loop: object, take: Callable[[answering.Arrival], None], *_tasks: object) -> None:
+        super().__init__()
+        self._schedule_fn = take
 
 
-def serve(made: Server, application: Callable[..., Any], on_ready: Callable[[], None]) -> None:
-    """Answer requests until TERM or INT; `on_ready` is called once connections are accepted."""
-    watched = (made.bind_addr, made.bind_port, on_ready)
-    threading.Thread(target=_tell_when_ready, args=watched, name="ready", daemon=True).start()
-    made.serve(target_loader=lambda: application, wrap_loader=False)
+class Server:
+    """Serves requests that come to a listening socket, which it takes over."""
+
+    def __init__(self, listening: socket.socket, answers: answering.Answering, limits: Limits) -> None:
+        self._listening = listening
+        self._answers = answers
+        self._limits = limits
+        self._stop = WorkerSignal()
+        self._loop = asyncio.new_event_loop()
+
+    def serve(self, on_ready: Callable[[], None]) -> None:
+        """Answer requests until `stop`; `on_ready` is called at the beginning."""
+        self._loop.run_until_complete(self._serve(on_ready))
+        self._loop.close()
+
+    def stop(self) -> None:
+        """Take no more connections, let requests under way end, but not for ever; from any thread."""
+        self._stop.set()
+        self._loop.call_soon_threadsafe(lambda: self._loop.call_later(self._limits.stop_s, os._exit, 0))
+
+    async def _serve(self, on_ready: Callable[[], None]) -> None:
+        over = asyncio.Event()
+        self._stop.add_cb(lambda: self._loop.call_soon_threadsafe(over.set))
+        self._answers.start(self._loop)
+        scheduler = _Scheduler(self._loop, self._answers.take, None, None, None)
+        self._start(scheduler)
+        on_ready()
+        await over.wait()
+
+    def _start(self, scheduler: CallbackScheduler) -> None:
+        worker = _granian.RSGIWorker(
+            1,
+            (None, _granian.SocketHolder(self._listening.detach(), False, self._limits.backlog)),
+            None,
+            threads=1,
+            blocking_threads=1,
+            py_threads=1,
+            backpressure=connections_at_most(self._limits.connections),
+            http_mode="1",
+            http1_opts=HTTP1Settings(header_read_timeout=round(self._limits.head_s * 1000)),
+            ssl_protocol_min="tls1.3",
+            metrics=(None, _granian.MetricsAggregator(1)),
+        )
+        worker.serve_str(scheduler, self._loop, self._stop)
 
 
-def _tell_when_ready(address: str, port: int, on_ready: Callable[[], None]) -> None:
-    target = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address)  # noqa: S104 - compared, not bound
-    for _ in range(1000):
-        try:
-            socket.create_connection((target, port), timeout=1).close()
-        except OSError:
-            time.sleep(0.01)
-        else:
-            on_ready()
-            return
+def listen(address: str, port: int, backlog: int) -> socket.socket:
+    """A socket that listens for clients of the API. Raises OSError."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # the other API processes of this host listen there as well
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        # each connection inherits them
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, DEAF_S * 1000)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, DEAF_S)
+        listening.bind((address, port))
+        listening.listen(backlog)
+    except OSError:
+        listening.close()
+        raise
+    return listening
+
+
+def connections_at_most(wanted: int) -> int:
+    """As many connections as are wanted and there may be files for; beyond that Granian accepts none any more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = wanted + OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        if soft < needed:
+            log.warning(
+                "%d connections at once are taken, not %d: the limit of open files is %d",
+                soft - OTHER_FILES,
+                wanted,
+                soft,
+            )
+    return wanted if soft == resource.RLIM_INFINITY else max(1, min(wanted, soft - OTHER_FILES))

@@ -18,6 +18,7 @@ from sqlalchemy import exc
 
 from abaca import metrics as figures
 from abaca.db.engine.database import Database
+from abaca.http import waiting
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +26,10 @@ Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 # Where the pipeline leaves the route's template, so that figures are kept by route and not by address.
 ROUTE = "abaca.route"
+_BEGAN = "abaca.began"
+
+# A server answers these beside all others: they are asked for when it has too much to do.
+PATHS = frozenset(("/healthcheck", "/metrics"))
 
 
 class Health:
@@ -80,7 +85,7 @@ def front(application: Application, health: Health, metrics: figures.Metrics | N
             return application(environ, start_response)
         if path == "/metrics":
             return answer_metrics(start_response)
-        begin = time.perf_counter()
+        begin = environ.setdefault(_BEGAN, time.perf_counter())
         seen = "500"
 
         def watch(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
@@ -91,7 +96,8 @@ def front(application: Application, health: Health, metrics: figures.Metrics | N
         try:
             return application(environ, watch)
         finally:
-            route = environ.get(ROUTE, "other")
-            metrics.request(environ["REQUEST_METHOD"], route, seen, time.perf_counter() - begin)
+            if not waiting.is_waiting(environ):
+                route = environ.get(ROUTE, "other")
+                metrics.request(environ["REQUEST_METHOD"], route, seen, time.perf_counter() - begin)
 
     return answer

@@ -20,7 +20,7 @@ from abaca import errors, logs
 from abaca.db.engine.database import Database
 from abaca.db.engine.lists import Page
 from abaca.domain.callers import Caller
-from abaca.http import auth, bodies, doors, faults, health, paging, reading, routing, wire
+from abaca.http import auth, bodies, doors, faults, health, paging, reading, routing, waiting, wire
 from abaca.policy import ADMIN_ONLY, Rule
 from abaca.policy.decisions import Policy
 from abaca.settings import Settings
@@ -69,6 +69,7 @@ class Call:
         self._sent: Any = None
         self._asked: routing.Entry
         self._answer: Any = None
+        self._steps = STEPS
 
     @property
     def db(self) -> Database:
@@ -369,18 +370,44 @@ def make_app(
     parts = Parts(settings, db, tuple(all_doors), policy, strategy or auth.strategy(settings), project_id, extras)
 
     def serve(req: falcon.Request, resp: falcon.Response, **_: Any) -> None:
-        call = Call(parts, req, resp)
         resp.content_type = reading.JSON
-        try:
-            for step in STEPS:
-                if step(call):
-                    return
-        except Exception as error:  # noqa: BLE001 (the one place that turns errors into answers)
-            _fail(call, error)
+        waits: waiting.Waits | None = req.env.get(waiting.KEY)
+        begun = waits.call if waits is not None else None
+        _go(_resumed(begun, req, resp) if isinstance(begun, Call) else Call(parts, req, resp))
 
     app: falcon.App[Any, Any] = falcon.App()
     app.add_sink(serve, re.compile(""))  # "*" is an address, too
     return app
+
+
+def _go(call: Call) -> None:
+    try:
+        for step in call._steps:
+            if step(call):
+                return
+    except waiting.NotHereYet as not_yet:
+        waits: waiting.Waits = call.request.env[waiting.KEY]
+        waits.wanted, waits.call = not_yet.wanted, call
+        call._steps = STEPS[STEPS.index(step) :]
+    except Exception as error:  # noqa: BLE001 (the one place that turns errors into answers)
+        _fail(call, error)
+
+
+def _resumed(call: Call, request: falcon.Request, response: falcon.Response) -> Call:
+    """The call of a request that has waited, which goes on with the step that it could not do."""
+    response.set_headers(call.response.headers)
+    call.request, call.response = request, response
+    logs.begin(request_id=call.request_id)
+    waits: waiting.Waits = request.env[waiting.KEY]
+    if waits.error is not None:
+        call._steps = (_give_up,)
+    return call
+
+
+def _give_up(call: Call) -> bool:
+    """What the request waited for has not come."""
+    waits: waiting.Waits = call.request.env[waiting.KEY]
+    raise waits.error or errors.Unavailable(part="What the request waits for")
 
 
 def _fail(call: Call, error: Exception) -> None:

@@ -10,7 +10,7 @@ import falcon
 import msgspec
 
 from abaca import errors
-from abaca.http import bodies
+from abaca.http import bodies, waiting
 
 JSON = "application/json"
 # Also by the names that the version documents give it.
@@ -28,16 +28,14 @@ _SUSPICIOUS = re.compile(rb"\\u00[01]|\\[bf]|\\u007[fF]|\x7f")
 def json_body(request: falcon.Request, most: int) -> Any:
     """The decoded body of at most so many bytes; None when there is none or it is not JSON by its own account.
 
-    Raises Invalid, OverLimit.
+    Raises Invalid, OverLimit; and NotHereYet, where the request can wait for it.
     """
     length = request.content_length
     if length is None and request.env.get("HTTP_TRANSFER_ENCODING"):
         length = most + 1
     if not length or not _IS_JSON.match(request.content_type or ""):
         return None
-    raw = request.env["wsgi.input"].read(min(length, most + 1))
-    if max(len(raw), request.content_length or 0) > most:
-        raise errors.OverLimit("The body of the request is too large.", code="RequestTooLarge")
+    raw = _raw(request, length, most)
     if not raw:
         return None
     try:
@@ -47,6 +45,34 @@ def json_body(request: falcon.Request, most: int) -> Any:
     if raw.count(b"{") + raw.count(b"[") > DEEPEST or _SUSPICIOUS.search(raw):
         _look_into(sent)
     return sent
+
+
+def _raw(request: falcon.Request, length: int, most: int) -> bytes:
+    said = request.content_length
+    if said is not None and said > most:
+        raise too_large()
+    waits: waiting.Waits | None = request.env.get(waiting.KEY)
+    if waits is None:
+        raw: bytes = request.env["wsgi.input"].read(min(length, most + 1))
+    elif waits.body is None:
+        raise waiting.NotHereYet(waiting.Body(most))
+    else:
+        raw = waits.body
+    if len(raw) > most:
+        raise too_large()
+    if said is not None and len(raw) < said:
+        raise cut_off()
+    return raw
+
+
+def cut_off() -> errors.Invalid:
+    """What a request is told whose body ended before its end."""
+    return errors.Invalid("The body of the request was cut off.")
+
+
+def too_large() -> errors.OverLimit:
+    """What a request is told whose body has more bytes than are taken."""
+    return errors.OverLimit("The body of the request is too large.", code="RequestTooLarge")
 
 
 def action(request: falcon.Request, most: int) -> tuple[str, Any]:

@@ -136,6 +136,19 @@ class Api(Section, frozen=True):
         Threads | None, said("Threads that answer requests in each process. Unset: 2 on SQLite, 8 on PostgreSQL.")
     ] = None
     backlog: Annotated[int, said("Connections that may wait to be accepted.", ge=1)] = 1024
+    connections: Annotated[
+        int, said("Connections at once in each process; further ones wait to be accepted.", ge=1)
+    ] = 1024
+    waiting: Annotated[
+        int, said("Requests that may wait for a thread in each process; further ones are answered 503.", ge=1)
+    ] = 1000
+    head_timeout_s: Annotated[
+        float,
+        said("Seconds in which the head of a request must have come; then the connection is closed.", ge=0.1, le=3600),
+    ] = 30
+    body_timeout_s: Annotated[
+        float, said("Seconds in which its body must have come; then the answer is 408.", ge=0.1, le=3600)
+    ] = 10
     metrics: Annotated[bool, said("Serve `/metrics` without a token.")] = True
     remember_tokens_s: Annotated[
         float,
