@@ -12,6 +12,7 @@ from abaca.app.checks import missing
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Database
+    from abaca.journal.wakeup import Listener
     from abaca.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -41,6 +42,15 @@ def open_database(settings: Settings) -> Database:
 
         db.subscriptions = Subscriptions(settings.event_targets)
     return db
+
+
+def listener(settings: Settings, db: Database, name: str) -> Listener:
+    """What hears of new work, and of answers, in a process of that name."""
+    from abaca.journal import wakeup
+
+    if settings.uses_sqlite:
+        return wakeup.DatagramListener(settings.state_path, name)
+    return wakeup.NotifyListener(db.url)
 
 
 def ready_database(settings: Settings) -> Database:

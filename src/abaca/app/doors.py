@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from abaca.app.checks import check
-from abaca.app.databases import ready_database
+from abaca.app.databases import listener, ready_database
 from abaca.app.observability import open_metrics, set_up_logs, tracing
 from abaca.app.servers import compute
 
@@ -25,6 +25,7 @@ def api(settings: Settings, *, process: str = "api") -> WSGIApplication:
     from abaca.api import doors
     from abaca.app import figures
     from abaca.http import health, pipeline, waiting
+    from abaca.journal import questions
 
     db = ready_database(settings)
     db.keep_time()
@@ -34,7 +35,8 @@ def api(settings: Settings, *, process: str = "api") -> WSGIApplication:
         metrics.also(figures.Attachments(db))
         if settings.event_targets:
             metrics.also(figures.Events(db))
-    application = pipeline.make_app(settings, db, doors.every(), compute=compute(settings, db))
+    asked = questions.Questions(db, lambda: listener(settings, db, process))
+    application = pipeline.make_app(settings, db, doors.every(), compute=compute(settings, db), questions=asked)
     spans = tracing(settings)
     traced = spans.requests(application, health.ROUTE, waiting.is_waiting) if spans is not None else application
     return health.front(traced, health.Health(db), metrics)

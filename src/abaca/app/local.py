@@ -43,11 +43,12 @@ def local_api(settings: Settings) -> tuple[WSGIApplication, Database]:
     from abaca.api import doors
     from abaca.db.engine import schema
     from abaca.http import pipeline
+    from abaca.journal import questions, wakeup
 
     db = open_database(settings)
     try:
         schema.check(db)
-        parts = {"compute": compute(settings, db)}
+        parts = {"compute": compute(settings, db), "questions": questions.Questions(db, wakeup.NoListener)}
         return pipeline.make_app(settings, db, doors.every(), strategy=Operator(), **parts), db
     except BaseException:
         db.close()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from abaca.app.backends import driver
-from abaca.app.databases import ready_database
+from abaca.app.databases import listener, ready_database
 from abaca.app.events import event_targets, give_dispatchers
 from abaca.app.observability import open_metrics, tracing
 from abaca.app.servers import see_to_attachments, serve_nodes
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from abaca.db.engine.database import Database
     from abaca.journal.op import Op
     from abaca.journal.queues import WorkQueue
-    from abaca.journal.wakeup import Listener
     from abaca.journal.worker import Worker
     from abaca.metrics import Metrics
     from abaca.operations.parts import BackEnd
@@ -43,8 +42,8 @@ def worker(settings: Settings) -> Worker:
     )
     targets = event_targets(settings)
     queues = [*of_backends, on_nodes]
-    listener = _listener(settings, db)
-    made = workers.Worker(settings.worker_name, db, queues, OPERATIONS, timing=timing, listener=listener)
+    hearing = listener(settings, db, settings.worker_name)
+    made = workers.Worker(settings.worker_name, db, queues, OPERATIONS, timing=timing, listener=hearing)
     if metrics is not None:
         made.on_ended = _counting(metrics, db)
         seen = metrics.ensured
@@ -99,14 +98,6 @@ def _give_periodic_tasks(made: Worker, settings: Settings, db: Database) -> None
         PeriodicTask("export location expiry", 3600, expiry.export_locations),
         PeriodicTask("recycle bin", settings.check_for_expired_shares_in_recycle_bin_interval, expiry.recycle_bin),
     ]
-
-
-def _listener(settings: Settings, db: Database) -> Listener:
-    from abaca.journal import wakeup
-
-    if settings.uses_sqlite:
-        return wakeup.DatagramListener(settings.state_path, settings.worker_name)
-    return wakeup.NotifyListener(db.url)
 
 
 def _counting(metrics: Metrics, db: Database) -> Callable[[Op[object], str, float], None]:

@@ -137,6 +137,7 @@ class Answering:
         self._due: queue.SimpleQueue[Arrival | Request] = queue.SimpleQueue()
         self._beside: queue.SimpleQueue[Arrival | Request] = queue.SimpleQueue()
         self._fetching: set[asyncio.Task[None]] = set()
+        self._bodies = 0
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Start the threads; what requests wait for comes to `loop`."""
@@ -182,24 +183,44 @@ class Answering:
             if close is not None:
                 close()
 
-    def _wait(self, request: Request, wanted: waiting.Body) -> None:
+    def _wait(self, request: Request, wanted: waiting.Body | waiting.Later) -> None:
         task = self._loop.create_task(self._fetch(request, wanted))
         self._fetching.add(task)
         task.add_done_callback(self._fetching.discard)
 
-    async def _fetch(self, request: Request, wanted: waiting.Body) -> None:
+    async def _fetch(self, request: Request, wanted: waiting.Body | waiting.Later) -> None:
         waits = request.waits
         try:
-            if len(self._fetching) > BODIES:
-                raise errors.Unavailable("Too many requests are still on their way here. Try again.")
-            async with asyncio.timeout(self._bounds.body_s):
-                waits.body = await request.body(wanted.most)
-        except TimeoutError:
-            waits.error = errors.TooSlow(seconds=f"{self._bounds.body_s:g}")
+            if isinstance(wanted, waiting.Body):
+                waits.body = await self._body(request, wanted.most)
+            else:
+                await _come(wanted)
         except errors.AbacaError as error:
             waits.error = error
         waits.wanted = None
         self._due.put(request)
+
+    async def _body(self, request: Request, most: int) -> bytes:
+        if self._bodies >= BODIES:
+            raise errors.Unavailable("Too many requests are still on their way here. Try again.")
+        self._bodies += 1
+        try:
+            async with asyncio.timeout(self._bounds.body_s):
+                return await request.body(most)
+        except TimeoutError:
+            raise errors.TooSlow(seconds=f"{self._bounds.body_s:g}") from None
+        finally:
+            self._bodies -= 1
+
+
+async def _come(later: waiting.Later) -> None:
+    """It is there, or has failed, which the pipeline sees. Raises Unavailable after its time."""
+    here = asyncio.wrap_future(later.future)
+    _, late = await asyncio.wait([here], timeout=later.within_s)
+    if late:
+        here.cancel()
+        raise later.too_late()
+    here.exception()  # who shows the answer raises it
 
 
 _JSON = (("content-type", reading.JSON),)

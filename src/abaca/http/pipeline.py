@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import functools
 import re
 import uuid
@@ -311,6 +312,20 @@ def handle(call: Call) -> None:
     call._answer = call.route.handler(call, **call.arguments)
 
 
+def await_answer(call: Call) -> None:
+    """What the handler had to ask for."""
+    later = call._answer
+    if not isinstance(later, waiting.Later):
+        return
+    if not later.future.done():
+        if waiting.KEY in call.request.env:
+            raise waiting.NotHereYet(later)
+        concurrent.futures.wait([later.future], later.within_s)
+        if not later.future.done() and later.future.cancel():
+            raise later.too_late()
+    call._answer = later.show(later.future.result())
+
+
 def render(call: Call) -> None:
     """What the handler returned, in the shape of the asked version."""
     route, result, response = call.route, call._answer, call.response
@@ -342,6 +357,7 @@ STEPS: tuple[Step, ...] = (
     authorize,
     parse,
     handle,
+    await_answer,
     render,
 )
 

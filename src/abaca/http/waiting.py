@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a request can wait for without a thread: its body.
+"""What a request can wait for without a thread: its body, or something that is found out elsewhere.
 
 A server that can do so puts a `Waits` into the environment of each request, under `KEY`. The pipeline says there what
 the request waits for and answers nothing; the server gives its thread to others, and calls the application once more
@@ -9,7 +9,8 @@ waits in its thread.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import concurrent.futures
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from abaca import errors
@@ -23,6 +24,18 @@ class Body(NamedTuple):
     most: int
 
 
+class Later(NamedTuple):
+    """What a handler returns that has to ask: it answers `show` of the future's result, or 503 after `within_s`."""
+
+    future: concurrent.futures.Future[object]
+    within_s: float
+    show: Callable[..., object]
+
+    def too_late(self) -> errors.Unavailable:
+        """What a request is told when it has not come."""
+        return errors.Unavailable(f"Nobody has answered within {self.within_s:g} s; try again in some seconds.")
+
+
 class Waits:
     """What one request waits for, `wanted`; then what it got, or why it did not.
 
@@ -32,7 +45,7 @@ class Waits:
     __slots__ = ("body", "call", "error", "wanted")
 
     def __init__(self) -> None:
-        self.wanted: Body | None = None
+        self.wanted: Body | Later | None = None
         self.body: bytes | None = None
         self.error: errors.AbacaError | None = None
         self.call: object = None
@@ -41,7 +54,7 @@ class Waits:
 class NotHereYet(Exception):
     """The request has to wait for this before it can go on; no handler sees it."""
 
-    def __init__(self, wanted: Body) -> None:
+    def __init__(self, wanted: Body | Later) -> None:
         super().__init__()
         self.wanted = wanted
 

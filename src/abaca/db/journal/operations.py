@@ -164,6 +164,16 @@ WHOLE = sa.select(*columns_of(OperationRecord, t))
 _SHOW = WHOLE.where(t.c.id == sa.bindparam("op"))
 
 
+def ended(tx: Tx, op_ids: Sequence[str]) -> list[OperationRecord]:
+    """Those of the operations that have ended."""
+    return tx.entities(OperationRecord, _ENDED, {"ops": op_ids, "states": ENDED})
+
+
+_ENDED = WHOLE.where(
+    t.c.id.in_(sa.bindparam("ops", expanding=True)), t.c.state.in_(sa.bindparam("states", expanding=True))
+)
+
+
 def find(
     tx: Tx, *, live: bool = False, limit: int = 100, before: int | None = None, **equal: object
 ) -> list[OperationRecord]:
