@@ -10,6 +10,7 @@ wanted=(
     user-mode-linux busybox-static dropbear-bin              # machines that mount shares, booted as plain processes
     openssh-client openssh-server sudo                       # machines that are logged in to by SSH
     iproute2 nftables kmod procps systemd                    # how those machines are reached, and what runs on them
+    python3-minimal python3.11-venv                          # of the machine that Abaca is installed on
     strace                                                   # system calls that fail when a test wants it
     postgresql                                               # the database at scale
     qemu-system-x86 qemu-system-common                       # guests of hypervisors, and virtiofsd
