@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from abaca.cli import answering, serving
+from abaca.cli import answering, ports, serving
 from abaca.http import waiting
 from tests.conftest import wait_until
 
@@ -45,7 +45,7 @@ class Served:
 
     def __init__(self, *, waiting=1000, body_s=30.0, head_s=30.0, connections=500):
         self.application = Application()
-        self.listening = serving.listen("127.0.0.1", 0, 1024)
+        self.listening = ports.listen("127.0.0.1", 0, 1024)
         self.port = self.listening.getsockname()[1]
         answers = answering.Answering(self.application, answering.Bounds(2, waiting, body_s))
         self.server = serving.Server(self.listening, answers, serving.Limits(1024, connections, head_s, 30.0))

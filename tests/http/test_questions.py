@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from abaca import errors, settings
-from abaca.cli import answering, serving
+from abaca.cli import answering, ports, serving
 from abaca.http import health, pipeline, waiting
 from abaca.http.doors import Door
 from abaca.http.routing import Resource, Table
@@ -80,7 +80,7 @@ class Place:
         door = Door("/toy", Table([RESOURCE]), negotiate, lambda base: base)
         self.application = pipeline.make_app(told, self.db, [door], questions=asked)
         front = health.front(self.application, health.Health(self.db), None)
-        listening = serving.listen("127.0.0.1", 0, 1024)
+        listening = ports.listen("127.0.0.1", 0, 1024)
         self.port = listening.getsockname()[1]
         answers = answering.Answering(front, answering.Bounds(2, 1000, 10.0))
         self.server = serving.Server(listening, answers, serving.Limits(1024, 1000, 30.0, 30.0))

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -237,3 +238,67 @@ def test_no_secret_is_in_the_command_lines_nor_in_the_logs(started):
     pids = [running.pid, *running.children().values()]
     assert not any(secret in Path(f"/proc/{pid}/cmdline").read_text() for pid in pids)
     assert secret not in running.said()
+
+
+class Asking(threading.Thread):
+    """A client that asks again and again on a new connection, until told to stop; what it got."""
+
+    def __init__(self, running):
+        super().__init__()
+        self.running = running
+        self.is_over = threading.Event()
+        self.answered = 0
+        self.refused = []
+        self.start()
+
+    def run(self):
+        while not self.is_over.is_set():
+            connection = http.client.HTTPConnection("127.0.0.1", self.running.port, timeout=START_S)
+            with contextlib.closing(connection):
+                try:
+                    connection.request("GET", "/healthcheck")
+                    self.answered += connection.getresponse().status == 200
+                except ConnectionRefusedError as error:
+                    self.refused.append(error)
+                except OSError:
+                    continue  # it was being answered by one that was killed
+
+    def until_answered_again(self):
+        before = self.answered
+        wait_until(lambda: self.answered > before + 5, START_S)
+
+
+@pytest.fixture
+def asking(request):
+    def asking(running):
+        made = Asking(running)
+        request.addfinalizer(made.join)
+        request.addfinalizer(made.is_over.set)
+        made.until_answered_again()
+        return made
+
+    return asking
+
+
+def test_no_connection_is_refused_while_a_killed_api_starts_again(started, asking):
+    running = started().wait_until_it_answers()
+    client = asking(running)
+    before = running.children()["api"]
+    os.kill(before, signal.SIGKILL)
+    wait_until(lambda: running.children().get("api", before) != before, START_S)
+    client.until_answered_again()
+    assert client.refused == []
+
+
+def test_no_connection_is_refused_while_all_of_it_starts_again(started, asking):
+    running = started().wait_until_it_answers()
+    client = asking(running)
+    before = running.children()
+    running.process.send_signal(signal.SIGUSR2)
+    wait_until(lambda: running.said().count("the API answers at") == 2, START_S)
+    client.until_answered_again()
+    assert set(running.children().values()).isdisjoint(before.values())
+    assert client.refused == []
+    running.process.send_signal(signal.SIGTERM)
+    wait_until(lambda: processes.is_free("127.0.0.1", running.port))
+    assert running.ended() == 0

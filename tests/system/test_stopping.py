@@ -5,6 +5,7 @@ import contextlib
 import http.client
 import json
 import os
+import re
 import signal
 import socket
 import sqlite3
@@ -42,6 +43,24 @@ def test_hup_right_after_the_start_is_not_lost(started):
     running.process.send_signal(signal.SIGHUP)
     running.wait_until_it_answers()
     assert "starts again" not in running.said()
+
+
+@pytest.mark.parametrize("program", ["run", "api", "worker"])
+def test_hup_waits_until_a_program_has_said_what_it_means(started, program):
+    """Long before it has read its configuration."""
+    running = started(program)
+    wait_until(lambda: holds(running.pid, signal.SIGHUP), START_S, every_s=0.001)
+    assert not list(running.state.parent.glob("state/*"))
+    running.process.send_signal(signal.SIGHUP)
+    ready = {"run": "the API answers", "api": "the API answers", "worker": "back end dummy is served"}[program]
+    wait_until(lambda: ready in running.said() or running.process.poll() is not None, START_S)
+    assert running.process.poll() is None
+
+
+def holds(pid, number):
+    """Whether a process keeps a signal waiting."""
+    (mask,) = re.findall(r"SigBlk:\s*(\w+)", Path(f"/proc/{pid}/status").read_text())
+    return int(mask, 16) >> (number - 1) & 1
 
 
 @pytest.mark.parametrize("program", ["api", "worker"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import signal
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -34,6 +35,9 @@ COMMANDS = {
 # Nobody's mistake but the disk's: a line says as much as a traceback would.
 _OF_THE_HOST = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EROFS))
 
+# HUP was kept waiting at the start (`abaca.__main__`). It ends all others.
+SAY_WHAT_HUP_MEANS = {"run", "api", "worker"}
+
 
 class Commands(click.Group):
     """Looks commands up in COMMANDS."""
@@ -46,6 +50,8 @@ class Commands(click.Group):
         """The command, whose module is imported now."""
         if cmd_name not in COMMANDS:
             return None
+        if cmd_name not in SAY_WHAT_HUP_MEANS:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGHUP])
         module, attribute, _ = COMMANDS[cmd_name]
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command

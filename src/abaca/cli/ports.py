@@ -1,13 +1,67 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a port can be listened on, found out before anything is started for it."""
+"""The port that the API listens on: taken before anything is started for it, and handed on to who answers there."""
 
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import socket
 
 from abaca import errors
+
+log = logging.getLogger(__name__)
+
+# Where a listening socket is handed on, as systemd has it.
+HANDED_ON = 3
+# A client that takes in nothing of its answer, or is gone without a word, is let go after so many seconds.
+DEAF_S = 60
+
+
+def listen(address: str, port: int, backlog: int) -> socket.socket:
+    """A socket that listens there: the one that systemd, or an `abaca run` before this, has handed on, or a new one.
+
+    Raises `ConfigError` with the mend, or `Unavailable` for an address that this host may still get.
+    """
+    listening = _handed_on()
+    if listening is not None and listening.getsockname()[1] != port:
+        log.warning("the socket that was handed on listens on port %d, not %d", listening.getsockname()[1], port)
+        listening.close()
+        listening = None
+    if listening is None:
+        listening = _bound(address, port)
+    # each connection inherits them
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, DEAF_S * 1000)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, DEAF_S)
+    listening.listen(backlog)
+    return listening
+
+
+def _bound(address: str, port: int) -> socket.socket:
+    listening = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((address, port))
+    except OSError as error:
+        listening.close()
+        raise _refusal(address, port, error) from None
+    return listening
+
+
+def hand_on(descriptor: int) -> None:
+    """Leave a listening socket to the program that this process turns into, which finds it by `listen`."""
+    os.dup2(descriptor, HANDED_ON)
+    os.environ |= {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "1"}
+
+
+def _handed_on() -> socket.socket | None:
+    of, many = os.environ.pop("LISTEN_PID", ""), os.environ.pop("LISTEN_FDS", "")
+    if of != str(os.getpid()) or not many.isdecimal() or int(many) < 1:
+        return None
+    os.set_inheritable(HANDED_ON, False)
+    return socket.socket(fileno=HANDED_ON)
 
 
 def refuse_unless_free(address: str, port: int) -> None:

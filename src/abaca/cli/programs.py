@@ -12,10 +12,11 @@ import os
 import queue
 import shutil
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import click
 
@@ -42,7 +43,8 @@ def run(given: Given) -> None:
     """Run everything on this host: the API, a worker, and SQLite in the state directory unless another is configured.
 
     Nothing else is needed. TERM or ^C stops it within seconds; work under way goes on at the next start. HUP has the
-    worker take the changed options of drivers.
+    worker take the changed options of drivers. USR2 stops it and starts it again, as it is installed and configured by
+    then; clients that connect meanwhile wait, and none is refused.
     """
     _end_when_told()
     supervisor.hold_hup()
@@ -52,7 +54,7 @@ def run(given: Given) -> None:
     state.lock("run", "Stop that `abaca run` first, or choose another --state-path")
     app.set_up_logs(loaded)
     os.umask(0o027)
-    ports.refuse_unless_free(loaded.osapi_share_listen, loaded.osapi_share_listen_port)
+    listening = _listen(loaded)
     if loaded.uses_sqlite:
         state.claim_sqlite()
         _upgrade_sqlite(loaded, given)
@@ -60,29 +62,32 @@ def run(given: Given) -> None:
     else:
         app.refuse_database(loaded)
     shutil.rmtree(loaded.state_path / "metrics", ignore_errors=True)
-    _supervise(loaded, given, _names(loaded), state)
+    _supervise(loaded, given, Programs(_names(loaded), listening, is_run=True), state)
 
 
 @click.command()
 @configured
 @supervised
 @click.option("--process", default="api", hidden=True)
-def api(given: Given, supervisor_pid: int | None, process: str) -> NoReturn:
+@click.option("--listening", type=int, hidden=True)
+def api(given: Given, supervisor_pid: int | None, process: str, listening: int | None) -> NoReturn:
     """Run the API; `osapi_share_workers` processes of it."""
     _end_when_told()
     loaded = given.load().settings
     app.set_up_logs(loaded)
-    if supervisor_pid is not None:
+    if supervisor_pid is not None and listening is not None:
         processes.die_with(supervisor_pid)
+        port = socket.socket(fileno=listening)
     else:
-        ports.refuse_unless_free(loaded.osapi_share_listen, loaded.osapi_share_listen_port)
+        port = _listen(loaded)
         state = _alone(loaded)
         if loaded.osapi_share_workers > 1:
             app.refuse_database(loaded)
-            _supervise(loaded, given, [name for name in _names(loaded) if name != "worker"], state)
+            names = [name for name in _names(loaded) if name != "worker"]
+            _supervise(loaded, given, Programs(names, port), state)
         if loaded.uses_sqlite:
             state.keep_sqlite()
-    _serve(loaded, process)
+    _serve(loaded, process, port)
     if supervisor_pid is None:
         state.release()
     # Granian's threads may still be letting go of their things, and must not meet the end of the interpreter
@@ -162,14 +167,17 @@ def _end_when_told() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 
 
-def _serve(loaded: Settings, process: str) -> None:
+def _listen(loaded: Settings) -> socket.socket:
+    return ports.listen(loaded.osapi_share_listen, loaded.osapi_share_listen_port, loaded.api.backlog)
+
+
+def _serve(loaded: Settings, process: str, listening: socket.socket) -> None:
     from abaca.cli import answering, serving
 
     application = app.api(loaded, process=process)
     address, port, said = loaded.osapi_share_listen, loaded.osapi_share_listen_port, loaded.api
     bounds = answering.Bounds(loaded.api_threads, said.waiting, said.body_timeout_s)
     limits = serving.Limits(said.backlog, said.connections, said.head_timeout_s, loaded.worker.stop_s)
-    listening = serving.listen(address, port, said.backlog)
     server = serving.Server(listening, answering.Answering(application, bounds), limits)
     processes.give_back_memory()
     signals.follow({signal.SIGTERM: server.stop, signal.SIGINT: server.stop, signal.SIGHUP: _gone(server.stop)})
@@ -193,13 +201,23 @@ def _alone(loaded: Settings) -> StateDirectory:
     return state
 
 
-def _supervise(loaded: Settings, given: Given, names: list[str], state: StateDirectory) -> NoReturn:
+class Programs(NamedTuple):
+    """What is supervised, and the socket that the API's processes answer at; `is_run`: of `abaca run`."""
+
+    names: list[str]
+    listening: socket.socket
+    is_run: bool = False
+
+
+def _supervise(loaded: Settings, given: Given, programs: Programs, state: StateDirectory) -> NoReturn:
     supervisor.become(
         supervisor.Plan(
-            programs={name: _child(name, given) for name in names},
+            programs={name: _child(name, given) for name in programs.names},
             grace_s=loaded.worker.stop_s + MARGIN_S,
             sqlite_in=str(loaded.state_path) if loaded.uses_sqlite else None,
             logging=app.log_options(loaded),
+            listening=programs.listening.fileno(),
+            again=[sys.executable, "-m", "abaca", "run" if programs.is_run else "api", *given.again()],
         ),
         state.locks,
     )
@@ -211,7 +229,7 @@ def _names(loaded: Settings) -> list[str]:
 
 def _child(name: str, given: Given) -> list[str]:
     command, _, number = name.partition("-")
-    process = ["--process", name] if number else []
+    process = ["--process", name, "--listening", str(ports.HANDED_ON)] if number else []
     return [sys.executable, "-m", "abaca", command, "--supervisor", str(os.getpid()), *process, *given.again()]
 
 

@@ -27,8 +27,6 @@ log = logging.getLogger(__name__)
 _granian = importlib.import_module("granian._granian")
 # Files that the process has open beside connections of clients: databases, logs, figures.
 OTHER_FILES = 64
-# A client that takes in nothing of its answer, or is gone without a word, is let go after so many seconds.
-DEAF_S = 60
 
 
 class Limits(NamedTuple):
@@ -94,27 +92,6 @@ class Server:
             metrics=(None, _granian.MetricsAggregator(1)),
         )
         worker.serve_str(scheduler, self._loop, self._stop)
-
-
-def listen(address: str, port: int, backlog: int) -> socket.socket:
-    """A socket that listens for clients of the API. Raises OSError."""
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # the other API processes of this host listen there as well
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        # each connection inherits them
-        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, DEAF_S * 1000)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, DEAF_S)
-        listening.bind((address, port))
-        listening.listen(backlog)
-    except OSError:
-        listening.close()
-        raise
-    return listening
 
 
 def connections_at_most(wanted: int) -> int:

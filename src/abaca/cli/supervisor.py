@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from abaca import logs
+from abaca.cli import ports
 from abaca.cli.exits import EX_CONFIG
 from abaca.cli.state_directory import StateDirectory
 
@@ -31,18 +32,23 @@ log = logging.getLogger("abaca.cli.supervisor")
 RESTART_S = (0.2, 1.0, 2.0, 5.0, 10.0, 30.0)
 STEADY_S = 60.0
 AGAIN_S = 1.0
-_HELD = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_HELD = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2)
 _PLAN = "ABACA_SUPERVISOR_PLAN"
 _LOCKS = "ABACA_SUPERVISOR_LOCKS"
 
 
 class Plan(NamedTuple):
-    """What to supervise: commands and pids by program; and the state directory whose SQLite file to keep, if any."""
+    """What to supervise: commands and pids by program; and the state directory whose SQLite file to keep, if any.
+
+    `listening` is the socket of the API, which outlives its processes; `again` the command that starts all this.
+    """
 
     programs: Mapping[str, Sequence[str]]
     grace_s: float
     sqlite_in: str | None
     logging: Mapping[str, Any]
+    listening: int
+    again: Sequence[str]
     pids: Mapping[str, int] = {}
 
 
@@ -55,24 +61,30 @@ def become(plan: Plan, locks: Sequence[int]) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)
-    started = plan._replace(pids={name: spawn(command) for name, command in plan.programs.items()})
-    for lock in locks:
-        os.set_inheritable(lock, True)
+    started = plan._replace(pids={name: spawn(command, plan.listening) for name, command in plan.programs.items()})
+    for kept in (*locks, plan.listening):
+        os.set_inheritable(kept, True)
     environ = {**os.environ, _PLAN: json.dumps(started), _LOCKS: json.dumps(list(locks))}
     os.execve(sys.executable, [sys.executable, "-m", "abaca.cli.supervisor"], environ)  # noqa: S606 - no shell is meant
 
 
-def spawn(command: Sequence[str]) -> int:
-    """Start a command without input; its pid. HUP is kept from it until it says that it can take it (`take_hup`)."""
+def spawn(command: Sequence[str], listening: int) -> int:
+    """Start a command without input; its pid. HUP is kept from it until it says that it can take it (`take_hup`).
+
+    One that asks for the listening socket gets it.
+    """
     # malloc keeps an arena a thread otherwise; a few hold idle processes small
     environ = {"MALLOC_ARENA_MAX": "2", **os.environ}
     no_input = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)
-    return os.posix_spawn(command[0], list(command), environ, file_actions=[no_input], setsigmask=[signal.SIGHUP])
+    files: list[tuple[int, ...] | tuple[int, int, str, int, int]] = [no_input]
+    if "--listening" in command:
+        files.append((os.POSIX_SPAWN_DUP2, listening, ports.HANDED_ON))
+    return os.posix_spawn(command[0], list(command), environ, file_actions=files, setsigmask=[signal.SIGHUP])
 
 
 def hold_hup() -> None:
-    """Keep HUP waiting: until `take_hup`, here or in the supervisor that this process turns into."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])
+    """Keep HUP and USR2 waiting: until `take_hup`, or for the supervisor that this process turns into."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP, signal.SIGUSR2])
 
 
 def take_hup() -> None:
@@ -88,10 +100,11 @@ def is_told_of_changes() -> bool:
 class Program:
     """One child: its command, its process, and when it may start again."""
 
-    def __init__(self, name: str, command: Sequence[str], pid: int | None = None) -> None:
+    def __init__(self, name: str, command: Sequence[str], listening: int, pid: int | None = None) -> None:
         self.name = name
         self.command = command
         self.pid = pid
+        self._listening = listening
         self.failures = 0
         self.started_s = time.monotonic()
         self.due_s = 0.0
@@ -99,7 +112,7 @@ class Program:
     def start(self) -> None:
         """Start the program now."""
         self.started_s = time.monotonic()
-        self.pid = spawn(self.command)
+        self.pid = spawn(self.command, self._listening)
 
     def wait_a_while(self) -> float:
         """Put the program's next start off, longer each time unless it ran for a good while; by how many seconds."""
@@ -134,6 +147,8 @@ class Stop:
     def __init__(self) -> None:
         self.is_asked = False
         self.is_urgent = False
+        # whether all starts again then
+        self.is_restart = False
         self._first_s = 0.0
 
     def asked(self) -> None:
@@ -144,13 +159,20 @@ class Stop:
         elif now_s - self._first_s > AGAIN_S:
             self.is_urgent = True
 
+    def restart_asked(self) -> None:
+        """A signal came that asks for another start as well."""
+        if not self.is_asked:
+            self.is_restart = True
+            self.asked()
+
 
 class Supervisor:
     """Runs programs until it is told to stop, or until one of them cannot be helped by starting again."""
 
-    def __init__(self, programs: Sequence[Program], *, grace_s: float) -> None:
+    def __init__(self, programs: Sequence[Program], listening: int, *, grace_s: float) -> None:
         self.programs = programs
         self.grace_s = grace_s
+        self._listening = listening
         self._stop = Stop()
         self._has_changes = False
 
@@ -159,7 +181,7 @@ class Supervisor:
 
     def run(self) -> int:
         """Supervise until the end; the exit status for the command."""
-        with _signals_wake(self._stop.asked, self._changed) as wake:
+        with _signals_wake(self._stop, self._changed) as wake:
             status = self._bury()
             while not self._stop.is_asked and not status:
                 pause_s = self._restart_what_is_due()
@@ -168,7 +190,13 @@ class Supervisor:
                 status = self._bury()
                 self._tell_of_changes()
             self._stop_all(wake)
+            hold_hup()
         return status
+
+    @property
+    def starts_again(self) -> bool:
+        """Whether all was stopped to be started again."""
+        return self._stop.is_restart
 
     def _tell_of_changes(self) -> None:
         if self._has_changes:
@@ -210,6 +238,8 @@ class Supervisor:
     def _stop_all(self, wake: socket.socket) -> None:
         """Ask everybody to end, and insist after the grace or when asked again."""
         deadline_s = time.monotonic() + self.grace_s
+        if not self.starts_again:
+            os.close(self._listening)
         for program in self.programs:
             program.send(signal.SIGTERM)
         while running := self._still_running():
@@ -229,15 +259,16 @@ class Supervisor:
 
 
 @contextlib.contextmanager
-def _signals_wake(on_stop: Callable[[], None], on_change: Callable[[], None]) -> Iterator[socket.socket]:
+def _signals_wake(stop: Stop, on_change: Callable[[], None]) -> Iterator[socket.socket]:
     """A socket that becomes readable when a signal arrives, so that no signal is missed between two looks."""
     reader, writer = socket.socketpair()
     reader.setblocking(False)
     writer.setblocking(False)
     before = {
         signal.SIGCHLD: signal.signal(signal.SIGCHLD, lambda *_: None),
-        signal.SIGTERM: signal.signal(signal.SIGTERM, lambda *_: on_stop()),
-        signal.SIGINT: signal.signal(signal.SIGINT, lambda *_: on_stop()),
+        signal.SIGTERM: signal.signal(signal.SIGTERM, lambda *_: stop.asked()),
+        signal.SIGINT: signal.signal(signal.SIGINT, lambda *_: stop.asked()),
+        signal.SIGUSR2: signal.signal(signal.SIGUSR2, lambda *_: stop.restart_asked()),
     }
     if is_told_of_changes():
         before[signal.SIGHUP] = signal.signal(signal.SIGHUP, lambda *_: on_change())
@@ -274,17 +305,30 @@ def _drain(wake: socket.socket) -> None:
 def main() -> int:
     """What `become` turns a process into."""
     plan = Plan(*json.loads(os.environ.pop(_PLAN)))
-    for lock in json.loads(os.environ.pop(_LOCKS)):
+    locks = json.loads(os.environ.pop(_LOCKS))
+    for lock in locks:
         os.set_inheritable(lock, False)
     logs.set_up(**plan.logging)
     state = StateDirectory(Path(plan.sqlite_in)) if plan.sqlite_in else None
     if state is not None:
         state.keep_sqlite()
-    programs = [Program(name, command, plan.pids[name]) for name, command in plan.programs.items()]
-    status = Supervisor(programs, grace_s=plan.grace_s).run()
+    os.set_inheritable(plan.listening, False)
+    programs = [Program(name, command, plan.listening, plan.pids[name]) for name, command in plan.programs.items()]
+    ours = Supervisor(programs, plan.listening, grace_s=plan.grace_s)
+    status = ours.run()
     if state is not None:
         state.release()
+    if ours.starts_again and not status:
+        log.info("starting again")
+        _close(locks)
+        ports.hand_on(plan.listening)
+        os.execv(plan.again[0], list(plan.again))  # noqa: S606 - no shell is meant
     return status
+
+
+def _close(descriptors: Sequence[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
 
 
 if __name__ == "__main__":
