@@ -139,7 +139,7 @@ def application(directory, admin="role:admin"):
     (directory / "policy.yaml").write_text(f"context_is_admin: {admin}\n")
     db = Database(f"sqlite:///{directory / 'abaca.sqlite'}")
     schema.create_if_empty(db)
-    told = settings.Settings(auth_strategy="none", config_dir=directory)
+    told = settings.Settings(auth_strategy="none", api=settings.Api(hosts=("share.example",)), config_dir=directory)
     public = {f"/toy/{number}.json": lambda _, number=number: description(number) for number in range(NEWEST + 1)}
     with contextlib.closing(db):
         yield pipeline.make_app(told, db, [Door("/toy", TABLE, negotiate, lambda base: base, public=public)])

@@ -276,3 +276,26 @@ def test_when_keystone_is_away_nobody_is_called_a_stranger():
         strategy = validating(port)
     with pytest.raises(errors.Unavailable):
         strategy.identify({"HTTP_X_AUTH_TOKEN": "member"})
+
+
+def without_authentication(**headers):
+    loaded = settings.Settings(auth_strategy="none", api=settings.Api(hosts=("share.example",)))
+    return auth.strategy(loaded).identify({f"HTTP_{name.upper()}": value for name, value in headers.items()})
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["localhost", "LocalHost:8786", "api.localhost", "127.0.0.1:8786", "127.9.9.9", "[::1]:8786", "Share.Example"],
+)
+def test_without_authentication_requests_for_this_host_are_answered(host):
+    assert without_authentication(host=host, origin=f"http://{host}").user_id == "admin"
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8786", "10.0.0.1", "", "localhost.evil.example", "[", "null"]
+)
+@pytest.mark.parametrize("header", ["host", "origin"])
+def test_without_authentication_no_page_of_another_site_is_an_administrator(header, host):
+    """Its name may lead here: a browser on this host then asks on its behalf."""
+    with pytest.raises(errors.Forbidden, match=f"the {header.capitalize()} of this one is another"):
+        without_authentication(**{"host": "localhost", header: host})

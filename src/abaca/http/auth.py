@@ -14,8 +14,9 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 from abaca import errors, logs
 from abaca.domain.callers import Identity, with_implied
@@ -43,17 +44,41 @@ class NoAuth:
     challenge = "none"
     PROJECT_ID = "00000000000000000000000000000000"
 
-    def __init__(self, listen: str) -> None:
-        """Raises ConfigError unless `listen` is a loopback address."""
+    def __init__(self, listen: str, hosts: Iterable[str] = ()) -> None:
+        """Answer requests for this host's own names and `hosts`. Raises ConfigError unless `listen` is of loopback."""
         if not _is_loopback(listen):
             raise errors.ConfigError(
                 problem=f"auth_strategy = none would make everybody who reaches {listen} an administrator",
                 mend="Set auth_strategy to http_basic or keystone, or osapi_share_listen to 127.0.0.1",
             )
+        self._hosts = frozenset(host.lower() for host in hosts)
         self._identity = Identity("admin", self.PROJECT_ID, with_implied(frozenset({"admin"})))
 
     def identify(self, environ: Mapping[str, Any]) -> Identity:
+        # a page of another site can have a browser on this host ask, under a name that it has led here
+        for header, address in (("Host", environ.get("HTTP_HOST")), ("Origin", environ.get("HTTP_ORIGIN"))):
+            if address is not None and not self._is_here(_host(address)):
+                raise errors.Forbidden(
+                    f"Without authentication only requests for this host itself are answered, and the {header} of this"
+                    " one is another. Ask for localhost, or have the operator list the name in [api] hosts."
+                )
         return self._identity
+
+    def _is_here(self, host: str) -> bool:
+        if host in self._hosts or host == "localhost" or host.endswith(".localhost"):
+            return True
+        try:
+            return ipaddress.ip_address(host).is_loopback
+        except ValueError:
+            return False
+
+
+def _host(address: str) -> str:
+    """The name or address in `name:port`, or in `scheme://name:port`, as URLs have it; empty where there is none."""
+    try:
+        return urlsplit(address if "://" in address else f"//{address}").hostname or ""
+    except ValueError:
+        return ""
 
 
 class NoCache:
@@ -164,7 +189,7 @@ class Keystone:
 def strategy(settings: Settings) -> Strategy:
     """The configured one. Raises ConfigError."""
     if settings.auth_strategy == "none":
-        return NoAuth(settings.osapi_share_listen)
+        return NoAuth(settings.osapi_share_listen, settings.api.hosts)
     if settings.auth_strategy == "http_basic":
         return HttpBasic(
             settings.http_basic_auth_user_file,

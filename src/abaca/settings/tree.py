@@ -149,6 +149,10 @@ class Api(Section, frozen=True):
     body_timeout_s: Annotated[
         float, said("Seconds in which its body must have come; then the answer is 408.", ge=0.1, le=3600)
     ] = 10
+    hosts: Annotated[
+        Names,
+        said("Names under which an API without authentication is asked for, beside those of the loopback addresses."),
+    ] = ()
     metrics: Annotated[bool, said("Serve `/metrics` without a token.")] = True
     remember_tokens_s: Annotated[
         float,
