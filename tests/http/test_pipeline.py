@@ -89,17 +89,22 @@ def test_what_does_not_exist_is_not_found_in_one_form(here, method, path):
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
     [
-        ("PATCH", "/types", "GET, POST"),
-        ("DELETE", "/types", "GET, POST"),
-        ("GET", "/shares/x/action", "POST"),
         ("PUT", "//abaca/v1/attachments", "GET, POST"),
-        ("POST", "//compute/v2.1/servers/detail", "GET"),
+        ("GET", "//abaca/v1/operations/x/cancel", "POST"),
     ],
 )
-def test_a_wrong_method_is_told_the_right_ones(here, method, path, allowed):
+def test_a_wrong_method_of_the_own_door_is_told_the_right_ones(here, method, path, allowed):
     answer = here.ask("member", method, path)
     assert (answer.status, answer.headers["allow"]) == (405, allowed)
     assert all(one in next(iter(answer.body.values()))["message"] for one in allowed.split(", "))
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("PATCH", "/types"), ("GET", "/shares/x/action"), ("POST", "//compute/v2.1/servers/detail")],
+)
+def test_a_wrong_method_of_the_other_doors_is_404_as_in_openstack(here, method, path):
+    assert here.ask("member", method, path).status == 404
 
 
 def test_doors_without_their_last_slash_lead_to_where_it_is(here):

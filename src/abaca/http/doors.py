@@ -31,10 +31,11 @@ class Page(NamedTuple):
 class Door:
     """`negotiate` finds the version of a request and says so in the answer's headers; `document` gives what the prefix
     itself answers, by the address of the service. With `names_projects` paths may begin with the caller's project.
-    `public` holds documents for which nobody need be known, by their whole path; they may lie beside the door. `greet`
-    says in the headers what every answer of this door says, refusals included. With `one_error_form` all refusals look
-    alike; else they are in the forms of OpenStack's services. `unserved` gives the sentence for a path below the prefix
-    that clients know and that is not served, None for one that nobody knows; `unserved_actions` those of actions.
+    `public` holds documents for which nobody need be known, by their whole path; they may lie beside the door.
+    `greet` says in the headers what every answer of this door says, refusals included. With `one_error_form` all
+    refusals look alike, and a wrong method is told the right ones; else they are those of OpenStack's services, who
+    say 404 to it. `unserved` gives the sentence for a path below the prefix that clients know and that is not served,
+    None for one that nobody knows; `unserved_actions` those of actions.
     """
 
     prefix: str

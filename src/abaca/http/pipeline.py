@@ -463,7 +463,7 @@ def _refuse_path(call: Call, path: str, entry: routing.Entry | None) -> NoReturn
     unserved = call.door.unserved(path)
     if unserved is not None:
         raise errors.NotFound(unserved)
-    if entry is None:
+    if entry is None or not call.door.one_error_form:
         raise faults.NoSuchRoute(faults.NoSuchRoute.__doc__)
     known = sorted(entry.methods.keys() | ({"POST"} if entry.actions else set()))
     call.response.set_header("allow", ", ".join(known))
