@@ -38,7 +38,9 @@ def remote(standalone, clouds):
 
 @pytest.fixture(scope="module")
 def share_id(admin, member, default_type):
-    return member.read("share", "create", "NFS", "1", "--name", "seen from afar", "--wait")["id"]
+    made = member.read("share", "create", "NFS", "1", "--name", "seen from afar", "--wait")["id"]
+    yield made
+    member.run("share", "delete", made, "--wait")
 
 
 @pytest.mark.parametrize("by", ["url", "cloud"])

@@ -95,5 +95,7 @@ class Expiry:
                     try:
                         with tx.savepoint():
                             share_delete.start(tx, share.id, share.instance_id, None)
+                    except errors.NotFound:
+                        continue
                     except (errors.Conflict, resource_locks.Locked) as refusal:
                         log.info("share=%s stays in the recycle bin: %s", share.id, refusal.message)

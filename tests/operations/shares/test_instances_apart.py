@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from abaca.db.administration import events, pools
+from abaca.db.administration import pools
 from abaca.db.journal import keys
 from abaca.db.journal import operations as rows
 from abaca.db.shares import share_instances
@@ -15,6 +15,7 @@ from abaca.reconcile.stuck_states import StuckStates
 from tests import planting
 from tests.conftest import wait_until
 from tests.databases import database, postgres  # noqa: F401 (fixtures)
+from tests.events import told as events_told
 from tests.operations import cases
 from tests.operations import theatre as stage
 from tests.operations.shares.pair import AT, Pair
@@ -99,7 +100,11 @@ def force_delete_instance(pair, instance_id):
 
 def told(pair, share_id, name):
     with pair.db.read() as tx:
-        return [row.event_type for row in events.find(tx, resource_id=share_id) if row.event_type.startswith(name)]
+        return [
+            row.event_type
+            for row in events_told.newest_first(tx, resource_id=share_id)
+            if row.event_type.startswith(name)
+        ]
 
 
 # ---------------------------------------------------------------- syncs

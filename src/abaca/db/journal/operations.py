@@ -196,5 +196,6 @@ def purge(tx: Tx, ended_before: datetime.datetime, most: int = 1000) -> int:
     is_joined = sa.exists().where(parent.c.id == t.c.parent_id, parent.c.state.in_(LIVE))
     old = sa.select(t.c.seq).where(t.c.state.in_(ENDED), t.c.finished_at < ended_before, ~is_joined)
     # what another worker is purging is left to that
-    chosen = old.order_by(t.c.seq).limit(most).with_for_update(of=t, skip_locked=True).cte("old")
-    return tx.execute(sa.delete(t).where(t.c.seq.in_(sa.select(chosen.c.seq)))).rowcount
+    chosen = tx.rows(old.order_by(t.c.seq).limit(most).with_for_update(of=t, skip_locked=True))
+    tx.execute(sa.delete(t).where(t.c.seq.in_([row.seq for row in chosen])))
+    return len(chosen)

@@ -64,8 +64,8 @@ def start(tx: Tx, share_id: str, instance_id: str, by: Requester | None, *, even
     """Accept the deletion of a share, for which that instance speaks, and of all its instances; the operation's id.
 
     None when no back end ever had it: then it is gone at once. Raises `Conflict` where the status of an instance
-    forbids `event`, `Locked` where somebody has locked it, `HasReplicas`, and `Attached` where servers use it; with
-    `force_delete` those are made to let go of it first.
+    forbids `event`, `NotFound` where it has just gone, `Locked` where somebody has locked it, `HasReplicas`, and
+    `Attached` where servers use it; with `force_delete` those are made to let go of it first.
     """
     shares.lock(tx, share_id)
     resource_locks.refuse_deletion(tx, share_id)
@@ -75,6 +75,9 @@ def start(tx: Tx, share_id: str, instance_id: str, by: Requester | None, *, even
     else:
         refuse_attached(tx, share_id)
     found = [one.id for one in share_instances.of_share(tx, share_id)]
+    if not found:
+        # whoever held the lock before has taken the share away
+        raise errors.NotFound(resource="Share", id=share_id)
     return _start(tx, sorted(found, key=lambda one: one != instance_id), event, by)
 
 
