@@ -30,7 +30,7 @@ def test_straight(ground, play, conclude, name):
 
 
 @on_both
-@pytest.mark.parametrize("case", scenes.cases(6, "errors", without=["aside"]))
+@pytest.mark.parametrize("case", scenes.cases(10, "errors", without=["aside"]))
 @pytest.mark.parametrize("fault", ["final", "passing"])
 def test_an_error_is_raised(ground, play, conclude, case, fault):
     played = play(case.scene)

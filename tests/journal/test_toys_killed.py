@@ -20,7 +20,7 @@ def kill(ground, play, case, timing):
 
 
 @with_processes
-@pytest.mark.parametrize("case", scenes.cases(12, "come back"))
+@pytest.mark.parametrize("case", scenes.cases(20, "come back"))
 def test_it_comes_back(ground, play, conclude, case):
     played = kill(ground, play, case, TIMING)
     ground.enter()
@@ -28,7 +28,7 @@ def test_it_comes_back(ground, play, conclude, case):
 
 
 @with_processes
-@pytest.mark.parametrize("case", scenes.cases(12, "take over"))
+@pytest.mark.parametrize("case", scenes.cases(20, "take over"))
 def test_another_takes_over(ground, play, conclude, case):
     played = kill(ground, play, case, HASTY)
     ground.enter("another", timing=HASTY)

@@ -11,7 +11,7 @@ from tests.operations.theatre import ACTIONS, Arms
 
 
 @pytest.mark.parametrize("ground", [on_postgres], indirect=True)
-@pytest.mark.parametrize("case", scenes.cases(12, "restart"))
+@pytest.mark.parametrize("case", scenes.cases(20, "restart"))
 def test_the_database_crashes_and_comes_back(ground, play, conclude, case):
     played = play(case.scene)
     is_back = threading.Event()
