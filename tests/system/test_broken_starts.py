@@ -40,9 +40,13 @@ def test_a_state_directory_without_room(started, tmp_path):
         processes.command(["umount", str(state)])
 
 
-def test_a_users_file_that_is_not_there(started, tmp_path):
+@pytest.mark.parametrize(("program", "workers"), [("run", "1"), ("api", "1"), ("api", "2")])
+def test_a_users_file_that_is_not_there(started, tmp_path, program, workers):
     users = {"OS_DEFAULT__AUTH_STRATEGY": "http_basic", "OS_DEFAULT__HTTP_BASIC_AUTH_USER_FILE": str(tmp_path / "no")}
-    refused(started(**users), f"The users file {tmp_path / 'no'} cannot be read")
+    refused(
+        started(program, OS_DEFAULT__OSAPI_SHARE_WORKERS=workers, **users),
+        f"The users file {tmp_path / 'no'} cannot be read",
+    )
 
 
 def test_a_port_below_1024_without_the_right_to_it(started):

@@ -48,6 +48,14 @@ def refuse_database(settings: Settings) -> None:
         _database(settings)
 
 
+def refuse_users_file(settings: Settings) -> None:
+    """Raises `ConfigError` for a users file that no API of these settings could read."""
+    if settings.auth_strategy == "http_basic":
+        from abaca.http import users_file
+
+        users_file.read(settings.http_basic_auth_user_file)
+
+
 def _database(settings: Settings) -> None:
     from abaca.db.engine import schema, trouble
 
