@@ -49,6 +49,7 @@ def test_the_supervisor_loads_hardly_anything():
         "abaca",
         "abaca.cli",
         "abaca.cli.exits",
+        "abaca.cli.ports",
         "abaca.cli.state_directory",
         "abaca.cli.supervisor",
         "abaca.errors",

@@ -10,6 +10,7 @@ import stat
 import pytest
 
 from abaca.drivers import contract
+from abaca.drivers.exports.ganesha import Patience
 from lab import processes
 from tests.conftest import wait_until
 from tests.drivers.harness import GIB, LocalHarness, rules
@@ -100,6 +101,8 @@ def test_a_file_in_the_place_of_one_share_s_mount_keeps_the_others_served(fresh)
 
 def test_an_export_whose_server_hung_while_it_was_made_is_found_again(fresh):
     fresh.start()
+    fresh.driver.ganesha.patience = Patience(answer_s=60)  # it is let live, and comes to itself
+    fresh.driver.ganesha._bus._timeout_s = 3
     instance = fresh.instance()
     pid = pid_of(fresh, "ganesha")
     os.kill(pid, signal.SIGSTOP)
@@ -109,9 +112,22 @@ def test_an_export_whose_server_hung_while_it_was_made_is_found_again(fresh):
     finally:
         os.kill(pid, signal.SIGCONT)
     wait_until(lambda: str(fresh.mounted(instance)) in exports(fresh), 20)  # it does what it was asked, late
+    assert pid_of(fresh, "ganesha") == pid
     fresh.driver.create(instance)
     fresh.driver.delete(instance)
     assert exports(fresh) == {}
+
+
+def test_an_export_whose_server_hangs_while_it_is_made_is_made_by_the_next(fresh):
+    fresh.driver = fresh.build()
+    fresh.driver.ganesha.patience = Patience(every_s=0.2, answer_s=0.5, times=2)
+    fresh.driver.start()
+    instance = fresh.instance()
+    pid = pid_of(fresh, "ganesha")
+    os.kill(pid, signal.SIGSTOP)
+    fresh.driver.create(instance)
+    assert pid_of(fresh, "ganesha") != pid
+    assert set(exports(fresh)) == {str(fresh.mounted(instance))}
 
 
 def disk(image, place, *, is_new=False):
