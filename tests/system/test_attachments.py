@@ -82,6 +82,14 @@ def until(world, attachment_id, state, timeout_s=60):
         pytest.fail(f"not {state}: {shown(world, attachment_id)}")
 
 
+def verified(world, attachment_id, timeout_s=60):
+    """The attachment once its machine was looked at and mended; it may be `active` before that."""
+    world.user.call("POST", f"{DOOR}/{attachment_id}/verify")
+    under_way = f"//abaca/v1/operations?resource_id={attachment_id}&live=true"
+    wait_until(lambda: not world.user.get(under_way), timeout_s, 0.1)
+    return until(world, attachment_id, "active", timeout_s)
+
+
 def detach(world, *attachment_ids, force=False):
     for one in attachment_ids:
         world.user.call("DELETE", f"{DOOR}/{one}" + ("?force=true" if force else ""))
@@ -149,8 +157,7 @@ def test_what_was_unmounted_by_hand_is_mounted_again(world, machines, servers):
     share_id = world.share()
     (found,) = attach(world, share_id, [servers["two"]], mount_point="/srv/again")
     machines[1].check(["umount", "/srv/again"])
-    world.user.call("POST", f"{DOOR}/{found['id']}/verify")
-    until(world, found["id"], "active")
+    verified(world, found["id"])
     assert mounts(machines[1]) == ["/srv/again"]
     detach(world, found["id"])
     world.delete(share_id)
@@ -205,8 +212,7 @@ def test_a_machine_that_is_away_holds_up_nobody_and_is_attached_when_it_is_back(
     assert lost["error"]["code"] == "MachineUnreachable"
     away.start()
     wait_until(lambda: answers(away), 30, 0.1)
-    world.user.call("POST", f"{DOOR}/{lost['id']}/verify")
-    until(world, lost["id"], "active")
+    verified(world, lost["id"])
     assert mounts(away) == [f"/mnt/{share_id}"]
     detach(world, *made.values())
     world.delete(share_id)
@@ -383,8 +389,7 @@ def test_a_machine_with_another_host_key_is_not_entered(world, machines, servers
     refused = until(world, made["id"], "error")
     assert refused["error"]["code"] == "HostKeyMismatch"
     world.user.call("PUT", f"//abaca/v1/servers/{server['id']}", {"server": {"host_key": machines[4].ssh.host_key}})
-    world.user.call("POST", f"{DOOR}/{made['id']}/verify")
-    until(world, made["id"], "active")
+    verified(world, made["id"])
     detach(world, made["id"])
     world.delete(share_id)
 

@@ -8,7 +8,7 @@ import pytest
 
 from lab import qemu
 from tests.conftest import wait_until
-from tests.system.test_attachments import DOOR, attach, detach, register, rules, until
+from tests.system.test_attachments import attach, detach, register, rules, until, verified
 from tests.system.world import PROJECT, World
 
 LEFT = """
@@ -100,8 +100,7 @@ def test_a_share_comes_back_after_its_virtiofsd_its_qemu_and_its_hypervisor_ende
     in_guest(guest, f"{mount('kept')}; echo kept > /mnt/kept/file; sync; umount /mnt/kept")
 
     def back():
-        world.user.call("POST", f"{DOOR}/{found['id']}/verify")
-        until(world, found["id"], "active", 90)
+        verified(world, found["id"], 90)
         return in_guest(guest, f"{mount('kept')}; cat /mnt/kept/file; umount /mnt/kept")
 
     hypervisor.script("kill -9 $(grep -ls 'socket-path[=]' /proc/[0-9]*/cmdline | cut -d/ -f3)")
