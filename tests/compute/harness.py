@@ -6,10 +6,10 @@ import json
 
 import asyncssh
 
+from abaca import settings
 from abaca.compute.inventory import Inventory
 from abaca.compute.nova import Nova
 from abaca.db.attachments import servers as rows
-from abaca.settings import tree
 from tests.api.world import PASSWORD, world
 from tests.compute import web
 
@@ -74,7 +74,7 @@ class NovaHarness:
         self._world = self._stack.enter_context(world(directory, worker=False, more="osapi_max_limit = 2"))
         url = self._stack.enter_context(web.serving(self._world.application))
         file = cloud(directory / "clouds.yaml", f"{url}/compute/v2.1")
-        self.compute = Nova(tree.Compute(plugin="nova", nova_clouds_file=file, nova_key=KEY))
+        self.compute = Nova(settings.Compute(plugin="nova", nova_clouds_file=file, nova_key=KEY))
 
     def add(self, name, *ips, host_key=None, **more):
         """The id of a new server; without `host_key` nobody can log in to it."""
@@ -100,7 +100,7 @@ class RealNovaHarness:
         self.clouds = directory / "clouds.yaml"
         self.clouds.touch(mode=0o600)
         self.clouds.write_text(json.dumps({"clouds": {"nova": said}}))
-        self.compute = Nova(tree.Compute(plugin="nova", nova_clouds_file=self.clouds, nova_key=KEY))
+        self.compute = Nova(settings.Compute(plugin="nova", nova_clouds_file=self.clouds, nova_key=KEY))
 
     def add(self, name, *ips, host_key=None, status="ACTIVE", project_id=PROJECT):
         """The id of a new server; without `host_key` nobody can log in to it."""

@@ -8,10 +8,9 @@ import time
 
 import pytest
 
-from abaca import errors
+from abaca import errors, settings
 from abaca.compute.contract import Address, ComputeUnreachable, NoWayIn, Wanted
 from abaca.compute.nova import Nova
-from abaca.settings import tree
 from tests.api.world import OTHER_PROJECT, PROJECT
 from tests.compute import questions, recorded, web
 from tests.compute.harness import KEY, cloud, host_key
@@ -36,7 +35,7 @@ def nova(tmp_path):
 
         def plugin(**options):
             file = cloud(tmp_path / "clouds.yaml", f"{url}/v2.1")
-            made.append(Nova(tree.Compute(plugin="nova", nova_clouds_file=file, **{"nova_key": KEY, **options})))
+            made.append(Nova(settings.Compute(plugin="nova", nova_clouds_file=file, **{"nova_key": KEY, **options})))
             return made[-1]
 
         replay.plugin = plugin
@@ -230,7 +229,7 @@ def test_a_nova_that_is_away_is_not_reached(tmp_path):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         file = cloud(tmp_path / "clouds.yaml", f"http://127.0.0.1:{taken.getsockname()[1]}/v2.1")
-        plugin = Nova(tree.Compute(plugin="nova", nova_clouds_file=file))
+        plugin = Nova(settings.Compute(plugin="nova", nova_clouds_file=file))
         with pytest.raises(ComputeUnreachable):
             plugin.show(WEB)
         plugin.close()
@@ -239,7 +238,7 @@ def test_a_nova_that_is_away_is_not_reached(tmp_path):
 def test_a_nova_that_is_silent_is_not_reached_and_holds_nobody_up(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         file = cloud(tmp_path / "clouds.yaml", f"http://127.0.0.1:{silent.getsockname()[1]}/v2.1")
-        plugin = Nova(tree.Compute(plugin="nova", nova_clouds_file=file, nova_timeout_s=0.2))
+        plugin = Nova(settings.Compute(plugin="nova", nova_clouds_file=file, nova_timeout_s=0.2))
         begun = time.monotonic()
         with pytest.raises(ComputeUnreachable):
             plugin.show(WEB)
@@ -258,7 +257,7 @@ def test_a_nova_that_comes_back_is_reached_again(nova):
 
 def test_a_clouds_yaml_that_is_not_there_is_not_reached(tmp_path):
     with pytest.raises(ComputeUnreachable, match="nova"):
-        Nova(tree.Compute(plugin="nova", nova_clouds_file=tmp_path / "nosuch.yaml")).show(WEB)
+        Nova(settings.Compute(plugin="nova", nova_clouds_file=tmp_path / "nosuch.yaml")).show(WEB)
 
 
 def test_what_nobody_recorded_is_noticed(nova):

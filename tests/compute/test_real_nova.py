@@ -7,12 +7,11 @@ import json
 
 import pytest
 
-from abaca import app
+from abaca import app, settings
 from abaca.compute.contract import ComputeUnreachable, Wanted
 from abaca.compute.nova import Nova
 from abaca.operations.attachments.attachment_parts import AttachmentParts
 from abaca.reconcile.attachments import Attachments
-from abaca.settings import tree
 from tests.api import world as worlds
 from tests.api.attachments import test_attachments as doors
 from tests.compute.harness import KEY, OTHER, PROJECT, RealNovaHarness, host_key
@@ -109,14 +108,14 @@ def test_a_wrong_password_is_said(harness):
     said["clouds"]["nova"]["auth"]["password"] = "wrong"
     harness.clouds.write_text(json.dumps(said))
     with pytest.raises(ComputeUnreachable, match="authentication"):
-        Nova(tree.Compute(plugin="nova", nova_clouds_file=harness.clouds)).show("0" * 32)
+        Nova(settings.Compute(plugin="nova", nova_clouds_file=harness.clouds)).show("0" * 32)
 
 
 def test_a_user_who_is_no_administrator_is_told_so(tmp_path, real_cloud):
     login, _ = real_cloud
     file = tmp_path / "clouds.yaml"
     file.write_text(json.dumps({"clouds": {"nova": {"auth": login.credentials("demo"), "region_name": "RegionOne"}}}))
-    plugin = Nova(tree.Compute(plugin="nova", nova_clouds_file=file))
+    plugin = Nova(settings.Compute(plugin="nova", nova_clouds_file=file))
     with pytest.raises(ComputeUnreachable, match="get_all_tenants"):
         plugin.list(Wanted())
     plugin.close()

@@ -5,9 +5,8 @@ import json
 
 import pytest
 
-from abaca import errors
+from abaca import errors, settings
 from abaca.compute.nova import Nova
-from abaca.settings import tree
 from tests.compute import door, questions, real, recorded, web
 from tests.compute.harness import KEY, cloud
 from tests.compute.recorded import Question
@@ -51,7 +50,7 @@ def call_plugin(directory, nova):
     """Have the plug-in ask what its own tests have it ask."""
     with web.serving(nova) as url:
         file = cloud(directory / "for-calls.yaml", f"{url}/v2.1")
-        plugin = Nova(tree.Compute(plugin="nova", nova_clouds_file=file, nova_key=KEY))
+        plugin = Nova(settings.Compute(plugin="nova", nova_clouds_file=file, nova_key=KEY))
         for name, of in questions.PLUGIN_CALLS:
             try:
                 getattr(plugin, name)(of)

@@ -159,9 +159,7 @@ def options(cls):
             yield info
 
 
-@pytest.mark.parametrize(
-    "cls", [settings.Settings, *settings.tree.Section.__subclasses__()], ids=lambda cls: cls.__name__
-)
+@pytest.mark.parametrize("cls", [settings.Settings, *settings.Section.__subclasses__()], ids=lambda cls: cls.__name__)
 def test_every_option_has_a_sentence(cls):
     silent = [
         info.name

@@ -14,6 +14,7 @@ from abaca.cli import exits, ports, shown
 from abaca.cli.options import Given, configured
 from abaca.cli.state_directory import StateDirectory
 from abaca.settings import reading, tree
+from abaca.settings.options import Section
 
 # Options of Keystone's plugins that are secret without being called so.
 _KEYSTONE_SECRETS = frozenset(("access_key", "access_token", "code", "idp_otp_key", "passcode", "token"))
@@ -87,7 +88,7 @@ def _values(loaded: settings.Loaded) -> Iterator[dict[str, str]]:
             yield _row(loaded, backend.name, name, "***" if is_secret else value)
 
 
-def _section(loaded: settings.Loaded, name: str, section: tree.Section) -> Iterator[dict[str, str]]:
+def _section(loaded: settings.Loaded, name: str, section: Section) -> Iterator[dict[str, str]]:
     for option, info in reading.option_names(type(section)).items():
         value = getattr(section, info.name)
         is_secret = bool((reading.meta(info).extra or {}).get("secret"))

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from abaca import errors
+from abaca import errors, settings
 from abaca.compute.contract import (
     Address,
     Compute,
@@ -29,7 +29,6 @@ from abaca.compute.contract import (
 )
 from abaca.domain.attachments import servers as rules
 from abaca.domain.attachments.servers import Login
-from abaca.settings import tree
 
 SORTS = {
     "created_at": "created_at",
@@ -81,7 +80,7 @@ _BEST_KEYS = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecds
 class Nova(Compute):
     """The plug-in `nova`; see the module. Nova is asked nothing before the first call."""
 
-    def __init__(self, options: tree.Compute) -> None:
+    def __init__(self, options: settings.Compute) -> None:
         """Raises ConfigError for settings that cannot work, ImportError without openstacksdk."""
         import openstack  # noqa: F401 (said now rather than at the first request)
 
@@ -229,7 +228,7 @@ class Nova(Compute):
         return openstack.connection.Connection(config=region)
 
 
-def check_files(options: tree.Compute) -> None:
+def check_files(options: settings.Compute) -> None:
     """Raises ConfigError for files that cannot be read, and for a clouds.yaml that does not know the cloud."""
     files = {"nova_clouds_file": options.nova_clouds_file, "nova_known_hosts": options.nova_known_hosts}
     for name, file in files.items():

@@ -6,17 +6,22 @@ The tree is passed down from `app`; nothing else reads configuration files or th
 
 from __future__ import annotations
 
+from abaca.settings.events import Webhook
+from abaca.settings.options import Section
 from abaca.settings.reading import Loaded, read
-from abaca.settings.tree import Api, Backend, Database, OsloMiddleware, OsloPolicy, Quota, Settings, Webhook, Worker
+from abaca.settings.servers import Compute
+from abaca.settings.tree import Api, Backend, Database, OsloMiddleware, OsloPolicy, Quota, Settings, Worker
 
 __all__ = [
     "Api",
     "Backend",
+    "Compute",
     "Database",
     "Loaded",
     "OsloMiddleware",
     "OsloPolicy",
     "Quota",
+    "Section",
     "Settings",
     "Webhook",
     "Worker",

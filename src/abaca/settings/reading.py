@@ -21,6 +21,8 @@ from oslo_config import iniparser
 
 from abaca import errors
 from abaca.settings import tree
+from abaca.settings.events import Webhook
+from abaca.settings.options import Section
 
 T = TypeVar("T")
 Key = tuple[str, str]
@@ -97,9 +99,9 @@ def option_names(cls: type) -> dict[str, msgspec.structs.FieldInfo]:
     }
 
 
-def section_class(info: msgspec.structs.FieldInfo) -> type[tree.Section] | None:
+def section_class(info: msgspec.structs.FieldInfo) -> type[Section] | None:
     """The struct behind a field that is a section, or None."""
-    return info.type if isinstance(info.type, type) and issubclass(info.type, tree.Section) else None
+    return info.type if isinstance(info.type, type) and issubclass(info.type, Section) else None
 
 
 def meta(info: msgspec.structs.FieldInfo) -> msgspec.Meta:
@@ -175,9 +177,9 @@ def _replaced(section: str, value: _Given, given: Mapping[Key, _Given], depth: i
     return _REFERENCE.sub(look_up, value.text)
 
 
-def _sections() -> dict[str, type[tree.Section] | None]:
+def _sections() -> dict[str, type[Section] | None]:
     """Every section the core knows, with its struct (None: handed on as it stands)."""
-    known: dict[str, type[tree.Section] | None] = {"DEFAULT": tree.Settings, "keystone_authtoken": None}
+    known: dict[str, type[Section] | None] = {"DEFAULT": tree.Settings, "keystone_authtoken": None}
     for info in msgspec.structs.fields(tree.Settings):
         cls = section_class(info)
         if cls is not None:
@@ -222,7 +224,7 @@ def _webhooks(events: Any) -> tuple[str, ...]:
     return names
 
 
-def _webhook(name: str, given: Mapping[str, _Given] | None) -> tree.Webhook:
+def _webhook(name: str, given: Mapping[str, _Given] | None) -> Webhook:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", name):
         raise errors.ConfigError(
             problem=f"{name!r} cannot be the name of a webhook", mend="Use letters, digits, '_' and '-'"
@@ -232,7 +234,7 @@ def _webhook(name: str, given: Mapping[str, _Given] | None) -> tree.Webhook:
             problem=f"The webhook {name} is named in [events] but has no section",
             mend=f"Add [webhook_{name}] with url and secret_file, or take it out of webhooks",
         )
-    return _struct(tree.Webhook, f"webhook_{name}", given, internal={"name": name})
+    return _struct(Webhook, f"webhook_{name}", given, internal={"name": name})
 
 
 def _backend(name: str, given: Mapping[str, _Given] | None, default: tree.Settings) -> tree.Backend:

@@ -2,8 +2,9 @@
 """Every core option: one frozen tree, read once at start and passed down.
 
 A field of `Settings` is an option of `[DEFAULT]`, or a whole section when its type is a struct. To add an option, add a
-field with its sentence here and run `make golden`: reading, refusing misspelt names and the reference page follow.
-Options that Manila has too keep Manila's names. What only one driver understands lives in that driver's `Options`.
+field with its sentence here, or to its section in servers.py or events.py, and run `make golden`: reading, refusing
+misspelt names and the reference page follow. Options that Manila has too keep Manila's names. What only one driver
+understands lives in that driver's `Options`.
 """
 
 from __future__ import annotations
@@ -15,18 +16,14 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Meta, Struct, field
+from msgspec import field
 
-Port = Annotated[int, Meta(ge=1, le=65535)]
-AnyPort = Annotated[int, Meta(ge=0, le=65535)]
-# A hundred years: further, times leave the calendar.
-LONG_S = 36500 * 86400
+from abaca.settings.events import Events, OsloMessagingNotifications, Webhook
+from abaca.settings.options import LONG_S, AnyPort, Name, Names, Port, Section, Threads, Url, said, secret
+from abaca.settings.servers import Compute, Nodes
+
 # The service manager kills who has not ended by then: TimeoutStopSec of the shipped units is longer than this.
 LONGEST_STOP_S = 60
-Threads = Annotated[int, Meta(ge=1, le=1024)]
-Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@:-]{0,254}$")]
-Url = Annotated[str, Meta(pattern=r"^https?://\S+$")]
-Names = tuple[str, ...]
 Filter = Literal[
     "OnlyHostFilter",
     "AvailabilityZoneFilter",
@@ -40,24 +37,6 @@ Filter = Literal[
     "IgnoreAttemptedHostsFilter",
 ]
 Weigher = Literal["CapacityWeigher", "GoodnessWeigher", "HostAffinityWeigher"]
-
-
-def said(description: str, **constraints: Any) -> Meta:
-    """The sentence about an option, with its bounds (`ge`, `le`, `pattern`)."""
-    return Meta(**constraints, description=description)
-
-
-def secret(description: str) -> Meta:
-    """The sentence about an option whose value is never shown."""
-    return Meta(description=description, extra={"secret": True})
-
-
-class Section(Struct, frozen=True, kw_only=True):
-    """Options that belong together; the class docstring introduces them on the reference page."""
-
-    def __repr__(self) -> str:
-        """Only the name: values may be secret and this may end in a log."""
-        return f"<{type(self).__name__}>"
 
 
 class Database(Section, frozen=True):
@@ -196,125 +175,6 @@ class Worker(Section, frozen=True):
     ] = 31536000
     metrics_listen: Annotated[str, said("Address of the worker's own `/metrics`.")] = "127.0.0.1"
     metrics_port: Annotated[AnyPort | None, said("Port of the worker's own `/metrics`. Unset: none is served.")] = None
-
-
-class Compute(Section, frozen=True):
-    """Where the servers come from that shares are attached to, and how a worker gets into them."""
-
-    plugin: Annotated[
-        Literal["inventory", "nova"],
-        said("`inventory`: the servers that administrators register. `nova`: those of a Nova."),
-    ] = "inventory"
-    key_directory: Annotated[
-        Path, said("Directory of the private keys that servers may refer to with `file:`; absolute.")
-    ] = Path("/etc/abaca/keys")
-    nova_clouds_file: Annotated[Path, said("The clouds.yaml that says how Nova is reached as an administrator.")] = (
-        Path("/etc/abaca/clouds.yaml")
-    )
-    nova_cloud: Annotated[str, said("The name of its cloud there.")] = "nova"
-    nova_ssh_user: Annotated[
-        str, said("Login on the servers of a Nova, unless their metadata say `abaca_ssh_user`.")
-    ] = "root"
-    nova_key: Annotated[
-        str | None, said("Where the private key for them is: `file:` and a path below `key_directory`.")
-    ] = None
-    nova_known_hosts: Annotated[
-        Path | None, said("Host keys of the servers of a Nova, as in OpenSSH's known_hosts. Unset: Nova is asked.")
-    ] = None
-    nova_network: Annotated[
-        str | None, said("Network over which workers reach the servers of a Nova. Unset: the first address.")
-    ] = None
-    nova_timeout_s: Annotated[float, said("Seconds after which a Nova that is silent counts as away.", gt=0)] = 10
-
-
-class Events(Section, frozen=True):
-    """Whom to tell what happens to shares; the same on all hosts. Nobody is told, and nothing written, unless set."""
-
-    log: Annotated[bool, said("Write each event into the worker's log.")] = False
-    webhooks: Annotated[Names, said("Receivers of signed HTTP requests; each is a section `[webhook_<name>]`.")] = ()
-    keep_s: Annotated[
-        float,
-        said("Seconds that an event is kept; what a target does not have by then is given up.", ge=60, le=LONG_S),
-    ] = 604800
-    longest_pause_s: Annotated[
-        float, said("Longest pause, in seconds, between tries to reach a target that is away.", ge=0.05, le=86400)
-    ] = 300
-
-
-class OsloMessagingNotifications(Section, frozen=True):
-    """Events on the message bus of an OpenStack cloud, as Manila would send them; needs `abaca[messaging]`."""
-
-    driver: Annotated[
-        Literal["", "messagingv2"], said("`messagingv2`: send them, in that version of the format. Empty: do not.")
-    ] = ""
-    transport_url: Annotated[
-        str | None, secret("Where the bus is: `rabbit://user:password@host:5672/`; its query takes driver options.")
-    ] = None
-    topics: Annotated[Names, said("Topics; `.info` or `.error` follows in the name of the queue.")] = ("notifications",)
-    event_types: Annotated[Names, said("Events that are sent, with `*` for anything.")] = ("*",)
-
-
-class Webhook(Section, frozen=True):
-    """One section for each name in `[events] webhooks`."""
-
-    name: Annotated[str, said("", extra={"internal": True})]
-    url: Annotated[
-        str,
-        said(
-            "Where to POST; `http` or `https`, without user and password. Never shown: it may hold a token.",
-            pattern=r"^https?://[^\s/?#@]+([/?][^\s#]*)?$",
-            extra={"secret": True},
-        ),
-    ]
-    secret_file: Annotated[Path, said("File with the secret that signs the requests: 16 characters or more.")]
-    event_types: Annotated[Names, said("Events that are sent, such as `share.create.*, *.error`.")] = ("*",)
-    timeout_s: Annotated[float, said("Seconds to connect, and then to be answered.", ge=0.1, le=300)] = 10
-    concurrency: Annotated[
-        int, said("Requests at once; those of one resource come one after another.", ge=1, le=64)
-    ] = 4
-    ca_file: Annotated[Path | None, said("Certificates that prove the receiver. Unset: those known to Python.")] = None
-
-
-class Nodes(Section, frozen=True):
-    """How shares are mounted on servers, and how it is seen to that they stay so."""
-
-    plugin: Annotated[
-        Literal["ssh", "rehearsal"],
-        said("`ssh`: on the machines themselves. `rehearsal`: on paper only, to try things and for load tests."),
-    ] = "ssh"
-    max_connections: Annotated[int, said("Machines that one worker works on at a time.", ge=1, le=256)] = 48
-    connect_timeout_s: Annotated[
-        float, said("Seconds to reach a machine and to log in; one that is silent for so long is lost.", gt=0)
-    ] = 15
-    command_timeout_s: Annotated[float, said("Seconds for one command on a machine, such as mounting.", gt=0)] = 60
-    install_timeout_s: Annotated[float, said("Seconds for installing the client's packages.", gt=0)] = 600
-    nfs_port: Annotated[Port, said("Where the NFS servers of the back ends listen.")] = 2049
-    mount_roots: Annotated[
-        tuple[Annotated[str, Meta(pattern=r"^([A-Za-z0-9][A-Za-z0-9._@-]{0,254}:)?/\S+$")], ...],
-        said(
-            "Directories below which members may attach shares, beside those that they always may: `/net` on all "
-            "servers, `ID:/net` on the server, or on those of the project, with that id."
-        ),
-    ] = ()
-    mount_options: Annotated[
-        tuple[Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]*(=[A-Za-z0-9._:-]+)?$")], ...],
-        said("Options of every mount beside those of its protocol. Empty: set-user-id programs of shares work."),
-    ] = ("nosuid", "nodev")
-    verify_interval_s: Annotated[
-        float, said("Seconds after which an attachment is looked at again on its machine.", ge=1, le=LONG_S)
-    ] = 600
-    longest_pause_s: Annotated[
-        float, said("Longest pause, in seconds, between tries of what failed on a machine.", ge=1, le=86400)
-    ] = 600
-    rehearsal_delays: Annotated[
-        Mapping[str, float],
-        said(
-            "Rehearsal: seconds that methods take, such as `mount:0.5,all:0.1`: mount, look, unmount, remount, clear."
-        ),
-    ] = field(default_factory=dict)
-    rehearsal_failures: Annotated[
-        Names, said("Rehearsal: methods that fail, such as `mount:Unreachable` or `mount:TimedOut:10.0.0.7`.")
-    ] = ()
 
 
 class Backend(Section, frozen=True):
