@@ -13,7 +13,7 @@ from sqlalchemy import exc
 from abaca.db.journal import claims
 
 if TYPE_CHECKING:
-    from abaca.db.engine.database import Database
+    from abaca.db.engine.database import Database, Tx
     from abaca.domain.operations import OperationRecord
     from abaca.journal.op import Op
 
@@ -75,20 +75,19 @@ class Leases:
 
     def reclaim(self, queues: Sequence[str]) -> None:
         """Queue again what nobody holds any more."""
-        with self.taking, self.db.write() as tx:
-            found = [
-                *claims.regain(tx, queues, list(self.held), owner=self.owner),
-                *claims.take_over(tx, queues, list(self.held), now_s=self.db.time()),
-            ]
-        self._goes_on(found)
+        self._look(lambda tx: claims.regain(tx, queues, list(self.held), owner=self.owner))
+        self._look(lambda tx: claims.take_over(tx, queues, list(self.held), now_s=self.db.time()))
 
     def inherit(self, queue: str) -> None:
         """Queue again what an earlier life of this worker has left on a queue."""
-        with self.taking, self.db.write() as tx:
-            found = claims.inherit(tx, [queue], list(self.held), worker=self.name, now_s=self.db.time())
-        self._goes_on(found)
+        self._look(
+            lambda tx: claims.inherit(tx, [queue], list(self.held), worker=self.name, now_s=self.db.time()),
+        )
 
-    def _goes_on(self, found: Sequence[claims.Left]) -> None:
+    def _look(self, take: Callable[[Tx], Sequence[claims.Left]]) -> None:
+        """Each in a transaction of its own: the rows that one statement locks are in order, those of two are not."""
+        with self.taking, self.db.write() as tx:
+            found = take(tx)
         for row in found:
             log.info("op=%s kind=%s goes on here, at step %d (%s)", row.id, row.kind, row.step, row.direction)
             self.wake(row.queue)

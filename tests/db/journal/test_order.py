@@ -104,3 +104,27 @@ def test_a_lease_that_cannot_be_renewed_now_keeps_no_other_from_being_renewed(db
     assert all(one.leased_until_s > OLD["lease_until"] for one in leases.held.values())
     with db.read() as tx:
         assert operations.show(tx, "b").lease_until > OLD["lease_until"]
+
+
+def test_whoever_looks_for_work_left_behind_holds_none_while_it_waits_for_more(db):
+    """What was its own, `a`, has the higher number; whoever takes over `b` first may want `a` next."""
+    put(db, **OLD)
+    with db.write() as tx:
+        tx.execute(sa.update(T).where(T.c.id == "b").values(owner="v#1"))
+    leases = Leases("w", "w#1", db, 30.0)
+    problems = []
+
+    def run():
+        try:
+            leases.reclaim(["q"])
+        except sa.exc.SQLAlchemyError as error:
+            problems.append(error)
+
+    thread = threading.Thread(target=run)
+    with db.write() as tx:
+        lock(tx, "b")
+        thread.start()
+        wait_until(lambda: waiting(db) == 1)
+        lock(tx, "a")  # whoever had that one would wait for this transaction, and it for them
+    thread.join(20)
+    assert problems == []
