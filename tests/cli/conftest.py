@@ -6,6 +6,8 @@ from typing import NamedTuple
 import pytest
 
 from abaca.cli.main import main
+from tests.api import world as worlds
+from tests.api.attachments import test_attachments as door
 
 
 class Outcome(NamedTuple):
@@ -35,3 +37,20 @@ def config(tmp_path):
         return file
 
     return config
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """An Abaca with a worker and a share type, for commands about attachments."""
+    with worlds.world(tmp_path_factory.mktemp("attachments"), worker=True) as made:
+        specs = {"driver_handles_share_servers": "False"}
+        made.ask("admin", "POST", "/types", {"share_type": {"name": "default", "extra_specs": specs}}, **door.NEWEST)
+        yield made
+
+
+@pytest.fixture
+def attachment(world, abaca):
+    def attachment(verb, *words):
+        return abaca("attachment", verb, "--config-file", str(world.directory / "abaca.conf"), *words)
+
+    return attachment

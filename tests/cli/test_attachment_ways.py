@@ -5,31 +5,13 @@ import json
 import subprocess
 import sys
 
-import pytest
 import sqlalchemy as sa
 
 from abaca import app
 from abaca.db.attachments import servers
 from abaca.db.tables.shares import export_locations
-from tests.api import world as worlds
 from tests.api.attachments import test_attachments as door
 from tests.conftest import wait_until
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory):
-    with worlds.world(tmp_path_factory.mktemp("ways"), worker=True) as made:
-        specs = {"driver_handles_share_servers": "False"}
-        made.ask("admin", "POST", "/types", {"share_type": {"name": "default", "extra_specs": specs}}, **door.NEWEST)
-        yield made
-
-
-@pytest.fixture
-def attachment(world, abaca):
-    def attachment(verb, *words):
-        return abaca("attachment", verb, "--config-file", str(world.directory / "abaca.conf"), *words)
-
-    return attachment
 
 
 def test_an_operator_sees_who_is_mounted_from_an_address_that_shall_go(world, attachment, abaca):

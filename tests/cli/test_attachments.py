@@ -3,29 +3,11 @@
 
 import json
 
-import pytest
-
 from abaca.db.attachments import servers
 from abaca.db.tables.shares import shares
 from tests.api import world as worlds
 from tests.api.attachments import test_attachments as door
 from tests.api.attachments import test_virtiofs as guests
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory):
-    with worlds.world(tmp_path_factory.mktemp("attachments"), worker=True) as made:
-        specs = {"driver_handles_share_servers": "False"}
-        made.ask("admin", "POST", "/types", {"share_type": {"name": "default", "extra_specs": specs}}, **door.NEWEST)
-        yield made
-
-
-@pytest.fixture
-def attachment(world, abaca):
-    def attachment(verb, *words):
-        return abaca("attachment", verb, "--config-file", str(world.directory / "abaca.conf"), *words)
-
-    return attachment
 
 
 def test_an_operator_attaches_looks_verifies_and_detaches(world, attachment):

@@ -61,27 +61,36 @@ def waiting(db):
         return tx.scalar(WAITING)
 
 
-@pytest.mark.parametrize("act", list(ACTS))
-def test_whoever_locks_several_has_the_one_with_the_lower_number_first(db, act):
-    values, do = ACTS[act]
-    put(db, **{"step": 0, **values})
+def problems_of(db, run):
+    """What goes wrong in `run`, beside a transaction that locks the higher number first, and then the lower."""
     problems = []
 
-    def run():
+    def running():
         try:
-            with db.write() as tx:
-                do(tx)
+            run()
         except sa.exc.SQLAlchemyError as error:
             problems.append(error)
 
-    thread = threading.Thread(target=run)
+    thread = threading.Thread(target=running)
     with db.write() as tx:
         lock(tx, "b")
         thread.start()
         wait_until(lambda: waiting(db) == 1)
         lock(tx, "a")  # whoever had that one would wait for this transaction, and it for them
     thread.join(20)
-    assert problems == []
+    return problems
+
+
+@pytest.mark.parametrize("act", list(ACTS))
+def test_whoever_locks_several_has_the_one_with_the_lower_number_first(db, act):
+    values, do = ACTS[act]
+    put(db, **{"step": 0, **values})
+
+    def run():
+        with db.write() as tx:
+            do(tx)
+
+    assert problems_of(db, run) == []
 
 
 def test_a_lease_that_cannot_be_renewed_now_keeps_no_other_from_being_renewed(db):
@@ -112,19 +121,4 @@ def test_whoever_looks_for_work_left_behind_holds_none_while_it_waits_for_more(d
     with db.write() as tx:
         tx.execute(sa.update(T).where(T.c.id == "b").values(owner="v#1"))
     leases = Leases("w", "w#1", db, 30.0)
-    problems = []
-
-    def run():
-        try:
-            leases.reclaim(["q"])
-        except sa.exc.SQLAlchemyError as error:
-            problems.append(error)
-
-    thread = threading.Thread(target=run)
-    with db.write() as tx:
-        lock(tx, "b")
-        thread.start()
-        wait_until(lambda: waiting(db) == 1)
-        lock(tx, "a")  # whoever had that one would wait for this transaction, and it for them
-    thread.join(20)
-    assert problems == []
+    assert problems_of(db, lambda: leases.reclaim(["q"])) == []

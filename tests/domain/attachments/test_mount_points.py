@@ -43,7 +43,7 @@ def test_what_is_accepted_has_no_character_that_a_shell_or_a_unit_file_reads(pat
 
 TAKES_OVER = [
     "/usr/local/sbin", "/usr/local/bin", "/usr/local/lib/x", "/root/.ssh", "/root/x", "/home/ann/.ssh", "/home/ann",
-    "/home/ann/.config/x", "/home/ann/work/.git", "/var/spool/cron/crontabs", "/var/lib/systemd", "/var/lib/app",
+    "/home/ann/.config/x", "/home/ann/project/.git", "/var/spool/cron/crontabs", "/var/lib/systemd", "/var/lib/app",
     "/opt/app/bin", "/net/x", "/tmp/x", "/datax", "/mntx/y", "/home2/ann/x", "/x",
 ]  # fmt: skip
 
