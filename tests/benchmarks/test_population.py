@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A database that is filled in a minute is as one that was used for a year: nothing in it needs mending."""
+
+import datetime
+
+import pytest
+import sqlalchemy as sa
+
+from abaca.db import tables
+from abaca.db.administration import pools
+from abaca.db.attachments import attachments
+from abaca.db.catalog import quotas
+from abaca.db.engine.lists import Page
+from abaca.db.shares import instance_access_rules, share_instances, shares
+from abaca.domain.shares.shares import Share
+from benchmarks import population
+
+# Filled only where an operation failed, an event is on its way, or an operator set a limit.
+EMPTY = {
+    "driver_data", "event_deliveries", "event_targets", "operation_waits", "orphaned_mounts", "quotas", "services",
+    "share_type_projects",
+}  # fmt: skip
+
+
+@pytest.fixture
+def db(database):
+    population.fill(database.url, 1000)
+    return database.open()
+
+
+def test_a_year_is_whole_and_nothing_in_it_needs_mending(db):
+    with db.read() as tx:
+        there = {
+            table.name: tx.scalar(sa.select(sa.func.count()).select_from(table))
+            for table in tables.metadata.sorted_tables
+        }
+        assert {name for name, number in there.items() if number == 0} == EMPTY
+        assert (quotas.differences(tx), pools.differences(tx)) == ([], [])
+        if db.is_sqlite:
+            assert tx.connection.exec_driver_sql("PRAGMA foreign_key_check").all() == []
+        for host in (f"{population.HOST}@{name}" for name in population.BACKENDS):
+            assert share_instances.count_on_backend(tx, host) > 0
+            assert (
+                share_instances.busy_without_operation(tx, host),
+                share_instances.rules_without_operation(tx, host),
+            ) == ([], [])
+            assert shares.expired(tx, host, 1) == []
+        assert instance_access_rules.failed(tx, "", 1) == []
+        hour = tx.now - datetime.timedelta(hours=1)
+        assert [find(tx, 1) for find in (attachments.unexplained, attachments.moved, attachments.due)] == [[], [], []]
+        assert (attachments.unverified(tx, hour, 1), attachments.inactive(tx, "", 1)) == ([], [])
+
+
+def test_what_is_rare_is_so_at_every_size_behind_all_others(db):
+    with db.read() as tx:
+        of_large = {"project_id": population.LARGE, "is_soft_deleted": False}
+        for asked in (
+            {"status": "error"},
+            {"host": population.RARE_HOST},
+            {"user_id": population.RARE},
+            {"metadata": {"rare": "yes"}},
+            {"extra_specs": {"rare": "yes"}},
+            {"share_type_id": population.RARE_TYPE},
+            {"name_like": "rare"},
+        ):
+            found = shares.SHARES.entities(tx, Share, {**of_large, **asked})
+            assert len(found) == population.RARE_SHARES, asked
+        oldest = shares.SHARES.rows(tx, ("id",), of_large, Page(population.RARE_SHARES, descending=False))
+        assert {row.id for row in oldest} == {one.id for one in found}
+
+
+def test_only_whole_units_are_filled(database):
+    with pytest.raises(ValueError, match="multiple of 1000"):
+        population.fill(database.url, 1001)
