@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import collections
 from typing import Any, NamedTuple
 
 import pytest
@@ -33,6 +34,19 @@ def lines(reporter: pytest.TerminalReporter) -> None:
     if hostile:
         sent, fives, undeclared = (sum(column) for column in zip(*hostile, strict=True))
         reporter.write_line(f"hostile: {sent} requests, {fives} 5xx, {undeclared} undeclared statuses")
+    tried = _told(reporter, "schemathesis")
+    if tried:
+        reporter.write_line(made_up(tried))
+
+
+def made_up(tried: list[tuple[str, int, int, int]]) -> str:
+    """The line about requests that were made up: of each door's name how many, 5xx, and undeclared statuses."""
+    doors = collections.Counter[str]()
+    for name, cases, _, _ in tried:
+        doors[name] += cases
+    each = " + ".join(f"{cases} {name}" for name, cases in sorted(doors.items()))
+    fives, undeclared = sum(one[2] for one in tried), sum(one[3] for one in tried)
+    return f"schemathesis: {each} = {doors.total()} cases, {fives} 5xx, {undeclared} undeclared statuses"
 
 
 def _toys(reporter: pytest.TerminalReporter) -> None:

@@ -5,6 +5,9 @@ Every answer is as the description says: its status, its form, each field of it.
 name things that are there, and say of the fields that decide how far a request comes what is possible.
 """
 
+import collections
+import contextlib
+import json
 from typing import Any, NamedTuple
 
 import pytest
@@ -12,10 +15,12 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode, checks
+from schemathesis.core import failures
 from schemathesis.specs.openapi import checks as openapi_checks
 
 from abaca.api import routes, versions
 from abaca.http import bodies, openapi, routing, wire
+from tests import closing
 from tests.api import seeds
 from tests.api.test_surface import newest, sample
 from tests.api.world import PROJECT, world
@@ -32,6 +37,7 @@ CHECKS = [
 class Door(NamedTuple):
     """A door whose description is tried out, and the headers that ask for a version there."""
 
+    name: str
     table: routing.Table
     description: str
     headers: Any
@@ -48,9 +54,9 @@ def of_compute(number):
 
 NEWEST = {"x-openstack-manila-api-version": "2.99"}
 TABLE = routing.Table(routes.RESOURCES)
-SHARES = Door(TABLE, "/abaca/v1/openapi/{}.json", of_shares)
-COMPUTE = Door(routing.Table(routes.COMPUTE), "/abaca/v1/openapi/compute/{}.json", of_compute)
-OWN = Door(routing.Table(routes.OWN), "/abaca/v1/openapi.json", lambda _number: {})
+SHARES = Door("shared file systems", TABLE, "/abaca/v1/openapi/{}.json", of_shares)
+COMPUTE = Door("compute", routing.Table(routes.COMPUTE), "/abaca/v1/openapi/compute/{}.json", of_compute)
+OWN = Door("own", routing.Table(routes.OWN), "/abaca/v1/openapi.json", lambda _number: {})
 
 
 class Garden:
@@ -159,7 +165,37 @@ def body_of(route, case, garden, data):
     return fields if key is None else {key: fields if route.body else None}
 
 
-def fuzz(garden, operation, who, examples, door=SHARES):
+class Tried:
+    """How many cases a door was sent, and how many were answered by an error of ours or by an undeclared status."""
+
+    def __init__(self):
+        self.cases = self.fives = self.undeclared = 0
+
+    def validate(self, case, answer):
+        """The answer is as described; fails if not. Each case is counted."""
+        self.cases += 1
+        try:
+            # several actions share an address, and not all of them answer with a body
+            case.validate_response(answer, checks=CHECKS if answer.content else CHECKS[:2])
+        except failures.FailureGroup as wrong:
+            is_five = any(isinstance(one, failures.ServerError) for one in wrong.exceptions)
+            self.fives += is_five
+            self.undeclared += not is_five and any(
+                isinstance(one, openapi_checks.UndefinedStatusCode) for one in wrong.exceptions
+            )
+            raise
+
+
+@pytest.fixture
+def tried(record_property):
+    """What the test tries; the run's closing line adds it up for each door."""
+    doors = collections.defaultdict(Tried)
+    yield doors
+    for name, said in doors.items():
+        record_property("schemathesis", [name, said.cases, said.fives, said.undeclared])
+
+
+def fuzz(garden, operation, who, examples, tried, door=SHARES):
     """Try an operation so often in each way; fails with the first answer that is not as described."""
     garden.tend()
     number = operation.schema.raw_schema["info"]["version"]
@@ -186,8 +222,7 @@ def fuzz(garden, operation, who, examples, door=SHARES):
             if data.draw(st.booleans()):
                 case = aimed(case, garden, among, data)
             answer = case.call(headers={**garden.headers(who), **asked})
-            # several actions share an address, and not all of them answer with a body
-            case.validate_response(answer, checks=CHECKS if answer.content else CHECKS[:2])
+            tried.validate(case, answer)
 
         run()
 
@@ -211,24 +246,50 @@ def described(garden):
 
 
 @pytest.mark.parametrize("label", ONCE)
-def test_a_few_made_up_requests_are_answered_as_described(garden, described, label):
-    fuzz(garden, described[label], "admin", 3)
+def test_a_few_made_up_requests_are_answered_as_described(garden, described, label, tried):
+    fuzz(garden, described[label], "admin", 3, tried[SHARES.name])
 
 
 @pytest.mark.parametrize(("number", "who"), OFTEN)
-def test_many_made_up_requests_are_answered_as_described(garden, number, who):
+def test_many_made_up_requests_are_answered_as_described(garden, number, who, tried):
     for operation in garden.describe(number).values():
-        fuzz(garden, operation, who, 6)
+        fuzz(garden, operation, who, 6, tried[SHARES.name])
 
 
 @pytest.mark.parametrize("number", ["2.1", "2.97"])
 @pytest.mark.parametrize("who", ["admin", "member"])
-def test_made_up_requests_to_the_compute_door_are_answered_as_described(garden, number, who):
+def test_made_up_requests_to_the_compute_door_are_answered_as_described(garden, number, who, tried):
     for operation in garden.describe(number, COMPUTE).values():
-        fuzz(garden, operation, who, 10, COMPUTE)
+        fuzz(garden, operation, who, 10, tried[COMPUTE.name], COMPUTE)
 
 
 @pytest.mark.parametrize("who", ["admin", "member"])
-def test_made_up_requests_to_the_own_door_are_answered_as_described(garden, who):
+def test_made_up_requests_to_the_own_door_are_answered_as_described(garden, who, tried):
     for operation in garden.describe("1", OWN).values():
-        fuzz(garden, operation, who, 4, OWN)
+        fuzz(garden, operation, who, 4, tried[OWN.name], OWN)
+
+
+@pytest.mark.parametrize(("status", "counted"), [("200 OK", (1, 0, 0)), ("418 Odd", (1, 0, 1)), ("500 Bad", (1, 1, 0))])
+def test_what_is_wrong_is_counted(status, counted):
+    answers = {"200": {"description": "", "content": {"application/json": {"schema": {"type": "object"}}}}}
+    described = {
+        "openapi": "3.0.3",
+        "info": {"title": "odd", "version": "1"},
+        "paths": {"/odd": {"get": {"responses": answers}}},
+    }
+
+    def odd(environ, start_response):
+        is_description = environ["PATH_INFO"] == "/description.json"
+        start_response("200 OK" if is_description else status, [("content-type", "application/json")])
+        return [json.dumps(described).encode() if is_description else b"{}"]
+
+    case = schemathesis.openapi.from_wsgi("/description.json", odd)["/odd"]["GET"].Case()
+    tried = Tried()
+    with contextlib.suppress(failures.FailureGroup):
+        tried.validate(case, case.call())
+    assert (tried.cases, tried.fives, tried.undeclared) == counted
+
+
+def test_the_closing_line_adds_up_each_door():
+    said = [["own", 5, 0, 0], ["compute", 7, 1, 0], ["own", 2, 0, 3]]
+    assert closing.made_up(said) == "schemathesis: 7 compute + 7 own = 14 cases, 1 5xx, 3 undeclared statuses"
