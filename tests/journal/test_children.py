@@ -96,6 +96,21 @@ def test_a_parent_that_is_cancelled_ends_after_its_children(bench, point):
     assert bench.diary.lines.count("child fails: Cancelled") == 1
 
 
+def test_a_parent_whose_children_were_cancelled_with_it_has_not_failed(bench):
+    """Though it comes to look at them before it has seen that it is cancelled."""
+    child = bench.add("child", step("do", never))
+    bench.add("parent", starts(child, "a"), joins())
+    op_id = bench.enqueue("parent")
+
+    def cancel_all():
+        wait_until(lambda: all(map(is_aside, children(bench, op_id))))
+        cancel(bench, op_id)
+        wait_until(lambda: children(bench, op_id)[0].state == "cancelled")
+
+    bench.worker(faults=Arms({"parent:join:before": cancel_all}))
+    assert bench.until(op_id, *rows.ENDED).state == "cancelled"
+
+
 def test_grandchildren_are_cancelled_too(bench):
     leaf = bench.add("leaf", step("do", never))
     middle = bench.add("middle", starts(leaf, "xy"), joins())

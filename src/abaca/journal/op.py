@@ -209,7 +209,7 @@ class Op(Generic[Parts_co]):
         """The rows of its children when all have ended; with `first` as soon as one is done, and the others cancelled.
 
         Raises `Wait` until then, and `ChildFailed` when one has failed, or with `first` when all have; with `tolerate`
-        it never does: the caller looks at the rows.
+        it never does: the caller looks at the rows. When this operation was cancelled, `Cancelled` instead.
         """
         with self.db.read() as tx:
             found = children.of(tx, self.id)
@@ -221,11 +221,19 @@ class Op(Generic[Parts_co]):
                 with self.write() as tx:
                     children.cancel(tx, [self.id])
         elif failed and not tolerate and (not first or not live):
+            # they may have been cancelled with this operation, which then has not failed
+            self._see_cancelled()
+            self.stop_if_cancelled()
             raise ChildFailed(kind=failed[0].kind, resource=failed[0].resource_id, reason=failed[0].error_text or "")
         if live:
             of_all = f"{len(found) - len(live)} of {len(found)}"
             raise Wait(f"{of_all} operations that it has started have ended", look_again_s=CHILDREN_S, each_child=first)
         return found
+
+    def _see_cancelled(self) -> None:
+        with self.db.read() as tx:
+            seen = runs.signals(tx, self.id, self.token)
+        self.cancel |= self._owned(None if seen is None else seen[1])
 
     @staticmethod
     def _owned(flag: bool | None) -> bool:  # noqa: FBT001 - the answer of a guarded write
