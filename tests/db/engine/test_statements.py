@@ -9,8 +9,10 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from abaca.db.engine import lists
-from abaca.db.engine.statements import Statements, columns_of, joined
+from abaca.db.engine.statements import Statements, columns_of, joined, planned_for_values
 from abaca.db.tables.catalog import share_types
+from tests.databases import on_postgres
+from tests.db.watched import Watched
 
 NOW = datetime.datetime(2026, 1, 2, 3, 4, 5, 678901)  # noqa: DTZ001
 ADD = sa.insert(share_types).inline()
@@ -62,6 +64,47 @@ def test_lists_may_have_any_length(db):
         for length in (*range(TIMES), *range(TIMES)):
             names = [f"gold{number}" for number in range(length)]
             assert len(tx.rows(SOME, {"names": names})) == length
+
+
+SHOWN, RAISED, LOOKED_FOR = planned_for_values(SHOW), planned_for_values(RAISE), planned_for_values(SOME)
+
+
+def test_what_is_planned_for_its_values_gives_and_does_the_same(db):
+    strange = 'it\'s 100% \\ "gold" %(which)s ü'
+    add(db, 1)
+    with db.write() as tx:
+        tx.execute(planned_for_values(ADD), {**ROW, "id": "t2", "name": strange})
+        tx.execute(planned_for_values(ADD), [{**ROW, "id": f"t{number}", "name": f"n{number}"} for number in (3, 4)])
+    with db.read() as tx:
+        for _ in range(TIMES):
+            assert tuple(tx.row(SHOWN, {"which": "t2"})) == tuple(tx.connection.execute(SHOW, {"which": "t2"}).one())
+            assert tx.row(SHOWN, {"which": "t2"}).name == strange
+            assert [row.id for row in tx.rows(LOOKED_FOR, {"names": [strange, "nobody's"]})] == ["t2"]
+            assert tx.rows(LOOKED_FOR, {"names": []}) == []
+    with db.write() as tx:
+        assert tuple(tx.row(RAISED, {"which": "t1", "at": NOW})) == ("gold1!", NOW)
+        assert tx.execute(RAISED, {"which": "none", "at": NOW}).rowcount == 0
+
+
+HIDDEN = sa.select(share_types.c.id).where(share_types.c.is_public == sa.bindparam("public"))
+
+
+@pytest.mark.parametrize("database", [on_postgres], indirect=True)
+@pytest.mark.parametrize(("statement", "guess"), [(HIDDEN, 1500), (planned_for_values(HIDDEN), 1)])
+def test_a_plan_for_values_knows_them(database, statement, guess):
+    """Of any value of a column that has two, half of the rows are thought to have it."""
+    watched = Watched()
+    with watched.on():
+        db = database.open()
+        with db.write() as tx:
+            tx.execute(ADD, [{**ROW, "id": f"t{n}", "name": f"g{n}", "is_public": n > 0} for n in range(3000)])
+            tx.connection.exec_driver_sql("ANALYZE share_types")
+        watched.forget()
+        with db.read() as tx:
+            for _ in range(TIMES):
+                assert tx.scalar(statement, {"public": False}) == "t0"
+    (*_, seen) = watched.statements(db)
+    assert seen.lines[0] == f"Seq Scan share_types rows={guess}"
 
 
 @pytest.mark.parametrize("separator", [" ", "\n"], ids=["blank", "line"])

@@ -137,18 +137,6 @@ class Tx:
     def _ready(self, statement: sa.Executable, parameters: Parameters | None) -> statements.Ready | None:
         return self._statements.ready(self.connection.dialect, statement, parameters or statements.NONE)
 
-    @contextlib.contextmanager
-    def planned_for_values(self) -> Iterator[None]:
-        """In `read()`, for looks at very few or very many rows as the values will: planning is nothing beside that."""
-        if self.dialect != "postgresql":
-            yield
-            return
-        self.connection.exec_driver_sql("SET plan_cache_mode = force_custom_plan")
-        try:
-            yield
-        finally:
-            self.connection.exec_driver_sql(PLAN_ONCE)
-
     def savepoint(self) -> contextlib.AbstractContextManager[object]:
         """What is written in the block is undone when it raises; the transaction can go on."""
         return self.connection.begin_nested()

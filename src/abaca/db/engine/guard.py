@@ -162,11 +162,15 @@ class SqliteConnection(sqlite3.Connection):
 
 
 @functools.cache
-def postgresql_cursor() -> type[Any]:
-    """A cursor class with the guard. Made when it is wanted: on SQLite psycopg is not loaded."""
+def postgresql_cursor(*, writes_values: bool = False) -> type[Any]:
+    """A cursor class with the guard. Made when it is wanted: on SQLite psycopg is not loaded.
+
+    With `writes_values` values stand in the text that is sent, and PostgreSQL plans it for them, whatever the
+    connection says of plans. Not for secrets: PostgreSQL logs the text of what fails.
+    """
     import psycopg
 
-    class PostgresqlCursor(psycopg.Cursor[Any]):
+    class PostgresqlCursor(psycopg.ClientCursor if writes_values else psycopg.Cursor):  # type: ignore[misc]
         """A cursor with the guard."""
 
         def execute(self, query: Any, *parameters: Any, **more: Any) -> Any:

@@ -28,7 +28,7 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from abaca import errors
 from abaca.db.engine.database import Tx
-from abaca.db.engine.statements import Column, Entity, Row, Select
+from abaca.db.engine.statements import Column, Entity, Row, Select, planned_for_values
 
 # How many statements a listing keeps; a statement is some kilobytes.
 REMEMBERED = 512
@@ -223,8 +223,7 @@ class Listing:
     def count(self, tx: Tx, asked: Mapping[str, object]) -> int:
         """How many rows meet all conditions."""
         shape, parameters = self._shape(asked)
-        with tx.planned_for_values():
-            return int(tx.scalar(self._counting(shape), parameters))
+        return int(tx.scalar(self._counting(shape), parameters))
 
     def _after(self, tx: Tx, page: Page) -> Row | None:
         """Where the page before ended, or None: then the offset counts. A marker that is gone is no marker."""
@@ -269,7 +268,7 @@ class Listing:
         conditions = self._conditions(shape)
         # what is joined takes nothing away
         source = self._key_table if self._is_of_key_table(conditions) else self._source
-        return sa.select(sa.func.count()).select_from(source).where(*conditions)
+        return planned_for_values(sa.select(sa.func.count()).select_from(source).where(*conditions))
 
     @property
     def _key_table(self) -> Any:
