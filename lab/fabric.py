@@ -56,7 +56,9 @@ class Fabric:
         self.network_v6 = ipaddress.IPv6Network(f"fd77:0:0:{number:x}::/64")
         self.host_ipv4, self.host_ipv6 = str(self.network_v4[1]), str(self.network_v6[1])
         self._guests = iter(_GUESTS)
-        self._ip("link", "add", self.bridge, "type", "bridge", "forward_delay", "0", "stp_state", "0")
+        # An address of its own: without one it takes another whenever a port goes, and its clients send to the old.
+        own = ("address", f"02:77:ff:00:00:{number:02x}")
+        self._ip("link", "add", self.bridge, *own, "type", "bridge", "forward_delay", "0", "stp_state", "0")
         self._ip("address", "add", f"{self.host_ipv4}/24", "dev", self.bridge)
         self._ip("address", "add", f"{self.host_ipv6}/64", "dev", self.bridge, "nodad")
         self._ip("link", "set", self.bridge, "up")

@@ -117,6 +117,20 @@ def test_a_guest_boots_again_under_its_addresses_after_a_power_cut(network: fabr
     machine.stop()
 
 
+def test_the_host_keeps_its_hardware_address_when_a_guest_comes_or_goes(run: runs.Run) -> None:
+    """A client that has it would send to nobody until it asks again."""
+    network = fabric.Fabric(run)
+    place = Path("/sys/class/net") / network.bridge / "address"
+    before = place.read_text()
+    ports = [network.port() for _ in range(4)]
+    seen = {place.read_text()}
+    for port in ports:
+        network.remove_port(port)
+        seen.add(place.read_text())
+    network.close()
+    assert seen == {before}
+
+
 def test_the_hosts_own_kernel_is_used_the_same_way(network: fabric.Fabric) -> None:
     with client.HostClient(network, "host") as machine:
         assert machine.script("echo out; exit 3") == guest.Result(3, "out\n", "")
