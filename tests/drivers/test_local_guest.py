@@ -3,11 +3,13 @@
 
 import os
 import signal
+import time
 
 import pytest
 
-from lab import fabric, guest
-from tests.conftest import wait_until
+from abaca.drivers.exports.ganesha import Patience
+from lab import fabric, guest, processes
+from tests.conftest import ROOT, wait_until
 from tests.drivers.harness import LocalHarness, rules, snapshot
 
 pytestmark = pytest.mark.system
@@ -96,6 +98,64 @@ def test_a_client_that_writes_outlives_a_killed_server(local, machine, share, da
     os.kill(int((local.directory / "ganesha" / f"{daemon}.pid").read_text()), signal.SIGKILL)
     wait_until(lambda: written.read_text().endswith("end\n"), 60, every_s=0.2)
     assert written.read_text().split() == [*map(str, range(1, 61)), "end"]
+
+
+HOLD_AND_WRITE = """
+    exec 9> /mnt/share/held
+    flock -n 9 || exit 1
+    rm -f /tmp/said /tmp/stop
+    (
+        n=0
+        while [ ! -e /tmp/stop ]; do
+            n=$((n + 1))
+            echo $n | dd bs=64 conv=fsync >&9 2>> /tmp/said || echo failed >> /tmp/said
+        done
+        echo end >&9
+    ) > /dev/null 2>&1 &
+"""
+
+
+@pytest.fixture
+def neighbour(local):
+    """A second machine, which would take whatever lock the first one loses."""
+    with guest.Guest(local.network, "neighbour") as started:
+        yield started
+
+
+@pytest.mark.parametrize("daemon", ["ganesha", "bus"])
+def test_a_hung_server_is_noticed_in_time_and_its_client_keeps_its_open_file_and_its_lock(
+    local, machine, neighbour, share, daemon
+):
+    """The file is opened once, before, and has no other name for its writer than the descriptor."""
+    ganesha, record = local.driver.ganesha, local.directory / "ganesha" / f"{daemon}.pid"
+    local.driver.set_access(share, rules(f"{machine.ipv4} rw", f"{neighbour.ipv4} rw"))
+    mount(local, neighbour, local.driver.create(share).exports[0])
+    assert machine.script(HOLD_AND_WRITE).code == 0
+    written = local.mounted(share) / "held"
+    wait_until(lambda: len(written.read_text().splitlines()) > 5, 20)
+    assert neighbour.run(["flock", "-n", "/mnt/share/held", "true"]).code == 1
+    usual, ganesha.patience = ganesha.patience, Patience(every_s=0.2, answer_s=0.5)
+    pid, frozen_s = int(record.read_text()), time.monotonic()
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: not processes.alive(pid), 20)
+    noticed_s = time.monotonic() - frozen_s
+    ganesha.patience = usual
+    # What the patience that was before allows still passes, and this machine is slow.
+    assert noticed_s < usual.every_s + 1.2 + 2
+    before = len(written.read_text().splitlines())
+    wait_until(lambda: len(written.read_text().splitlines()) > before + 5, 60, every_s=0.2)
+    assert neighbour.run(["flock", "-n", "/mnt/share/held", "true"], timeout_s=60).code == 1
+    machine.script(": > /tmp/stop")
+    wait_until(lambda: written.read_text().endswith("end\n"), 20)
+    numbers = written.read_text().split()
+    assert numbers == [*map(str, range(1, len(numbers))), "end"]
+    assert "failed" not in machine.check(["cat", "/tmp/said"])
+    assert neighbour.run(["flock", "-n", "/mnt/share/held", "true"], timeout_s=30).code == 0
+    neighbour.check(["umount", "/mnt/share"])
+
+
+def test_the_page_says_how_soon_a_hung_server_is_noticed():
+    assert f"within {Patience().within_s:g} seconds" in (ROOT / "docs/drivers/local.md").read_text()
 
 
 def test_a_client_does_not_notice_that_the_worker_starts_again(local, machine, share):

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jeepney import DBusAddress, HeaderFields, MessageType, new_method_call
+from jeepney import DBusAddress, HeaderFields, Message, MessageType, new_method_call
 from jeepney.io.blocking import DBusConnection, prep_socket
 
 from abaca.drivers import contract
@@ -86,7 +87,7 @@ class Bus:
     def _call(self, address: DBusAddress, method: str, signature: str | None = None, *body: Any) -> tuple[Any, ...]:
         try:
             if self._connection is None:
-                self._connection = _connected(self._socket)
+                self._connection = _connected(self._socket, self._timeout_s)
             call = new_method_call(address, method, signature, body)
             reply = self._connection.send_and_get_reply(call, timeout=self._timeout_s)
         except TimeoutError as error:
@@ -106,11 +107,22 @@ class Bus:
         return tuple(reply.body)
 
 
-def _connected(path: Path) -> DBusConnection:
+class _Connection(DBusConnection):  # type: ignore[misc]  # the library has no types
+    """One whose greeting is waited for as long as the answer to any call, where the library's own has no end."""
+
+    def __init__(self, socket: socket.socket, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        super().__init__(socket)
+
+    def send_and_get_reply(self, message: Message, *, timeout: float | None = None) -> Message:
+        return super().send_and_get_reply(message, timeout=self._timeout_s if timeout is None else timeout)
+
+
+def _connected(path: Path, timeout_s: float) -> DBusConnection:
     """As `open_dbus_connection`, which leaves the socket open when the bus ends before it has said hello."""
-    socket = prep_socket(str(path))
+    prepared = prep_socket(str(path), timeout=timeout_s)
     try:
-        return DBusConnection(socket)
+        return _Connection(prepared, timeout_s)
     except BaseException:
-        socket.close()
+        prepared.close()
         raise

@@ -104,12 +104,24 @@ class Daemon:
             bus.close()
         return True
 
-    def kill(self) -> None:
-        """End the process at once; what clients hold is on disk, and given back to them by the next one."""
-        pid = _running(self.directory / "ganesha.pid", self._configuration)
-        if pid is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+    def kill_silent(self, answer_s: float) -> str:
+        """End at once whichever of the two does not answer, and say which; empty when none of them runs.
+
+        What clients hold is on disk, and given back to them by the next one.
+        """
+        bus = Bus(self.socket, timeout_s=answer_s)
+        try:
+            bus.owner_pid()
+            name, pid = "NFS-Ganesha", _running(self.directory / "ganesha.pid", self._configuration)
+        except contract.Unreachable:
+            name, pid = "the message bus of NFS-Ganesha", self.bus_pid()
+        finally:
+            bus.close()
+        if pid is None:
+            return ""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        return name
 
     def rotate_log(self) -> None:
         """Begin a new log when it has grown large; some old ones are kept. It is opened anew for each line."""

@@ -30,14 +30,16 @@ T = TypeVar("T")
 
 
 class Patience(NamedTuple):
-    """How a hung daemon is noticed: asked every `every_s`, each time for `answer_s`, it is silent `times` in a row.
-
-    With these it is killed within 25 seconds, and its clients go on after another grace period.
-    """
+    """How a hung daemon is noticed: asked every `every_s`, each time for `answer_s`, it is silent `times` in a row."""
 
     every_s: float = 5.0
     answer_s: float = 10.0
     times: int = 2
+
+    @property
+    def within_s(self) -> float:
+        """After so many seconds of silence at most it is killed; its clients go on after a grace period."""
+        return self.every_s + self.times * self.answer_s
 
 
 class Ganesha:
@@ -50,6 +52,7 @@ class Ganesha:
         self._bus = Bus(daemon.socket)
         self._lock = threading.RLock()
         self._watcher: Watcher | None = None
+        self._is_starting = False
 
     # Life
 
@@ -65,7 +68,7 @@ class Ganesha:
         with self._lock:
             self._reconcile(() if self._revive(logging.INFO) else renewed)
             if self._watcher is None:
-                self._watcher = Watcher(self._pids, self.revive, self._look, lambda: self.patience.every_s)
+                self._watcher = Watcher(self._pids, self._revive_if_idle, self._look, lambda: self.patience.every_s)
                 self._watcher.start()
 
     def stop(self) -> None:
@@ -87,25 +90,39 @@ class Ganesha:
         with self._lock:
             self._revive()
 
+    def _revive_if_idle(self) -> None:
+        """As `revive`, but a call that is under way is left to find out itself: it may hang, and must not hide that."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self._revive()
+            finally:
+                self._lock.release()
+
     def _revive(self, level: int = logging.WARNING) -> bool:
         """Whether the daemon had to be started."""
         if self._daemon.pid() is not None:
             return False
         log.log(level, "NFS-Ganesha of %s is not up as wanted and is started", self._daemon.directory)
         self._bus.close()
-        self._daemon.start()
+        self._is_starting = True
+        try:
+            self._daemon.start()
+        finally:
+            self._is_starting = False
         return True
 
     def _look(self) -> None:
         """See whether it still answers, without the lock that a call to a hung one may hold; end one that does not."""
         self._daemon.rotate_log()
+        if self._is_starting:  # with many exports it is silent for long
+            return
         for _ in range(self.patience.times):
             if self._daemon.answers_within(self.patience.answer_s):
                 return
-        if self._daemon.pid() is not None:
+        # A call that was told of its death may have begun to start it by now.
+        if not self._is_starting and (killed := self._daemon.kill_silent(self.patience.answer_s)):
             silent_s = self.patience.times * self.patience.answer_s
-            log.error("NFS-Ganesha of %s is silent for %g s; it is killed", self._daemon.directory, silent_s)
-            self._daemon.kill()
+            log.error("%s of %s was silent for %g s and is killed", killed, self._daemon.directory, silent_s)
 
     def _pids(self) -> list[int]:
         return [pid for pid in (self._daemon.pid(), self._daemon.bus_pid()) if pid is not None]
@@ -231,15 +248,15 @@ class Watcher(threading.Thread):
         while not self._stopped_within(delay_s):
             try:
                 self._revive()
+                with _handles(self._pids()) as handles:
+                    are_up = len(handles) == 2
+                    if not _readable([self._stop_read, *handles], self._pause_s() if are_up else 0.2) and are_up:
+                        self._look()
                 delay_s = 0.0
             except errors.BackendError as error:
                 delay_s = min(max(1.0, delay_s * 2), 30.0)
                 log.error("NFS-Ganesha does not come back: %s; next try in %g s", error, delay_s)
-                continue
-            with _handles(self._pids()) as handles:
-                are_up = len(handles) == 2
-                if not _readable([self._stop_read, *handles], self._pause_s() if are_up else 0.2) and are_up:
-                    self._look()
+                self._look()  # its bus may hang
 
     def _stopped_within(self, delay_s: float) -> bool:
         return _readable([self._stop_read], delay_s)
