@@ -54,6 +54,15 @@ def test_a_service_of_a_host_that_is_gone_is_removed_with_its_pools(abaca, db, f
     assert (again.status, again.err) == (exits.EX_FAILED, f"abaca: Service {HOST} could not be found.\n")
 
 
+def test_a_comparison_under_way_goes_with_the_service(abaca, db, file):
+    with db.write() as tx:
+        row = {"kind": "backend-reconcile", "queue": HOST, "keys": ["reconcile-slowly:1"], "args": {}}
+        operations.add(tx, {**row, "resource_type": "service", "resource_id": "1", "not_before": 9e9})
+    assert abaca("service", "remove", HOST, "--config-file", file).status == 0
+    with db.read() as tx:
+        assert operations.find(tx, live=True) == []
+
+
 def with_a_share(tx):
     row = {"id": "s1", "project_id": "p", "size": 5, "share_proto": "NFS", "metadata": {}}
     tx.execute(sa.insert(share_tables.shares), {**row, "created_at": tx.now})

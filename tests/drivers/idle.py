@@ -65,6 +65,7 @@ ANSWERS = {
     "set_access": lambda instance, rules: {},
     "ensure": lambda instances: {},
     "inspect": lambda instances: {},
+    "instances_after": lambda after, most: [],
     "measure_usage": lambda instances: {
         one.id: contract.Usage(used_gib=1.0, gathered_at=datetime.datetime.now(datetime.UTC)) for one in instances
     },

@@ -9,14 +9,17 @@ import sqlalchemy as sa
 
 from abaca.db.administration import pools
 from abaca.db.attachments import servers
+from abaca.db.journal import operations
 from abaca.db.shares import export_locations, share_instances
 from abaca.db.shares.export_location_history import NOBODY, Owner
 from abaca.db.tables import shares as tables
 from abaca.domain.ids import new_id
+from abaca.operations.administration import backend_reconcile, instance_mend
 from abaca.operations.shares.share_instances import told
 from tests import planting
 from tests.api.world import PROJECT
 
+HOST = "testhost@alpha"
 NUMBERS = itertools.count(1)
 HYPERVISORS = ipaddress.ip_address("10.7.128.1")
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
@@ -137,6 +140,27 @@ def ensure_dry(theatre, _share_id):
     return answer.body["operation"]["resource_id"]
 
 
+def instance_of(theatre, share_id):
+    """The share's instance as its driver is told of it."""
+    with theatre.db.read() as tx:
+        found = share_instances.INSTANCES.one(tx, ("id",), {"share_id": share_id})
+        return told(share_instances.whole(tx, found.id))
+
+
+def reconcile(theatre, _share_id, **more):
+    args = backend_reconcile.Args(HOST, **more)
+    with theatre.db.write() as tx:
+        op_id = backend_reconcile.ask(tx, HOST, args, 60, None).id
+    with theatre.db.read() as tx:
+        return operations.show(tx, op_id).resource_id
+
+
+def mend(theatre, share_id):
+    with theatre.db.write() as tx:
+        instance_mend.start(tx, instance_of(theatre, share_id), HOST, None)
+    return share_id
+
+
 def a_server(theatre, ip, name=None):
     """A machine of the member's project in the inventory."""
     values = {"name": name or f"machine-{ip}", "project_id": PROJECT, "ssh_host": ip, "host_key": KEY, "key": "file:/k"}
@@ -207,6 +231,8 @@ CASES = {
     "attachment-detach virtiofs": Case(a_handed_in_share, detach, ("unmount_on_server",)),
     "attachment-verify": Case(an_attachment, verify),
     "backend-ensure-dry-run": Case(a_share_that_has_moved, ensure_dry),
+    "backend-reconcile": Case(a_share, reconcile),
+    "instance-mend": Case(a_share, mend),
     "backend-ensure": Case(a_share_that_has_moved, ensure),
     "share-create": Case(nothing, new_share),
     "share-delete": Case(a_share, delete),

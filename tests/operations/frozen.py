@@ -31,6 +31,7 @@ class Freezing:
         self.gate = Path(gate)
         self.notes = Path(notes)
         self.is_ready = lambda: True
+        self.end = lambda: None
 
     def __call__(self, name, call):
         if name in OF_THE_WORKER:
@@ -41,6 +42,7 @@ class Freezing:
         wait_until(self.is_ready, every_s=0.002)
         self.note(f"{name} begins")
         self.gate.read_text()
+        self.end()  # it begins nothing more
         try:
             return call()
         finally:
@@ -57,6 +59,7 @@ def play(config, name, freezes, arms, timing):
     (back_end,) = backends_of(worker.queues.values()).values()
     freezing = Freezing(**freezes)
     freezing.is_ready = lambda: all(one.is_started for one in worker.queues.values())
+    freezing.end = worker.stop
     back_end.parts.driver = wrappers.wrap(back_end.parts.driver, freezing)
     worker.faults = stage.Arms({point: stage.ACTIONS[action] for point, action in arms.items()})
     worker.run()
@@ -107,6 +110,8 @@ NEXT = {
     "access-rules-sync": (deny, None),
     "backend-ensure": (grow, None),
     "backend-ensure-dry-run": (grow, None),
+    "backend-reconcile": (grow, None),
+    "instance-mend": (grow, None),
     "share-create": (delete, delete),
     "share-delete": (nothing, None),
     "share-instance-delete": (grow, None),

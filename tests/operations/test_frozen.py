@@ -12,19 +12,22 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from abaca.db.journal import operations as rows
 from abaca.journal import kinds
 from abaca.operations.parts import BackEnd
 from abaca.operations.registry import OPERATIONS
 from tests.conftest import wait_until
 from tests.databases import fast_directory, place
-from tests.operations import frozen
+from tests.operations import cases, frozen
 from tests.operations import theatre as stage
 from tests.operations.cases import CASES
 from tests.operations.nursery import Nursery
 
 ON_BACK_ENDS = sorted(kind for kind, what in OPERATIONS.items() if what.parts is BackEnd)
+# It sees by itself what waits since before its life, or for a time.
+SUCCESSOR = msgspec.structs.replace(stage.TIMING, poll_s=0.2, lease_s=0.5)
 # How long the back end may differ after the last effect that came too late, in seconds.
-MENDED_S = 10.0
+MENDED_S = 20.0
 
 
 @pytest.fixture(scope="module")
@@ -80,15 +83,23 @@ class Victim:
         with theatre.db.write(), theatre.driver.state_file.change():
             self.child.send(signal.SIGSTOP)
             wait_until(lambda: self.state() == "T", every_s=0.001)
+        wait_until(lambda: lease_is_over(theatre), every_s=0.005)
 
     def state(self):
         return Path(f"/proc/{self.child.pid}/stat").read_text().rpartition(")")[2].split()[0]
 
     def thaw(self):
-        """It goes on, and its call has returned."""
+        """It goes on, its call has returned, and it has ended: whatever comes of that is there, or queued."""
         self.child.send(signal.SIGCONT)
         self.gate.write_text("go")
-        wait_until(lambda: self.has("returned"), 20, every_s=0.003)
+        assert self.child.ends_within(20), self.child.explain()
+        assert self.has("returned")
+
+
+def lease_is_over(theatre):
+    with theatre.db.read() as tx:
+        found = rows.find(tx, state="running")
+    return [row.lease_until < theatre.db.time() for row in found] == [True]
 
 
 @pytest.fixture
@@ -118,13 +129,20 @@ def freeze(theatre, nursery, tmp_path):
         yield freeze
 
 
-both = [
-    pytest.param(("sqlite", "dummy"), id="sqlite"),
-    pytest.param(("postgresql", "dummy"), id="postgresql", marks=pytest.mark.system),
-]
+# `dummy` refuses what comes too late, `dummy_each` does it.
+everywhere = pytest.mark.parametrize(
+    "theatre",
+    [
+        pytest.param(("sqlite", "dummy"), id="sqlite"),
+        pytest.param(("sqlite", "dummy_each"), id="sqlite-unfenced"),
+        pytest.param(("postgresql", "dummy"), id="postgresql", marks=pytest.mark.system),
+        pytest.param(("postgresql", "dummy_each"), id="postgresql-unfenced", marks=pytest.mark.system),
+    ],
+    indirect=True,
+)
 
 
-@pytest.mark.parametrize("theatre", both, indirect=True)
+@everywhere
 @pytest.mark.parametrize(("kind", "way"), list(ways()))
 def test_what_a_thawed_worker_does_too_late_does_not_stay(theatre, freeze, kind, way):
     theatre.ensure_actor()
@@ -132,18 +150,51 @@ def test_what_a_thawed_worker_does_too_late_does_not_stay(theatre, freeze, kind,
     theatre.leave()
     subject = CASES[kind].request(theatre, prepared)
     victim = freeze(kind, way)
-    theatre.enter("another", timing=stage.HASTY)
+    theatre.enter("another", timing=SUCCESSOR)
     ended = theatre.until_ended(kind, subject)
     assert ended.state == ("done" if way == "forward" else "failed")
     share_id = frozen.share_of(prepared, subject)
     frozen.NEXT[kind][way == "back"](theatre, share_id)
     theatre.settle()
     victim.thaw()
+    assert_settled(theatre, share_id)
+
+
+def assert_settled(theatre, share_id):
+    """Soon nothing is under way, and the back end is what the database says."""
 
     def differences():
         with theatre.db.read() as tx:
             return [*stage.stuck(tx), *stage.counted_wrong(tx), *theatre.differences(tx, share_id)]
 
     with contextlib.suppress(pytest.fail.Exception):
-        wait_until(lambda: differences() == [], MENDED_S, every_s=0.01)
+        wait_until(lambda: differences() == [], MENDED_S, every_s=0.05)
     assert differences() == []
+
+
+def create_late(theatre, instance):
+    theatre.driver.create(instance)
+
+
+def grow_late(theatre, instance):
+    theatre.driver.extend(instance, 9)
+
+
+@pytest.mark.parametrize(("kind", "late"), [("share-create", create_late), ("share-extend", grow_late)])
+@pytest.mark.parametrize("theatre", [pytest.param(("sqlite", "dummy_each"), id="sqlite-unfenced")], indirect=True)
+def test_a_frozen_worker_that_dies_right_after_its_late_effect_is_looked_after(theatre, freeze, kind, late):
+    theatre.ensure_actor()
+    prepared = CASES[kind].prepare(theatre)
+    theatre.leave()
+    subject = CASES[kind].request(theatre, prepared)
+    victim = freeze(kind, "forward")
+    theatre.enter("another", timing=SUCCESSOR)
+    theatre.until_ended(kind, subject)
+    share_id = frozen.share_of(prepared, subject)
+    instance = cases.instance_of(theatre, share_id)
+    if kind == "share-create":
+        cases.delete(theatre, share_id)
+        theatre.until_ended("share-delete", share_id)
+    victim.child.kill()
+    late(theatre, instance)
+    assert_settled(theatre, share_id)

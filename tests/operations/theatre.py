@@ -30,6 +30,7 @@ from abaca.domain.shares.shares import SHARE_INSTANCE
 from abaca.drivers import contract
 from abaca.journal.kinds import Retry
 from abaca.journal.worker import Timing, Worker
+from abaca.operations.administration.late_calls import LateCalls
 from abaca.operations.parts import queue_of
 from abaca.operations.registry import OPERATIONS
 from abaca.reconcile.backends import Backends
@@ -115,6 +116,8 @@ def make_worker(known, name, timing):
     both = [back_end, app.serve_nodes(known.settings, known.db)]
     worker = Worker(name, known.db, both, OPERATIONS, timing=timing, listener=known.here.listener(name))
     worker.on_started = Backends(known.db, [back_end]).announce
+    late = LateCalls({back_end.name: back_end})
+    worker.on_late, worker.on_taken = late.returned, late.taken
     return worker
 
 

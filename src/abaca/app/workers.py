@@ -61,8 +61,10 @@ def _give_periodic_tasks(made: Worker, settings: Settings, db: Database) -> None
     """What the worker does beside operations, and how often."""
     from abaca.journal.periodic_tasks import PeriodicTask
     from abaca.operations.administration.backend_ensure import Manner
+    from abaca.operations.administration.late_calls import LateCalls
     from abaca.operations.parts import backends_of
     from abaca.reconcile.backends import LEFT, Backends
+    from abaca.reconcile.comparison import Comparison
     from abaca.reconcile.expiry import Expiry
     from abaca.reconcile.stuck_states import StuckStates
 
@@ -77,6 +79,8 @@ def _give_periodic_tasks(made: Worker, settings: Settings, db: Database) -> None
         keep_export_locations_s=settings.worker.keep_export_locations_s,
     )
     stuck = StuckStates(db, of_backends)
+    late_calls = LateCalls(of_backends)
+    comparison = Comparison(db, of_backends.values(), settings.worker.reconcile_every_s, settings.reconcile_pace)
 
     def report(one: WorkQueue[BackEnd]) -> PeriodicTask:
         """One for each: a back end that does not answer holds up nobody else's."""
@@ -88,10 +92,12 @@ def _give_periodic_tasks(made: Worker, settings: Settings, db: Database) -> None
     made.on_started = backends.announce
     made.on_stopped.append(backends.leave)
     made.on_problem = backends.tell
+    made.on_late, made.on_taken = late_calls.returned, late_calls.taken
     made.periodic_tasks = [
         PeriodicTask("heartbeat", settings.report_interval, backends.beat, LEFT),
         *(report(one) for one in of_backends.values()),
         PeriodicTask("stuck states", 60, stuck.heal),
+        PeriodicTask("comparison", 60, comparison.begin),
         PeriodicTask("message expiry", 3600, expiry.messages),
         PeriodicTask("operation expiry", 3600, expiry.operations),
         PeriodicTask("event expiry", 3600, expiry.events),

@@ -32,6 +32,9 @@ class Leases:
         # held while work is taken and noted down, lest what was just taken looks like left behind
         self.taking = threading.Lock()
         self.wake: Callable[[str], None] = lambda _queue: None
+        # told, in that transaction, of work taken over from a worker that may still be in the middle of it; it locks no
+        # rows that are there
+        self.on_taken: Callable[[Tx, claims.Left, float], None] = lambda _tx, _left, _after_s: None
 
     def claim(self, queue: str, kinds: Sequence[str], most: int) -> tuple[Sequence[OperationRecord], float]:
         """Take up to so many operations of a queue; they, and until when they are ours.
@@ -76,13 +79,20 @@ class Leases:
     def reclaim(self, queues: Sequence[str]) -> None:
         """Queue again what nobody holds any more."""
         self._look(lambda tx: claims.regain(tx, queues, list(self.held), owner=self.owner))
-        self._look(lambda tx: claims.take_over(tx, queues, list(self.held), now_s=self.db.time()))
+        self._look(lambda tx: self._take_over(tx, queues))
 
     def inherit(self, queue: str) -> None:
-        """Queue again what an earlier life of this worker has left on a queue."""
+        """Queue again what has been left on a queue: by an earlier life of this worker at any time."""
         self._look(
             lambda tx: claims.inherit(tx, [queue], list(self.held), worker=self.name, now_s=self.db.time()),
         )
+        self._look(lambda tx: self._take_over(tx, [queue]))
+
+    def _take_over(self, tx: Tx, queues: Sequence[str]) -> Sequence[claims.Left]:
+        found = claims.take_over(tx, queues, list(self.held), now_s=self.db.time())
+        for row in found:
+            self.on_taken(tx, row, 2 * self.lease_s)
+        return found
 
     def _look(self, take: Callable[[Tx], Sequence[claims.Left]]) -> None:
         """Each in a transaction of its own: the rows that one statement locks are in order, those of two are not."""

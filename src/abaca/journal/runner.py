@@ -47,6 +47,9 @@ class Runner:
         self.watching: Callable[[Step], contextlib.AbstractContextManager[None]] = lambda _step: (
             contextlib.nullcontext()
         )
+        # whether a step of the world has been begun, and what is written when the lease turns out to be lost after that
+        self.has_acted = False
+        self.late: Callable[[Tx], None] = lambda _tx: None
         # called right before the transaction that ends it
         self.ending: Callable[[], None] = lambda: None
 
@@ -62,6 +65,8 @@ class Runner:
             return self._run()
         except LeaseLost:
             log.warning("op=%s kind=%s lost its lease; another worker goes on with it", self.op.id, self.op.what.kind)
+            if self.has_acted:
+                self.aside.insist(self.late)
             return "lost"
 
     def _run(self) -> str:
@@ -132,6 +137,7 @@ class Runner:
                 self._point(step.name, "inside")
         else:
             op.be_sure_of_lease()
+            self.has_acted = True
             with self.watching(step):
                 step.do(op)
             self._point(step.name, "inside")
@@ -234,6 +240,7 @@ class Runner:
         else:
             if step.undo is not None:
                 op.be_sure_of_lease()
+                self.has_acted = True
                 with self.watching(step):
                     step.undo(op)
             self._point(f"{step.name}:undo", "inside")

@@ -23,7 +23,7 @@ import msgspec
 from sqlalchemy import exc
 
 from abaca import errors, logs
-from abaca.db.engine.database import Database
+from abaca.db.engine.database import Database, Tx
 from abaca.db.journal import claims, waits
 from abaca.domain.operations import OperationRecord
 from abaca.journal.agenda import Agenda
@@ -74,6 +74,10 @@ class Hooks:
         )
         # of every run: the operation, how the run ended, and its seconds
         self.on_ended: Callable[[Op[object], str, float], None] = lambda _op, _outcome, _seconds: None
+        # of what a run that had lost its lease may have done to the world, and of one whose predecessor may still do
+        # it, with the seconds after which that is to be looked for; both in a transaction
+        self.on_late: Callable[[Tx, claims.Left], None] = lambda _tx, _left: None
+        self.on_taken: Callable[[Tx, claims.Left, float], None] = lambda _tx, _left, _after_s: None
         # of a part of such an operation: its queue, how many were found how, and its seconds
         self.on_part: Callable[[WorkQueue[Any], Mapping[str, int], float], None] = lambda _queue, _counts, _seconds: (
             None
@@ -120,6 +124,7 @@ class Worker(Hooks):
 
     def run(self) -> None:
         """Serve until told to stop; then let running steps end, hand the rest back, and return."""
+        self._leases.on_taken = self.on_taken
         self._thread("stop", self._await_stop)
         self._until_it_works(self.db.agree_on_time, "the database")
         self._until_it_works(self.on_begun, "the database")
@@ -314,6 +319,7 @@ class Worker(Hooks):
 
         runner = Runner(op, retry=self.timing.retry, stopping=self._stopping, faults=self.faults)
         runner.ending, runner.watching = ending, watching
+        runner.late = functools.partial(self._tell_late, op)
         if not self.db.is_sqlite:  # there a signal's transaction is over, or has not begun
             runner.aside.expecting = self._agenda.listen_for
         started_s, outcome = time.monotonic(), "interrupted"
@@ -335,6 +341,19 @@ class Worker(Hooks):
                 if op.is_followed or was_full or may_be_late:
                     self._agenda.at_once(one.name)
                 self._agenda.changed.notify_all()
+
+    def _tell_late(self, op: Op[object], tx: Tx) -> None:
+        left = claims.Left(
+            id=op.id,
+            kind=op.what.kind,
+            queue=op.queue,
+            step=op.step,
+            direction=op.direction,
+            home=op.home,
+            args=msgspec.to_builtins(op.args),
+            data=op.data,
+        )
+        self.on_late(tx, left)
 
     def _outcome(self, runner: Runner) -> str:
         op = runner.op

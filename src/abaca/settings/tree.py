@@ -167,6 +167,17 @@ class Worker(Section, frozen=True):
     ensure_threads: Annotated[
         Threads, said("Shares of a page that are ensured at once where the driver takes them one by one.")
     ] = 8
+    reconcile_percent: Annotated[
+        float,
+        said(
+            "How much of one thread's time comparing a back end with the database may take, in percent; 0: never done.",
+            ge=0,
+            le=100,
+        ),
+    ] = 1
+    reconcile_every_s: Annotated[
+        float, said("Seconds at least from the beginning of one comparison of a back end to the next.", ge=1, le=LONG_S)
+    ] = 600
     keep_operations_s: Annotated[
         float, said("Seconds that the history of ended operations is kept.", ge=60, le=LONG_S)
     ] = 604800
@@ -332,6 +343,11 @@ class Settings(Section, frozen=True):
             "page_size": self.worker.ensure_page,
             "threads": self.worker.ensure_threads,
         }
+
+    @property
+    def reconcile_pace(self) -> dict[str, float | int]:
+        """How back ends are compared with the database: `percent`, `page_size`."""
+        return {"percent": self.worker.reconcile_percent, "page_size": self.worker.ensure_page}
 
     @property
     def event_targets(self) -> dict[str, Names]:

@@ -49,6 +49,14 @@ class TestEnsures:
         assert harness.size_gib(instance) == 3
         driver.delete(instance)
 
+    def test_rules_that_are_not_as_told_are_to_be_set_again(self, harness, driver, share):
+        wanted = rules("10.0.0.1 rw", "10.1.0.0/16 ro")
+        known = harness.known(share, rules=wanted)
+        assert driver.ensure([known])[share.id].reapply_access_rules
+        assert harness.clients(share) == set()
+        driver.set_access(share, wanted)
+        assert driver.ensure([known]) == {}
+
 
 class TestEnsuresEach:
     capability = contract.EnsuresEach
@@ -79,8 +87,34 @@ class TestEnsuresEach:
             driver.delete(instance)
 
 
+class TestEnumerates:
+    capability = contract.Enumerates
+
+    def test_all_instances_are_named_in_order_and_page_by_page(self, harness, driver):
+        made = [harness.instance() for _ in range(5)]
+        for instance in made:
+            driver.create(instance)
+        named, after = [], ""
+        while page := driver.instances_after(after, 2):
+            assert len(page) <= 2
+            named, after = named + page, page[-1]
+        assert named == sorted(harness.held())
+        assert {one.id for one in made} <= set(named)
+        for instance in made:
+            driver.delete(instance)
+        assert not {one.id for one in made} & set(driver.instances_after("", 1000))
+
+
 class TestInspects:
     capability = contract.Inspects
+
+    def test_rules_that_are_not_as_told_are_seen(self, harness, driver, share):
+        known = harness.known(share, rules=rules("10.0.0.1 rw"))
+        assert twice(driver.inspect, [known])[share.id].reapply_access_rules
+        driver.set_access(share, rules("10.0.0.1 rw"))
+        assert driver.inspect([known]) == {}
+        driver.set_access(share, rules("10.0.0.1 rw", "10.0.0.2 rw"))
+        assert driver.inspect([known])[share.id].reapply_access_rules
 
     def test_shares_that_are_true_are_left_out_of_the_answer(self, harness, driver):
         instance = harness.share("kept")

@@ -117,10 +117,13 @@ class OperationView(View):
 
 
 class FindingView(View):
-    """One thing that an operation found, of those that need saying: what kind, of which share, and why."""
+    """One thing that an operation found, of those that need saying: what kind, of which share, and why.
+
+    What is `unknown` is of no share: the back end has the instance, and nobody here knows it.
+    """
 
     id: str
-    kind: Literal["updated", "repaired", "skipped", "failed"]
+    kind: Literal["updated", "repaired", "skipped", "failed", "unknown"]
     share_id: str
     share_instance_id: str
     why: str
@@ -130,7 +133,7 @@ class FindingView(View):
 class FindingFilters(Filters, unknown="refuse"):
     """What the list may be asked for."""
 
-    kind: Annotated[str, among(("updated", "repaired", "skipped", "failed"))]
+    kind: Annotated[str, among(("updated", "repaired", "skipped", "failed", "unknown"))]
     share_id: Text
 
 
@@ -176,7 +179,7 @@ def show(call: Call, id: str) -> Row:
 
 @RESOURCE.get("/{id}/findings", policy=GET_FINDINGS, view=Many("findings", FindingView), filters=FindingFilters)
 def index_findings(call: Call, id: str, filters: dict[str, object]) -> Sequence[Row]:
-    """What an operation found, one by one: shares that were skipped, that failed, and in a dry run what would change.
+    """What an operation found, one by one: shares that were skipped, that failed, what is unknown, what would change.
 
     At most ten thousand are kept; the counts in the operation's own `findings` are of all.
     """

@@ -14,6 +14,7 @@ from abaca import errors
 from abaca.db.engine.database import Tx, insert_into
 from abaca.db.engine.lists import Filter, Listing, equal
 from abaca.db.engine.statements import columns_of
+from abaca.db.journal import order
 from abaca.db.journal.operations import LIVE
 from abaca.db.tables.administration import pools
 from abaca.db.tables.administration import services as t
@@ -207,6 +208,11 @@ def remove(tx: Tx, host: str, service_down_time_s: int) -> None:
     number = tx.connection.scalar(sa.select(sa.func.count()).where(held)) or 0
     if number:
         raise errors.Conflict(f"{number} share instances live at {host}: delete them first, or serve them again.")
+    # a comparison with a back end that nobody serves says nothing, and nobody could end it
+    of_kind = operations.c.kind == "backend-reconcile"
+    tx.execute(
+        sa.delete(operations).where(order.locked(operations.c.queue == host, of_kind, operations.c.state.in_(LIVE)))
+    )
     waiting = sa.select(sa.func.count()).where(operations.c.queue == host, operations.c.state.in_(LIVE))
     if tx.connection.scalar(waiting):
         raise errors.Conflict(f"Operations wait for {host}: `abaca operation list` shows them, cancel them first.")

@@ -148,13 +148,16 @@ _BACK: dict[str, object] = {
 
 
 class Left(msgspec.Struct, frozen=True, gc=False):
-    """An operation that its worker has left, and the step from which it goes on."""
+    """An operation that its worker has left, or lost: the step from which it goes on, and what it is about."""
 
     id: str
     kind: str
     queue: str
     step: int
     direction: Direction
+    home: str
+    args: dict[str, object]
+    data: dict[str, object]
 
 
 _LEFT_BY = columns_of(Left, t)
@@ -178,8 +181,7 @@ _LOST: dict[str, object] = {
 _is_over = t.c.lease_until < sa.bindparam("due")
 _of_an_earlier_life = sa.func.substr(t.c.owner, 1, sa.bindparam("length")) == sa.bindparam("earlier")
 _TAKE_OVER = sa.update(t).where(order.locked(_left, _is_over)).values(_LOST).returning(*_LEFT_BY)
-_is_left_over = sa.or_(_is_over, _of_an_earlier_life)
-_INHERIT = sa.update(t).where(order.locked(_left, _is_left_over)).values(_LOST).returning(*_LEFT_BY)
+_INHERIT = sa.update(t).where(order.locked(_left, _of_an_earlier_life)).values(_LOST).returning(*_LEFT_BY)
 _PAUSE_S = 30.0
 
 
@@ -194,7 +196,7 @@ def take_over(tx: Tx, queues: Sequence[str], held: Sequence[str], *, now_s: floa
 
 
 def inherit(tx: Tx, queues: Sequence[str], held: Sequence[str], *, worker: str, now_s: float) -> list[Left]:
-    """As `take_over`, with all that `worker` has left in an earlier life, whatever its lease says."""
+    """Queue again all that `worker` has left in an earlier life, whatever its lease says."""
     earlier = f"{worker}#"
     return tx.entities(Left, _INHERIT, {**_losing(tx, queues, held, now_s), "earlier": earlier, "length": len(earlier)})
 

@@ -43,6 +43,14 @@ def holders(tx: Tx, of_key: str, *, before: int | None = None) -> list[Operation
     return tx.entities(OperationRecord, statement.order_by(k.c.place, k.c.seq))
 
 
+def held_among(tx: Tx, of_keys: Iterable[str]) -> set[str]:
+    """Those of these keys that an unfinished operation has."""
+    return {str(row.key) for row in tx.rows(_HELD_AMONG, {"of_keys": list(of_keys)})}
+
+
+_HELD_AMONG = sa.select(k.c.key).distinct().where(k.c.key.in_(sa.bindparam("of_keys", expanding=True)))
+
+
 class Ahead(msgspec.Struct, frozen=True, gc=False):
     """An operation for whose end another one waits."""
 

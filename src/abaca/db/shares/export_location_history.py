@@ -93,6 +93,24 @@ HISTORY = lists.Listing(
 )
 
 
+class Deleted(msgspec.Struct, frozen=True):
+    """An instance that was deleted on request: whose it was, and by which operation."""
+
+    share_id: str
+    project_id: str
+    operation_id: str
+
+
+def deleted(tx: Tx, instance_id: str, kinds: Sequence[str]) -> Deleted | None:
+    """How an instance was deleted by an operation of one of these kinds; None when nothing proves that it was."""
+    columns = (t.c.share_id, t.c.project_id, t.c.ended_by, t.c.ended_by_kind)
+    found = tx.rows(sa.select(*columns).where(t.c.share_instance_id == instance_id).order_by(t.c.until.desc()))
+    if not found or any(row.ended_by is None for row in found):
+        return None
+    last = next((row for row in found if row.ended_by_kind in kinds), None)
+    return None if last is None else Deleted(last.share_id, last.project_id, last.ended_by)
+
+
 def project_of(tx: Tx, share_id: str) -> str | None:
     """Whose a share was that may be gone; None when nothing is known of it."""
     found: str | None = tx.scalar(sa.select(t.c.project_id).where(t.c.share_id == share_id).limit(1))

@@ -8,7 +8,7 @@ later has no rows for older rules: it takes them up with its first sync.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 import sqlalchemy as sa
@@ -20,7 +20,7 @@ from abaca.db.shares.export_locations import IS_WRITTEN_TO
 from abaca.db.tables.shares import access_rules, export_locations
 from abaca.db.tables.shares import instance_access_rules as t
 from abaca.db.tables.shares import share_instances as instances
-from abaca.domain.shares.access_rules import ACCESS_RULE, WORST_FIRST, InstanceAccessRule
+from abaca.domain.shares.access_rules import ACCESS_RULE, WORST_FIRST, InstanceAccessRule, RuleInForce
 
 STATE = moving.Mover(t.c.state, "Share access rule")
 # Whom a rule lets in, in the one form for that; the release before wrote no other.
@@ -132,6 +132,37 @@ _ALL = (
     .select_from(access_rules.outerjoin(t, sa.and_(t.c.access_rule_id == access_rules.c.id, _OF_INSTANCE)))
     .where(access_rules.c.share_id == sa.bindparam("of_share"))
     .order_by(access_rules.c.created_at, access_rules.c.id)
+)
+
+
+def in_force(tx: Tx, instance_ids: Iterable[str]) -> dict[str, list[RuleInForce]]:
+    """The rules by instance, in order, of those of these instances on which all are in force."""
+    found: dict[str, list[RuleInForce]] = {}
+    for rule in tx.entities(RuleInForce, _IN_FORCE, {"instances": list(instance_ids)}):
+        rules = found.setdefault(rule.instance_id, [])
+        if rule.id is not None:
+            rules.append(rule)
+    return found
+
+
+_settled_rules = sa.and_(t.c.share_instance_id == instances.c.id, t.c.state == sa.literal_column("'active'"))
+_IN_FORCE = (
+    sa.select(
+        instances.c.id.label("instance_id"),
+        instances.c.cast_rules_to_readonly,
+        access_rules.c.id,
+        access_rules.c.access_type,
+        CLIENT,
+        access_rules.c.access_level,
+    )
+    .select_from(
+        instances.outerjoin(t, _settled_rules).outerjoin(access_rules, access_rules.c.id == t.c.access_rule_id)
+    )
+    .where(
+        instances.c.id.in_(sa.bindparam("instances", expanding=True)),
+        instances.c.access_rules_status == sa.literal_column("'active'"),
+    )
+    .order_by(instances.c.id, access_rules.c.created_at, access_rules.c.id)
 )
 
 

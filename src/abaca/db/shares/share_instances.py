@@ -176,6 +176,14 @@ def _page(service_host: str) -> Select:
     return following.order_by(t.c.id).limit(sa.bindparam("most"))
 
 
+def known_on_backend(tx: Tx, service_host: str, instance_ids: Sequence[str]) -> set[str]:
+    """Those of these ids that are instances of a back end."""
+    if not instance_ids:
+        return set()
+    statement = sa.select(t.c.id).where(t.c.id.in_(sa.bindparam("instances", expanding=True)), _is_on(service_host))
+    return {row.id for row in tx.rows(statement, {"instances": instance_ids})}
+
+
 def count_on_backend(tx: Tx, service_host: str) -> int:
     """How many instances a back end has."""
     return int(tx.scalar(sa.select(sa.func.count()).select_from(t).where(_is_on(service_host))))

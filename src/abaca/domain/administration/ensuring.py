@@ -13,7 +13,7 @@ NAMED = 50
 LISTED = 10_000
 WHY_LENGTH = 200
 
-Kind = Literal["unchanged", "updated", "repaired", "skipped", "failed"]
+Kind = Literal["unchanged", "updated", "repaired", "skipped", "failed", "unknown"]
 
 
 class Named(msgspec.Struct, frozen=True):
@@ -29,7 +29,8 @@ class Findings(msgspec.Struct):
 
     `updated`: its users see something new, such as an export location. `repaired`: something on the back end was not
     so, or its access rules are applied again. `skipped`: it was busy or broken. `failed`: the back end cannot serve
-    it, and it is in error; or it could not be ensured, and is as it was. `listed`: how many have a row of their own.
+    it, and it is in error; or it could not be ensured, and is as it was. `unknown`: the back end has it, and nobody
+    here knows it, which only reconciling finds. `listed`: how many have a row of their own.
     """
 
     unchanged: int = 0
@@ -37,6 +38,7 @@ class Findings(msgspec.Struct):
     repaired: int = 0
     skipped: int = 0
     failed: int = 0
+    unknown: int = 0
     listed: int = 0
     some_skipped: list[Named] = msgspec.field(default_factory=list)
     some_failed: list[Named] = msgspec.field(default_factory=list)

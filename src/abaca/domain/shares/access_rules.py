@@ -70,6 +70,17 @@ class AccessRule(msgspec.Struct, frozen=True, gc=False):
     mounted_state: str
 
 
+class RuleInForce(msgspec.Struct, frozen=True, gc=False):
+    """A rule on an instance, in force there; `id` and what follows is None for an instance without rules."""
+
+    instance_id: str
+    cast_rules_to_readonly: bool
+    id: str | None
+    access_type: AccessType
+    client: str
+    access_level: AccessLevel
+
+
 class InstanceAccessRule(msgspec.Struct, frozen=True, gc=False):
     """A rule as one instance has it; `state` is None where it never came there, or has gone."""
 

@@ -40,6 +40,7 @@ from abaca.drivers.contract.ensuring import (
     EnsureOutcome,
     Ensures,
     EnsuresEach,
+    Enumerates,
     Inspects,
 )
 from abaca.drivers.contract.errors import (
@@ -155,6 +156,7 @@ __all__ = [
     "EnsureOutcome",
     "Ensures",
     "EnsuresEach",
+    "Enumerates",
     "Export",
     "Fences",
     "Full",

@@ -41,7 +41,8 @@ class Ensures(abc.ABC):
     def ensure(self, instances: Sequence[ShareInstance]) -> dict[str, EnsureOutcome]:
         """Repair what is missing; an instance left out of the answer is unchanged. Raises `Unreachable`.
 
-        The size of one that is not `is_held` is left alone: somebody may be changing it.
+        The size of one that is not `is_held` is left alone: somebody may be changing it. One whose rules differ from
+        `instance.rules`, where these are told, is answered with `reapply_access_rules`; they are not set here.
         """
 
 
@@ -54,6 +55,14 @@ class EnsuresEach(abc.ABC):
 
         Raises `Gone` when the back end does not have it. Whatever else it raises fails this one alone.
         """
+
+
+class Enumerates(abc.ABC):
+    """The back end can say which instances it has, those that nobody asked for included."""
+
+    @abc.abstractmethod
+    def instances_after(self, after: str, most: int) -> list[str]:
+        """The ids of up to `most` instances, in order, of those that follow `after`. Raises `Unreachable`."""
 
 
 class Inspects(abc.ABC):

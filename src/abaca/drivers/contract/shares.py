@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from abaca.drivers.contract.access_rules import AccessRule
 from abaca.drivers.contract.values import DriverData, Value
 
 
@@ -48,6 +49,8 @@ class ShareInstance(Value, frozen=True, kw_only=True):
     # The specs of its quality-of-service type, such as {"max_iops": "500"}; None where it has no such type.
     qos_specs: Mapping[str, str] | None = None
     driver_data: DriverData = msgspec.field(default_factory=dict)
+    # Who shall reach it, told where shares are ensured and inspected; None: that is on its way, and not compared.
+    rules: Sequence[AccessRule] | None = None
     # False: somebody else may be changing it, and its size, at this moment
     is_held: bool = True
     # In which order calls that change it were begun, for those that can tell (fencing.py); None: this one cannot tell.

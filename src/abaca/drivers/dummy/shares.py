@@ -14,6 +14,7 @@ from abaca.drivers.dummy.storage import INSTANCE, SNAPSHOT, Storage, with_faults
 class Shares(
     Storage,
     contract.Resizes,
+    contract.Enumerates,
     contract.Inspects,
     contract.MeasuresUsage,
     contract.AcceptsTransfers,
@@ -62,6 +63,11 @@ class Shares(
     def inspect(self, instances: Sequence[contract.ShareInstance]) -> dict[str, contract.EnsureOutcome]:
         return self.looked_at(instances)
 
+    @with_faults
+    def instances_after(self, after: str, most: int) -> list[str]:
+        with self.state_file.change() as records:
+            return records.ids_after(INSTANCE, after, most)
+
     def looked_at(
         self, instances: Sequence[contract.ShareInstance], *, mends: bool = False
     ) -> dict[str, contract.EnsureOutcome]:
@@ -94,11 +100,13 @@ class Shares(
         snapshots = self._moved_snapshots(records, instance)
         kept = self.options.driver_data
         is_kept = dict(instance.driver_data) == kept
-        if moved is None and is_marked and is_kept and not repairs and not snapshots:
+        is_ruled = instance.rules is None or self.admit(instance.rules)[0] == record["rules"]
+        if moved is None and is_marked and is_kept and is_ruled and not repairs and not snapshots:
             return None
         return contract.EnsureOutcome(
             exports=moved,
             share_metadata=None if is_marked else pairs,
+            reapply_access_rules=not is_ruled,
             repairs=repairs,
             snapshot_exports=snapshots,
             driver_data=None if is_kept else kept,

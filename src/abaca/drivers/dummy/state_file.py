@@ -154,6 +154,11 @@ class Records:
         rows = self._db.execute("SELECT id, value FROM held WHERE kind = ? ORDER BY id", (kind,))
         return {id: msgspec.json.decode(value, type=Record) for id, value in rows}
 
+    def ids_after(self, kind: str, after: str, most: int) -> list[str]:
+        """Of up to `most` records, in order, that follow `after`."""
+        found = "SELECT id FROM held WHERE kind = ? AND id > ? ORDER BY id LIMIT ?"
+        return [id for (id,) in self._db.execute(found, (kind, after, most))]
+
     def kinds(self) -> list[str]:
         return [kind for (kind,) in self._db.execute("SELECT DISTINCT kind FROM held ORDER BY kind")]
 

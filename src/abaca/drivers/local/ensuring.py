@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from abaca.drivers import contract
+from abaca.drivers.exports import clients
 from abaca.drivers.local.pool import GIB
 from abaca.drivers.local.serving import SHARES, SNAPSHOTS, Serving, snapshot_pseudo
 
 
-class Ensuring(Serving, contract.Ensures, contract.Inspects, contract.Fences):
+class Ensuring(Serving, contract.Ensures, contract.Enumerates, contract.Inspects, contract.Fences):
     """Limits, mounts and exports as they are known; and what comes too late."""
 
     def fence(self, instance: contract.ShareInstance) -> None:
@@ -43,6 +44,10 @@ class Ensuring(Serving, contract.Ensures, contract.Inspects, contract.Fences):
             return contract.EnsureOutcome(status="error", reason=error.message)
         return outcome
 
+    def instances_after(self, after: str, most: int) -> list[str]:
+        self.pool.check_mounted()
+        return self.pool.ids_after(SHARES, after, most)
+
     def inspect(self, instances: Sequence[contract.ShareInstance]) -> dict[str, contract.EnsureOutcome]:
         outcomes = {}
         for instance in instances:
@@ -59,6 +64,7 @@ class Ensuring(Serving, contract.Ensures, contract.Inspects, contract.Fences):
         """What is not as it shall be, None when all is. Raises `Gone`."""
         pseudo = self.pseudo(instance)
         served = self._untrue(SHARES, instance.id, pseudo)
+        is_ruled = self._is_ruled(instance)
         limit = [f"its limit was not {instance.size_gib} GiB"] if self._is_limited_wrongly(instance) else []
         exports = self.exports(pseudo)
         moved = exports if set(exports) != set(instance.exports) else None
@@ -70,11 +76,11 @@ class Ensuring(Serving, contract.Ensures, contract.Inspects, contract.Fences):
             for said in self._untrue(SNAPSHOTS, id, snapshot_pseudo(id))
         ]
         others = {id: places for id, places in snapshots.items() if set(places) != set(instance.snapshot_exports[id])}
-        if moved is None and not (served or limit or of_snapshots or others):
+        if moved is None and is_ruled and not (served or limit or of_snapshots or others):
             return None
         return contract.EnsureOutcome(
             exports=moved,
-            reapply_access_rules=bool(served),
+            reapply_access_rules=bool(served) or not is_ruled,
             repairs=[*limit, *served, *of_snapshots],
             snapshot_exports=others,
         )
@@ -95,6 +101,13 @@ class Ensuring(Serving, contract.Ensures, contract.Inspects, contract.Fences):
         elif held.pseudo != pseudo or not self.ganesha.is_true(held):
             found.append("its export was not as written")
         return found
+
+    def _is_ruled(self, instance: contract.ShareInstance) -> bool:
+        """Whether those who shall reach it, where that is told, are those whom its export lets in."""
+        held = self.ganesha.get(f"{SHARES}/{instance.id}")
+        if instance.rules is None or held is None:
+            return True
+        return held.clients == tuple(clients.from_rules(instance.rules)[0])
 
     def _is_limited_wrongly(self, instance: contract.ShareInstance) -> bool:
         """Not known of one that somebody may be resizing at this moment. Raises `Gone`."""

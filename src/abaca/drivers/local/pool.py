@@ -7,6 +7,7 @@ else is ever deleted. Each subvolume is mounted on its own, because the NFS serv
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 from pathlib import Path
@@ -41,6 +42,12 @@ class Pool(FileSystem):
         if path.is_symlink() or path.exists():
             raise contract.Refused(reason=f"{path} is not a subvolume that was made here")
         return False
+
+    def ids_after(self, kind: str, after: str, most: int) -> list[str]:
+        """Of up to `most` subvolumes, in order, that follow `after`; what is none was not made here."""
+        with os.scandir(self.root / kind) as found:
+            later = [entry.name for entry in found if entry.name > after]
+        return list(itertools.islice((id for id in sorted(later) if btrfs.is_subvolume(self.root / kind / id)), most))
 
     def need(self, kind: str, id: str) -> Path:
         """Its path. Raises `contract.Gone` when it does not exist."""

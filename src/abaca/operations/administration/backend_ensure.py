@@ -25,7 +25,7 @@ from abaca import errors
 from abaca.db.administration import messages, services
 from abaca.db.journal import claims, findings, keys, operations
 from abaca.db.journal.findings import Found
-from abaca.db.shares import driver_data, export_locations, share_instances, shares
+from abaca.db.shares import driver_data, export_locations, instance_access_rules, share_instances, shares
 from abaca.db.shares.export_location_history import Cause, Owner
 from abaca.domain.administration.ensuring import LISTED, Findings
 from abaca.domain.administration.messages import About, Action, Detail
@@ -39,7 +39,7 @@ from abaca.operations import events
 from abaca.operations.administration import ensure_calls
 from abaca.operations.parts import BackEnd
 from abaca.operations.shares import access_rules_sync
-from abaca.operations.shares.share_instances import told
+from abaca.operations.shares.share_instances import told, told_rules
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
@@ -189,7 +189,13 @@ def page_of(tx: Tx, seen: Sequence[InstanceStatus], ids: set[str], *, is_held: b
     """The page of which these instances are worked on."""
     whole = share_instances.whole_of(tx, ids) if ids else []
     exports = export_locations.of_many(tx, ids) if ids else {}
-    instances = [msgspec.structs.replace(told(row, exports.get(row.id, ())), is_held=is_held) for row in whole]
+    rules = instance_access_rules.in_force(tx, ids) if ids else {}
+    instances = [
+        msgspec.structs.replace(
+            told(row, exports.get(row.id, ())), is_held=is_held, rules=told_rules(rules.get(row.id))
+        )
+        for row in whole
+    ]
     return Page(seen, {row.id: row for row in whole}, instances)
 
 
@@ -205,12 +211,11 @@ def _write_down(op: Op[BackEnd], tx: Tx, page: Page, outcomes: Mapping[str, cont
     gone = share_instances.move_many(tx, list(lost), "lost")
     # whatever somebody took out of our hands meanwhile is theirs
     still = {id: outcomes.get(id, UNCHANGED) for id in kept}
-    changed = _update(op, tx, page, still)
+    changed = keep(op, tx, page, still)
     again = [id for id in kept if is_synced_again(page, id, still[id])]
     access_rules_sync.start_many(tx, [page.taken[id].placed() for id in sorted(again)], op)
     reasons = {id: lost[id].reason or "The back end cannot serve it." for id in gone}
-    told_of = [(_about(op, page.taken[id]), _LOST.format(reason=reason)) for id, reason in reasons.items()]
-    messages.record_many(tx, told_of, Action.UPDATE, Detail.UNKNOWN_ERROR)
+    tell_of_lost(op, tx, [(page.taken[id], reason) for id, reason in reasons.items()])
     tally = Tally(op)
     for row in page.seen:
         outcome = still.get(row.id, UNCHANGED)
@@ -256,9 +261,13 @@ class Tally:
 
     def record(self, tx: Tx, page: Page) -> None:
         """Write it, and how far the operation is."""
+        self.record_at(tx, page.seen[-1].id)
+
+    def record_at(self, tx: Tx, cursor: str) -> None:
+        """The same for a page that ends there."""
         op = self.op
         findings.add_many(tx, op.id, self.named)
-        op.record(cursor=page.seen[-1].id, page=op.data["page"] + 1, findings=self.findings)
+        op.record(cursor=cursor, page=op.data["page"] + 1, findings=self.findings)
         op.show_progress(tx, self.findings.done, max(self.findings.done, op.data["total"]))
 
 
@@ -267,7 +276,7 @@ def is_synced_again(page: Page, instance_id: str, outcome: contract.EnsureOutcom
     return outcome.reapply_access_rules or page.taken[instance_id].access_rules_status != "active"
 
 
-def _update(op: Op[BackEnd], tx: Tx, page: Page, outcomes: Mapping[str, contract.EnsureOutcome]) -> set[str]:
+def keep(op: Op[BackEnd], tx: Tx, page: Page, outcomes: Mapping[str, contract.EnsureOutcome]) -> set[str]:
     """Write what the back end says of these; the ids of those whose users see something new."""
     exports = {id: one.exports for id, one in outcomes.items() if one.exports is not None}
     owners = {id: Owner(page.taken[id].share_id, page.taken[id].project_id) for id in exports}
@@ -279,8 +288,12 @@ def _update(op: Op[BackEnd], tx: Tx, page: Page, outcomes: Mapping[str, contract
     return {id for id in outcomes if id in changed or page.taken[id].share_id in marked}
 
 
-def _about(op: Op[BackEnd], row: ShareInstance) -> About:
-    return About(row.project_id, op.request_id, "SHARE", row.share_id)
+def tell_of_lost(op: Op[BackEnd], tx: Tx, lost: Sequence[tuple[ShareInstance, str]]) -> None:
+    """Tell the users of these instances that their back end cannot serve them, and why."""
+    told_of = [
+        (About(row.project_id, op.request_id, "SHARE", row.share_id), _LOST.format(reason=why)) for row, why in lost
+    ]
+    messages.record_many(tx, told_of, Action.UPDATE, Detail.UNKNOWN_ERROR)
 
 
 def succeed(op: Op[BackEnd], tx: Tx) -> None:

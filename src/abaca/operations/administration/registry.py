@@ -3,9 +3,16 @@
 
 from __future__ import annotations
 
-from abaca.operations.administration import backend_ensure, backend_ensure_dry_run
+from abaca.operations.administration import (
+    backend_ensure,
+    backend_ensure_dry_run,
+    backend_reconcile,
+    instance_mend,
+)
 
 OPERATIONS = (
     backend_ensure.OPERATION,
     backend_ensure_dry_run.OPERATION,
+    backend_reconcile.OPERATION,
+    instance_mend.OPERATION,
 )

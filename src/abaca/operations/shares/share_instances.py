@@ -11,6 +11,7 @@ import msgspec
 from abaca.db.administration import messages
 from abaca.db.journal import keys
 from abaca.db.shares.share_instances import INSTANCE_KEY
+from abaca.domain.shares.access_rules import RuleInForce
 from abaca.drivers import contract
 from abaca.journal.queueing import Target
 from abaca.operations.parts import BackEnd
@@ -65,6 +66,21 @@ def told(row: ShareInstance, exports: Iterable[Export] = ()) -> contract.ShareIn
         ],
         driver_data=row.driver_data or {},
     )
+
+
+def told_rules(rules: Sequence[RuleInForce] | None) -> list[contract.AccessRule] | None:
+    """The rules of an instance as its driver is told of them; None where some are not in force."""
+    if rules is None:
+        return None
+    return [
+        contract.AccessRule(
+            id=rule.id or "",
+            type=rule.access_type,
+            to=rule.client,
+            level="ro" if rule.cast_rules_to_readonly else rule.access_level,
+        )
+        for rule in rules
+    ]
 
 
 def changed_by(op: Op[BackEnd], instance: contract.ShareInstance) -> contract.ShareInstance:

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is done about calls to back ends that may have come too late, or still may.
+
+The worker says of each run of an operation that it, or its predecessor, was no longer entitled to go on: `returned`
+when such a run has come back from the world, `taken` when the work of a silent worker goes on here. A new kind of
+operation on back ends needs nothing for it: instances are found in its arguments, and without any the whole back end is
+compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from abaca.db.shares import share_instances
+from abaca.drivers import contract
+from abaca.operations.administration import backend_reconcile, instance_mend
+from abaca.operations.parts import BackEnd
+from abaca.operations.shares.share_instances import told
+
+if TYPE_CHECKING:
+    from abaca.db.engine.database import Tx
+    from abaca.db.journal.claims import Left
+    from abaca.journal.queues import WorkQueue
+
+
+class LateCalls:
+    """For the back ends that one worker serves, by their names."""
+
+    def __init__(self, served: Mapping[str, WorkQueue[BackEnd]]) -> None:
+        self.served = served
+
+    def returned(self, tx: Tx, left: Left) -> None:
+        """Its effect is there, whatever that is: each instance is mended, or the whole back end is compared."""
+        one = self.served.get(left.home)
+        if one is None:
+            return
+        instances = _instances(tx, left)
+        for instance in instances:
+            instance_mend.start(tx, instance, left.home, None)
+        if not instances and isinstance(one.parts.driver, contract.Inspects):
+            backend_reconcile.start(tx, left.home, backend_reconcile.Pace())
+
+    def taken(self, tx: Tx, left: Left, after_s: float) -> None:
+        """Its effect may come at any time; what is done now is refused afterwards by a back end that fences.
+
+        Others are looked at in a while, in case that nobody comes back to tell. The transaction is the one that takes
+        over and holds rows of operations: one is added to it, and none locked (db/journal/order.py).
+        """
+        one = self.served.get(left.home)
+        if one is None or isinstance(one.parts.driver, contract.Fences):
+            return
+        instances = _instances(tx, left)
+        if instances and isinstance(one.parts.driver, contract.Inspects):
+            backend_reconcile.suspect(tx, left.home, instances, after_s)
+
+
+class _About(msgspec.Struct):
+    """What arguments of operations, and what these have recorded, say of instances."""
+
+    instance: contract.ShareInstance | None = None
+    instance_id: str | None = None
+
+
+def _instances(tx: Tx, left: Left) -> list[contract.ShareInstance]:
+    """Those that the operation is about, as drivers are told of them, in the order in which these are queued."""
+    said = [msgspec.convert(given, _About) for given in (left.args, left.data)]
+    found = {one.instance.id: one.instance for one in said if one.instance is not None}
+    for one in said:
+        if one.instance_id is not None and one.instance_id not in found:
+            row = share_instances.whole(tx, one.instance_id)
+            if row is not None:
+                found[row.id] = told(row)
+    return [found[id] for id in sorted(found)]

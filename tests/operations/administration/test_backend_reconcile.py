@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A back end is compared with the database page by page: what is ours is mended, what nobody knows is only named."""
+
+import contextlib
+
+import msgspec
+import pytest
+import sqlalchemy as sa
+
+from abaca.db.journal import claims, findings
+from abaca.db.journal import operations as rows
+from abaca.db.tables.shares import share_instances as instances
+from abaca.drivers import contract
+from abaca.operations.administration import backend_reconcile
+from abaca.operations.administration.backend_reconcile import Args, Pace
+from abaca.operations.administration.late_calls import LateCalls
+from abaca.operations.parts import backends_of
+from abaca.reconcile.comparison import Comparison
+from tests.conftest import wait_until
+from tests.databases import database, on_postgres, postgres  # noqa: F401 (fixtures)
+from tests.operations import cases
+from tests.operations import theatre as stage
+from tests.operations.bench import Gate
+
+HOST = cases.HOST
+KIND = "backend-reconcile"
+
+
+def ask(theatre, **more):
+    with theatre.db.write() as tx:
+        return backend_reconcile.ask(tx, HOST, Args(HOST, **more), 60, None).id
+
+
+def shown(theatre, op_id):
+    with theatre.db.read() as tx:
+        return rows.show(tx, op_id)
+
+
+def until_ended(theatre, op_id):
+    wait_until(lambda: shown(theatre, op_id).state in rows.ENDED, 15, every_s=0.003)
+    theatre.settle()
+    return shown(theatre, op_id)
+
+
+def counts(row):
+    findings = row.data["findings"]
+    return {name: value for name, value in findings.items() if name != "listed" and isinstance(value, int) and value}
+
+
+def named(theatre, op_id):
+    with theatre.db.read() as tx:
+        found = tx.rows(sa.select(findings.t).where(findings.t.c.operation_id == op_id))
+    return {(row.kind, row.share_id) for row in found}, " ".join(row.why for row in found)
+
+
+def differences(theatre):
+    with theatre.db.read() as tx:
+        return [*stage.stuck(tx), *stage.counted_wrong(tx), *theatre.differences(tx)]
+
+
+@pytest.fixture
+def made(theatre):
+    """The ids of four shares, each with a rule, and a worker."""
+    theatre.enter()
+    found = [cases.a_share(theatre) for _ in range(4)]
+    for share_id in found:
+        cases.allow(theatre, share_id, "10.0.0.1")
+    theatre.settle()
+    return found
+
+
+def test_what_is_so_is_unchanged(theatre, made):
+    assert counts(until_ended(theatre, ask(theatre))) == {"unchanged": 4}
+
+
+def test_size_and_rules_are_mended(theatre, made):
+    rule = contract.AccessRule(id="late", type="ip", to="10.6.6.6")
+    theatre.driver.extend(cases.instance_of(theatre, made[0]), 9)
+    theatre.driver.set_access(cases.instance_of(theatre, made[1]), [rule])
+    theatre.driver.set_access(cases.instance_of(theatre, made[2]), [])
+    op_id = ask(theatre, pace=Pace(page_size=2))
+    assert counts(until_ended(theatre, op_id)) == {"unchanged": 1, "repaired": 3}
+    assert named(theatre, op_id)[0] == {("repaired", share_id) for share_id in made[:3]}
+    assert differences(theatre) == []
+    assert counts(until_ended(theatre, ask(theatre))) == {"unchanged": 4}
+
+
+def test_a_deleted_share_that_is_there_again_is_deleted_again(theatre, made):
+    instance = cases.instance_of(theatre, made[0])
+    cases.delete(theatre, made[0])
+    theatre.settle()
+    theatre.driver.create(instance)
+    op_id = ask(theatre)
+    assert counts(until_ended(theatre, op_id)) == {"unchanged": 3, "repaired": 1}
+    assert named(theatre, op_id)[0] == {("repaired", made[0])}
+    assert differences(theatre) == []
+
+
+def test_what_nobody_knows_is_named_and_left_alone(theatre, made):
+    stranger = msgspec.structs.replace(cases.instance_of(theatre, made[0]), id="strange", share_id="strange")
+    theatre.driver.create(stranger)
+    op_id = ask(theatre, pace=Pace(page_size=2))
+    assert counts(until_ended(theatre, op_id)) == {"unchanged": 4, "unknown": 1}
+    kinds, why = named(theatre, op_id)
+    assert {kind for kind, _ in kinds} == {"unknown"}
+    assert "strange" in why
+    assert "strange" in theatre.driver.contents()["instance"]
+
+
+def test_a_share_that_the_back_end_has_lost_is_in_error_and_its_users_are_told(theatre, made):
+    theatre.driver.delete(cases.instance_of(theatre, made[0]))
+    assert counts(until_ended(theatre, ask(theatre))) == {"unchanged": 3, "repaired": 1}
+    assert theatre.status(made[0]) == "error"
+    (message,) = theatre.ask("GET", "/messages")["messages"]
+    assert (message["resource_id"], "no such share" in message["user_message"]) == (made[0], True)
+
+
+def test_a_dry_run_mends_nothing(theatre, made):
+    theatre.driver.extend(cases.instance_of(theatre, made[0]), 9)
+    assert counts(until_ended(theatre, ask(theatre, mends=False))) == {"unchanged": 3, "repaired": 1}
+    assert len(differences(theatre)) == 1
+
+
+def test_a_share_that_somebody_works_on_is_left_to_them(theatre, made):
+    gate = Gate()
+    theatre.enter(arms=stage.Arms({"share-extend:grow_on_backend:inside": gate.wait}))
+    cases.extend(theatre, made[0])
+    assert gate.arrived.wait(10)
+    op_id = ask(theatre)
+    wait_until(lambda: shown(theatre, op_id).state in rows.ENDED, 15, every_s=0.003)
+    assert counts(shown(theatre, op_id)) == {"unchanged": 3, "skipped": 1}
+    gate.opened.set()
+    theatre.settle()
+    assert differences(theatre) == []
+
+
+def test_what_changes_while_it_is_looked_at_is_left_alone(theatre, made):
+    """The rule is gone from the database and the back end between two looks at the first."""
+
+    def deny():
+        rules = theatre.ask("GET", f"/share-access-rules?share_id={made[0]}")["access_list"]
+        cases.act(theatre, made[0], deny_access={"access_id": rules[0]["id"]})
+        wait_until(lambda: not theatre.ask("GET", f"/share-access-rules?share_id={made[0]}")["access_list"])
+
+    theatre.enter(arms=stage.Arms({f"{KIND}:page-1:inside": deny}))
+    theatre.driver.set_access(cases.instance_of(theatre, made[0]), [])
+    assert counts(until_ended(theatre, ask(theatre))) == {"unchanged": 3, "skipped": 1}
+
+
+def test_between_pages_it_waits_for_as_long_as_its_share_of_the_load_wants(theatre, made):
+    theatre.driver.extend(cases.instance_of(theatre, made[0]), 9)
+    with theatre.db.read() as tx:
+        order = [row.share_id for row in tx.rows(sa.select(instances).order_by(instances.c.id))]
+    op_id = ask(theatre, pace=Pace(percent=0.0001, page_size=2))
+    row = wait_until(lambda: (found := shown(theatre, op_id)).state == "waiting" and found, every_s=0.003)
+    assert (row.wait["what"], row.progress_done, row.owner) == ("its share of the load", 2, None)
+    pause_s = row.not_before - theatre.db.time()
+    assert pause_s > 60
+    assert order[0] == made[0]
+    wait_until(lambda: theatre.operation("instance-mend", made[0]).state == "done", every_s=0.01)
+    with theatre.db.read() as tx:
+        assert theatre.differences(tx, made[0]) == []
+
+
+def test_it_goes_on_at_its_page_after_its_worker_has_gone(theatre, made):
+    gate = Gate()
+    theatre.enter(arms=stage.Arms({f"{KIND}:page-2:inside": gate.wait}))
+    op_id = ask(theatre, pace=Pace(page_size=1))
+    assert gate.arrived.wait(10)
+    theatre.acting.stop()
+    gate.opened.set()
+    theatre.leave()
+    row = shown(theatre, op_id)
+    assert (row.state, row.data["page"], row.progress_done) == ("queued", 3, 2)
+    theatre.enter()
+    assert counts(until_ended(theatre, op_id)) == {"unchanged": 4}
+
+
+def test_rounds_begin_by_themselves_one_after_another(theatre, made):
+    served = backends_of(theatre.acting.queues.values()).values()
+
+    def begin(every_s, percent=100):
+        return Comparison(theatre.db, served, every_s, {"percent": percent, "page_size": 10}).begin()
+
+    assert begin(600, percent=0) == 0
+    assert begin(600) == 1
+    assert begin(600) == 0
+    theatre.settle()
+    assert begin(600) == 0
+    assert begin(0) == 1
+    theatre.settle()
+    assert [row.state for row in theatre.operations(KIND)] == ["done", "done"]
+
+
+@pytest.fixture
+def unfenced(database, tmp_path):  # noqa: F811
+    """A stage with a back end that does what comes too late."""
+    with contextlib.ExitStack() as stack:
+        yield stage.Theatre(database, tmp_path, None, stack, driver="dummy_each")
+
+
+@pytest.mark.parametrize("database", [on_postgres], indirect=True)
+def test_work_that_is_taken_over_again_waits_for_no_earlier_look(unfenced):
+    """Whoever takes over holds operations already: waiting for another, it could keep up who waits for those."""
+    worker = unfenced.enter()
+    instance = cases.instance_of(unfenced, cases.a_share(unfenced))
+    unfenced.leave()
+    lost = {"id": "lost", "kind": "share-extend", "queue": HOST, "step": 1, "direction": "do", "home": HOST}
+    left = claims.Left(**lost, args={"instance": msgspec.to_builtins(instance)}, data={})
+    late = LateCalls(backends_of(worker.queues.values()))
+    with unfenced.db.write() as tx:
+        late.taken(tx, left, 60.0)
+    with unfenced.db.write() as holder, unfenced.db.write() as tx:
+        (first,) = holder.rows(sa.select(rows.t).where(rows.t.c.kind == KIND).with_for_update())
+        tx.execute(sa.text("SET LOCAL lock_timeout = '1s'"))
+        late.taken(tx, left, 60.0)
+    assert [row.state for row in unfenced.operations(KIND)] == ["waiting", "waiting"]
+    assert first.not_before > unfenced.db.time()
