@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -20,13 +20,13 @@ BRIEF = (
     *("host", "state", "status", "seen", "pool", "total_gib", "free_gib", "promised_gib", "waiting", "running"),
     "problem",
 )
-# Of what an ensuring found, so many are shown at its end.
+# Of what was found, so many are shown at the end.
 SHOWN = 50
 
 
 @click.group()
 def backend() -> None:
-    """See the back ends, and have their shares ensured."""
+    """See the back ends, have their shares ensured, and compare them with the database."""
 
 
 backend.add_command(addresses)
@@ -63,17 +63,43 @@ def ensure(api: Api, host: str, *, dry_run: bool, watch: bool) -> None:
     with api.open() as client:
         asked = client.post("/services/ensure-shares", {"host": host, "dry_run": dry_run})["operation"]
         does = "finds out what ensuring would change of" if dry_run else "ensures"
-        click.echo(f"{asked['id']} {does} the shares of {host}.")
-        if asked["state"] == "paused" or asked["pause"]:
-            click.echo(f"It is paused; `abaca operation resume {asked['id']}` lets it go on.")
+        _tell(asked, f"{does} the shares of {host}")
         if watch:
             _watch(client, asked["id"])
             if api.is_here:
                 warn(api.given, host)
 
 
-def _watch(client: Client, operation_id: str) -> None:
-    """Follow an operation to its end. Raises `BackendError` when it did not end well."""
+@backend.command("reconcile")
+@asking
+@click.argument("host")
+@click.option("--dry-run", is_flag=True, help="Mend nothing, and find out what differs.")
+@click.option("--watch", is_flag=True, help="Wait for the end, and show how far it is.")
+def reconcile(api: Api, host: str, *, dry_run: bool, watch: bool) -> None:
+    """Compare a back end with the database now, at full speed, and have mended what differs.
+
+    HOST is host@backend, as `abaca backend list` shows it. Workers do the same slowly, all the time. What only the back
+    end knows is named and left alone. If somebody has asked for it already, this joins it.
+    """
+    with api.open() as client:
+        asked = client.post("/services/reconcile", {"host": host, "dry_run": dry_run})["operation"]
+        _tell(asked, f"compares {host} with the database, and mends {'nothing' if dry_run else 'what differs'}")
+        if watch:
+            found = _watch(client, asked["id"])
+            if found["repaired"] and not dry_run:
+                mending = f"abaca operation list --all --kind instance-mend --queue {host}"
+                click.echo(f"Each that differs has an operation of its own, which mends it: `{mending}`.")
+
+
+def _tell(asked: Answer, does: str) -> None:
+    """Which operation does it, and whether it stands still."""
+    click.echo(f"{asked['id']} {does}.")
+    if asked["state"] == "paused" or asked["pause"]:
+        click.echo(f"It is paused; `abaca operation resume {asked['id']}` lets it go on.")
+
+
+def _watch(client: Client, operation_id: str) -> Mapping[str, int]:
+    """Follow an operation to its end, and show what it found; the counts. Raises `BackendError` when it went wrong."""
     ended = watching.to_the_end(client, operation_id)
     counts = {name: value for name, value in (ended["findings"] or {}).items() if not isinstance(value, list)}
     shown.one(counts, shown.Output())
@@ -82,6 +108,7 @@ def _watch(client: Client, operation_id: str) -> None:
         shown.table(findings, shown.Output("wide"), brief=("kind", "share_id", "why"))
     if ended["state"] != "done":
         raise errors.BackendError(reason=ended["error_text"] or ended["state"])
+    return counts
 
 
 def _rows(backend: Answer) -> list[dict[str, object]]:

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 import sqlalchemy as sa
 
+from abaca.cli.main import main
 from abaca.db.journal import claims, findings
 from abaca.db.journal import operations as rows
 from abaca.db.tables.shares import share_instances as instances
@@ -190,6 +191,74 @@ def test_rounds_begin_by_themselves_one_after_another(theatre, made):
     assert begin(0) == 1
     theatre.settle()
     assert [row.state for row in theatre.operations(KIND)] == ["done", "done"]
+
+
+DOOR = "//abaca/v1"
+
+
+def asked(theatre, who="admin", **body):
+    return theatre.world.ask(who, "POST", f"{DOOR}/services/reconcile", body)
+
+
+def found(theatre, op_id, query):
+    return theatre.world.ask("admin", "GET", f"{DOOR}/operations/{op_id}/findings?{query}").body["findings"]
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+def test_an_operator_asks_for_it_and_reads_what_was_found(theatre, made):
+    theatre.driver.extend(cases.instance_of(theatre, made[0]), 9)
+    stranger = msgspec.structs.replace(cases.instance_of(theatre, made[0]), id="strange", share_id="strange")
+    theatre.driver.create(stranger)
+    answer = asked(theatre, host=HOST, dry_run=True)
+    assert (answer.status, answer.body["operation"]["kind"]) == (202, KIND)
+    op_id = answer.body["operation"]["id"]
+    until_ended(theatre, op_id)
+    (unknown,) = found(theatre, op_id, "kind=unknown")
+    assert "strange" in unknown["why"]
+    assert [one["share_id"] for one in found(theatre, op_id, "kind=repaired")] == [made[0]]
+    with theatre.db.read() as tx:
+        assert theatre.differences(tx, made[0]) != []
+    until_ended(theatre, asked(theatre, host=HOST).body["operation"]["id"])
+    with theatre.db.read() as tx:
+        assert theatre.differences(tx, made[0]) == []
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+def test_it_is_one_for_all_who_ask_and_for_administrators_alone(theatre, made):
+    theatre.leave()
+    first, second, other = asked(theatre, host=HOST), asked(theatre, host=HOST), asked(theatre, host=HOST, dry_run=True)
+    ids = [answer.body["operation"]["id"] for answer in (first, second, other)]
+    assert ids[0] == ids[1] != ids[2]
+    assert asked(theatre, "member", host=HOST).status == 403
+    assert asked(theatre, host="elsewhere@alpha").status == 404
+    assert asked(theatre).status == 400
+    theatre.enter()
+    for op_id in ids:
+        assert until_ended(theatre, op_id).state == "done"
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+def test_the_command_shows_how_far_it_is_and_what_differs(theatre, made, capsys):
+    def said(*arguments):
+        with pytest.raises(SystemExit) as end:
+            main(["backend", "reconcile", "--config-file", str(theatre.config), *arguments])
+        captured = capsys.readouterr()
+        return end.value.code, captured.out, captured.err
+
+    theatre.driver.set_access(cases.instance_of(theatre, made[0]), [])
+    code, out, _ = said(HOST, "--dry-run", "--watch")
+    assert code == 0
+    assert f"compares {HOST} with the database, and mends nothing." in out
+    assert "done: 4 of 4" in out
+    assert "it lets others in than its access rules say" in out
+    assert "instance-mend" not in out
+    _, out, _ = said(HOST, "--watch")
+    assert f"--kind instance-mend --queue {HOST}`" in out
+    theatre.settle()
+    assert differences(theatre) == []
+    code, _, err = said("elsewhere@alpha")
+    assert code != 0
+    assert "There is no service manila-share on host elsewhere@alpha." in err
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from abaca.api.administration import (
     messages,
     operations,
     pools,
+    reconcile,
     resource_locks,
     services,
 )
@@ -26,4 +27,5 @@ OWN = (
     events.RESOURCE,
     events.TARGET,
     operations.RESOURCE,
+    reconcile.RESOURCE,
 )

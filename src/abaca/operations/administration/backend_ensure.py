@@ -102,7 +102,7 @@ def service_that_takes_work(tx: Tx, host: str, service_down_time_s: int) -> Serv
     if service is None:
         raise errors.NotFound(f"There is no service {services.SHARE_BINARY} on host {host}.")
     if not service.takes_work(services.alive_since(tx, service_down_time_s)):
-        raise errors.Conflict(f"The service on host {host} is not up: nobody would ensure its shares.")
+        raise errors.Conflict(f"The service on host {host} is not up: nobody would take this on.")
     return service
 
 
