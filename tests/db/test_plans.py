@@ -134,6 +134,15 @@ def test_many_instances_are_moved_by_their_ids_whatever_their_number_in_a_status
         assert "ix_share_instances_status" not in plan_of(unknown, ask, word)
 
 
+def test_a_back_end_is_gone_through_without_reading_what_others_have(unknown):
+    def ask(tx):
+        return instances.page_by_pools(tx, "host@backend", ("host@backend#pool", "i7"), 100)
+
+    found = plan_of(unknown, ask, "FROM share_instances")
+    assert "ix_share_instances_host_id" in found
+    assert not re.search(r"Sort|TEMP B-TREE|SCAN|Seq Scan", found)
+
+
 def test_export_locations_end_by_their_ids_and_old_ones_are_found_by_their_end(unknown):
     cause = export_location_history.Cause("operation", "backend-ensure")
     ids = [f"l{n}" for n in range(500)]

@@ -7,17 +7,15 @@ one of them at most is under way for a back end, whoever serves that.
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from abaca.db.journal import operations
 from abaca.drivers import contract
 from abaca.operations.administration import backend_reconcile
 from abaca.operations.administration.backend_reconcile import Pace
 
 if TYPE_CHECKING:
-    from abaca.db.engine.database import Database, Tx
+    from abaca.db.engine.database import Database
     from abaca.journal.queues import WorkQueue
     from abaca.operations.parts import BackEnd
 
@@ -31,22 +29,21 @@ class Comparison:
         self.db = db
         self.served = tuple(served)
         self.every_s = every_s
-        self.pace = pace
+        self.percent = pace["percent"]
+        self.pace = Pace(percent=float(self.percent or 1), page_size=int(pace["page_size"]))
 
     def begin(self) -> int:
         """Begin a round wherever one is due; how many."""
-        if not self.pace["percent"]:
+        if not self.percent:
             return 0
         begun = 0
         for one in self.served:
-            if one.is_started and isinstance(one.parts.driver, contract.Inspects):
+            if one.is_started and isinstance(one.parts.driver, contract.Inspects) and self._is_due(one.name):
                 with self.db.write() as tx:
-                    if self._is_due(tx, one.name):
-                        page_size = int(self.pace["page_size"])
-                        pace = Pace(percent=float(self.pace["percent"]), page_size=page_size)
-                        begun += backend_reconcile.start(tx, one.name, pace) is not None
+                    backend_reconcile.begin_round(tx, one.name, self.pace)
+                begun += 1
         return begun
 
-    def _is_due(self, tx: Tx, host: str) -> bool:
-        found = operations.find(tx, kind=backend_reconcile.OPERATION.kind, queue=host, limit=1)
-        return not found or found[0].created_at <= tx.now - datetime.timedelta(seconds=self.every_s)
+    def _is_due(self, host: str) -> bool:
+        with self.db.read() as tx:
+            return backend_reconcile.is_due(tx, host, self.every_s)

@@ -10,13 +10,18 @@ import sqlalchemy as sa
 from abaca.cli.main import main
 from abaca.db.journal import claims, findings
 from abaca.db.journal import operations as rows
+from abaca.db.shares import share_instances
+from abaca.db.shares.export_location_history import Cause
 from abaca.db.tables.shares import share_instances as instances
+from abaca.domain.ids import new_id
 from abaca.drivers import contract
-from abaca.operations.administration import backend_reconcile
+from abaca.operations.administration import backend_reconcile, instance_mend
 from abaca.operations.administration.backend_reconcile import Args, Pace
 from abaca.operations.administration.late_calls import LateCalls
 from abaca.operations.parts import backends_of
+from abaca.operations.shares import share_instance_delete
 from abaca.reconcile.comparison import Comparison
+from tests import planting
 from tests.conftest import wait_until
 from tests.databases import database, on_postgres, postgres  # noqa: F401 (fixtures)
 from tests.operations import cases
@@ -187,10 +192,110 @@ def test_rounds_begin_by_themselves_one_after_another(theatre, made):
     assert begin(600) == 1
     assert begin(600) == 0
     theatre.settle()
+    until_ended(theatre, ask(theatre))
     assert begin(600) == 0
     assert begin(0) == 1
     theatre.settle()
-    assert [row.state for row in theatre.operations(KIND)] == ["done", "done"]
+    by_itself = [row for row in theatre.operations(KIND) if row.args["is_round"]]
+    assert [(row.state, row.progress_done, row.progress_total) for row in by_itself] == [("done", 4, 4)] * 2
+
+
+def a_round(theatre):
+    """One that begins by itself has gone round; its row."""
+    with theatre.db.write() as tx:
+        backend_reconcile.begin_round(tx, HOST, Pace(page_size=2))
+    theatre.settle()
+    return next(row for row in theatre.operations(KIND) if row.args["is_round"])
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+def test_a_difference_that_stays_is_told_once_and_rounds_do_not_fill_the_journal(theatre, made, caplog):
+    theatre.driver.extend(cases.instance_of(theatre, made[0]), 9)
+    stranger = msgspec.structs.replace(cases.instance_of(theatre, made[0]), id="strange", share_id="strange")
+    theatre.driver.create(stranger)
+    said = []
+    for _ in range(3):
+        theatre.acting.faults = stage.Arms({"instance-mend:mend_on_backend:before": stage.final})
+        caplog.clear()
+        row = a_round(theatre)
+        assert counts(row) == {"unchanged": 3, "repaired": 1, "unknown": 1}
+        assert named(theatre, row.id)[0] == {("repaired", made[0]), ("unknown", "")}
+        said.append({entry.getMessage().split(":")[0] for entry in caplog.records if "on its back end" in entry.msg})
+        said[-1] |= {"strange" for entry in caplog.records if "nobody here knows" in entry.msg}
+        assert theatre.operation("instance-mend", made[0]).state == "failed"
+    instance = cases.instance_of(theatre, made[0])
+    first = {f"share={made[0]} instance={instance.id} differs on its back end", "strange"}
+    assert said == [first, set(), set()]
+    assert len(theatre.ask("GET", "/messages")["messages"]) == 1
+    assert len([row for row in theatre.operations(KIND) if row.args["is_round"]]) == 2
+    a_round(theatre)
+    assert theatre.driver.contents()["instance"][instance.id]["size_gib"] == instance.size_gib
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+def test_operators_see_no_work_to_do_in_a_round(theatre, made):
+    theatre.leave()
+    with theatre.db.write() as tx:
+        backend_reconcile.begin_round(tx, HOST, Pace())
+    (shown_one,) = theatre.world.ask("admin", "GET", "//abaca/v1/backends").body["backends"]
+    assert shown_one["operations"] == {}
+    cases.extend(theatre, made[0])
+    (shown_one,) = theatre.world.ask("admin", "GET", "//abaca/v1/backends").body["backends"]
+    assert shown_one["operations"] == {"queued": 1}
+
+
+def let_go(theatre, share_id, kind):
+    """The share goes from the database alone, as by an operation of that kind; what its driver was told of it."""
+    instance = cases.instance_of(theatre, share_id)
+    with planting.by_hand(theatre.db) as tx:
+        row = share_instances.whole(tx, instance.id)
+        share_instance_delete.forget(tx, row, Cause(new_id(), kind))
+    return instance
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+@pytest.mark.parametrize(("kind", "is_deleted"), [("share-unmanage", False), (None, False), ("share-delete", True)])
+def test_only_a_recorded_deletion_lets_anything_be_deleted(theatre, made, kind, is_deleted):
+    """Somebody may have let go of a share on purpose: that its row is gone proves nothing."""
+    theatre.enter(timing=msgspec.structs.replace(stage.TIMING, poll_s=0.05))
+    instance = let_go(theatre, made[0], kind)
+    with theatre.db.write() as tx:
+        instance_mend.start(tx, instance, HOST, None)
+        backend_reconcile.suspect(tx, HOST, [instance], 0.01)
+    theatre.settle()
+    assert (instance.id not in theatre.driver.contents()["instance"]) == is_deleted
+    op_id = ask(theatre)
+    assert counts(until_ended(theatre, op_id)) == {"unchanged": 3} | ({} if is_deleted else {"unknown": 1})
+    assert (instance.id not in theatre.driver.contents()["instance"]) == is_deleted
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+def test_a_share_that_never_had_a_location_is_deleted_again_as_its_deletion_says(theatre, made):
+    theatre.enter(arms=stage.Arms({"share-create:create_on_backend:inside": stage.final}))
+    share_id = cases.new_share(theatre, None)
+    theatre.settle()
+    instance = cases.instance_of(theatre, share_id)
+    cases.delete(theatre, share_id)
+    theatre.settle()
+    theatre.driver.create(instance)
+    with theatre.db.write() as tx:
+        instance_mend.start(tx, instance, HOST, None)
+    theatre.settle()
+    assert differences(theatre) == []
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+def test_work_of_another_release_is_taken_over_though_nothing_is_understood_of_it(unfenced):
+    worker = unfenced.enter()
+    left = claims.Left("lost", "share-extend", HOST, 1, "do", HOST, {"instance": {"name": "of old"}}, {})
+    with unfenced.db.write() as tx:
+        LateCalls(backends_of(worker.queues.values())).taken(tx, left, 60.0)
+    assert unfenced.operations(KIND) == []
+
+
+def test_a_page_takes_its_share_of_the_load_with_what_surrounds_it():
+    assert Pace(percent=1).pause_s(0.08) == pytest.approx(9.9)
+    assert Pace().pause_s(3.0) == 0
 
 
 DOOR = "//abaca/v1"

@@ -17,6 +17,7 @@ from abaca.domain.administration.services import NEVER, Service
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
 from abaca.http.wire import Plain, View
+from abaca.operations.administration import backend_reconcile
 
 INDEX = policy.admin("backend:get_all", "List back ends with their pools and what waits for them.")
 
@@ -35,7 +36,7 @@ class PoolView(View):
 class BackEndView(View):
     """A back end, host@backend. It is `new` before its first heartbeat; `problem` says why it cannot be served now.
 
-    `operations` counts the live ones of its queue by their state.
+    `operations` counts the live ones of its queue by their state, those that compare it with the database aside.
     """
 
     host: str
@@ -66,9 +67,11 @@ def index(call: Call) -> list[dict[str, object]]:
 
 
 def _live(tx: Tx) -> dict[str, dict[str, int]]:
-    """How many operations of each state wait or run on each queue."""
+    """How many operations of each state wait or run on each queue; comparing goes on always, and waits for nobody."""
     found: dict[str, dict[str, int]] = {}
     for row in queue_figures.live(tx, tx.now.timestamp()):
+        if row.kind == backend_reconcile.OPERATION.kind:
+            continue
         of_queue = found.setdefault(row.queue, {})
         of_queue[row.state] = of_queue.get(row.state, 0) + row.number
     return found

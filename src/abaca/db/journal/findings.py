@@ -44,6 +44,22 @@ def _row(tx: Tx, op_id: str, one: Found) -> dict[str, object]:
 _ADD = sa.insert(t).inline()
 
 
+def named(tx: Tx, op_id: str, instance_ids: Sequence[str]) -> dict[str, Found]:
+    """What an operation has found of these instances, by their ids."""
+    if not instance_ids:
+        return {}
+    rows = tx.rows(_NAMED, {"op": op_id, "instances": instance_ids})
+    found = (
+        Found(kind=row.kind, share_id=row.share_id, instance_id=row.share_instance_id, why=row.why) for row in rows
+    )
+    return {one.instance_id: one for one in found}
+
+
+_NAMED = sa.select(t.c.kind, t.c.share_id, t.c.share_instance_id, t.c.why).where(
+    t.c.operation_id == sa.bindparam("op"), t.c.share_instance_id.in_(sa.bindparam("instances", expanding=True))
+)
+
+
 def forget(tx: Tx, op_id: str) -> None:
     """All of an operation that begins anew."""
     tx.execute(sa.delete(t).where(t.c.operation_id == op_id))

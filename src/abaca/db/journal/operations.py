@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from abaca.db.engine import lists
 from abaca.db.engine.database import Tx, insert_into
 from abaca.db.engine.statements import columns_of
-from abaca.db.journal import keys
+from abaca.db.journal import keys, order
 from abaca.db.tables.journal import operation_keys as k
 from abaca.db.tables.journal import operations as t
 from abaca.domain.ids import new_id
@@ -187,6 +187,24 @@ def find(
     if before is not None:
         statement = statement.where(t.c.seq < before)
     return tx.entities(OperationRecord, statement)
+
+
+def done_on(tx: Tx, resource_ids: Sequence[str], kinds: Sequence[str]) -> list[OperationRecord]:
+    """Those of these kinds that have been done with these resources, as far as the journal remembers."""
+    return tx.entities(OperationRecord, _DONE_ON, {"resources": resource_ids, "kinds": kinds})
+
+
+_DONE_ON = WHOLE.where(
+    t.c.resource_id.in_(sa.bindparam("resources", expanding=True)),
+    t.c.kind.in_(sa.bindparam("kinds", expanding=True)),
+    t.c.state == sa.literal_column("'done'"),
+)
+
+
+def forget(tx: Tx, op_ids: Sequence[str]) -> None:
+    """Those of these operations that have ended; what another worker is purging is left to that."""
+    if op_ids:
+        tx.execute(sa.delete(t).where(order.free(t.c.id.in_(op_ids), t.c.state.in_(ENDED))))
 
 
 def purge(tx: Tx, ended_before: datetime.datetime, most: int = 1000) -> int:

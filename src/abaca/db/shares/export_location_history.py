@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from abaca.db.engine import lists
 from abaca.db.engine.database import Tx
+from abaca.db.engine.statements import Row
 from abaca.db.tables.shares import export_location_history as t
 from abaca.domain.ids import new_id
 from abaca.domain.shares.export_locations import ExportLocation
@@ -94,21 +95,37 @@ HISTORY = lists.Listing(
 
 
 class Deleted(msgspec.Struct, frozen=True):
-    """An instance that was deleted on request: whose it was, and by which operation."""
+    """An instance that was deleted on request, and whose it was."""
 
     share_id: str
     project_id: str
-    operation_id: str
 
 
-def deleted(tx: Tx, instance_id: str, kinds: Sequence[str]) -> Deleted | None:
-    """How an instance was deleted by an operation of one of these kinds; None when nothing proves that it was."""
-    columns = (t.c.share_id, t.c.project_id, t.c.ended_by, t.c.ended_by_kind)
-    found = tx.rows(sa.select(*columns).where(t.c.share_instance_id == instance_id).order_by(t.c.until.desc()))
-    if not found or any(row.ended_by is None for row in found):
+def deleted_among(tx: Tx, instance_ids: Sequence[str], kinds: Sequence[str]) -> dict[str, Deleted | None]:
+    """Of these instances those that have a history; None for one whose last end was by no operation of these kinds.
+
+    That is one that still has locations, and one that was let go of in another way than by deleting it.
+    """
+    if not instance_ids:
+        return {}
+    of: dict[str, list[Row]] = {}
+    for row in tx.rows(_ENDS, {"instances": instance_ids}):
+        of.setdefault(row.share_instance_id, []).append(row)
+    return {instance_id: _deleted(rows, kinds) for instance_id, rows in of.items()}
+
+
+def _deleted(rows: Sequence[Row], kinds: Sequence[str]) -> Deleted | None:
+    if any(row.until is None for row in rows):
         return None
-    last = next((row for row in found if row.ended_by_kind in kinds), None)
-    return None if last is None else Deleted(last.share_id, last.project_id, last.ended_by)
+    at = max(row.until for row in rows)
+    if any(row.ended_by_kind not in kinds for row in rows if row.until == at):
+        return None
+    return Deleted(rows[0].share_id, rows[0].project_id)
+
+
+_ENDS = sa.select(t.c.share_instance_id, t.c.share_id, t.c.project_id, t.c.until, t.c.ended_by_kind).where(
+    t.c.share_instance_id.in_(sa.bindparam("instances", expanding=True))
+)
 
 
 def project_of(tx: Tx, share_id: str) -> str | None:

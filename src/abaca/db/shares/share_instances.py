@@ -26,7 +26,7 @@ from abaca.db.tables.shares import (
 )
 from abaca.db.tables.shares import share_instances as t
 from abaca.domain.shares.access_rules import PENDING
-from abaca.domain.shares.share_instances import InstanceStatus, PlacedInstance, ShareInstance
+from abaca.domain.shares.share_instances import InstanceStatus, InstanceThere, PlacedInstance, ShareInstance
 from abaca.domain.shares.shares import SHARE_INSTANCE
 
 # What operations on one instance hold: keys of this kind.
@@ -174,6 +174,29 @@ def page_of_backend(tx: Tx, service_host: str, after: str, most: int) -> list[In
 def _page(service_host: str) -> Select:
     following = sa.select(*columns_of(InstanceStatus, t)).where(_is_on(service_host), t.c.id > sa.bindparam("after"))
     return following.order_by(t.c.id).limit(sa.bindparam("most"))
+
+
+def page_by_pools(tx: Tx, service_host: str, after: tuple[str, str], most: int) -> list[InstanceThere]:
+    """The next instances of a back end whose pools and ids follow `after`, in the order of both.
+
+    It costs what it finds, whatever other back ends have.
+    """
+    pool, instance_id = after
+    given = {"first": f"{service_host}#", "beyond": f"{service_host}$", "pool": pool, "instance": instance_id}
+    return tx.entities(InstanceThere, _BY_POOLS, {**given, "most": most})
+
+
+# "$" comes right behind "#"
+_BY_POOLS = (
+    sa.select(*columns_of(InstanceThere, t))
+    .where(
+        t.c.host >= sa.bindparam("first"),
+        t.c.host < sa.bindparam("beyond"),
+        sa.tuple_(t.c.host, t.c.id) > sa.tuple_(sa.bindparam("pool", type_=sa.String), sa.bindparam("instance")),
+    )
+    .order_by(t.c.host, t.c.id)
+    .limit(sa.bindparam("most"))
+)
 
 
 def known_on_backend(tx: Tx, service_host: str, instance_ids: Sequence[str]) -> set[str]:

@@ -26,6 +26,12 @@ class InstanceStatus(msgspec.Struct, frozen=True, gc=False):
     status: str
 
 
+class InstanceThere(InstanceStatus, frozen=True, gc=False):
+    """The same with where it is: host@backend#pool."""
+
+    host: str
+
+
 class ShareInstance(msgspec.Struct, frozen=True, gc=False):
     """An instance with what its driver is told of the share: `size` in GiB, `metadata`, the `extra_specs` of the type.
 

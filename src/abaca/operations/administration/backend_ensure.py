@@ -253,11 +253,13 @@ class Tally:
         self.findings.fail(row.share_id, row.id, why)
         self.name("failed", row, why)
 
-    def name(self, kind: str, row: InstanceStatus, why: str) -> None:
-        """It is listed, if there is room."""
-        if self.findings.listed < LISTED:
-            self.findings.listed += 1
-            self.named.append(Found(kind=kind, share_id=row.share_id, instance_id=row.id, why=why))
+    def name(self, kind: str, row: InstanceStatus, why: str) -> bool:
+        """It is listed, if there is room; whether there was."""
+        if self.findings.listed >= LISTED:
+            return False
+        self.findings.listed += 1
+        self.named.append(Found(kind=kind, share_id=row.share_id, instance_id=row.id, why=why))
+        return True
 
     def record(self, tx: Tx, page: Page) -> None:
         """Write it, and how far the operation is."""

@@ -14,6 +14,7 @@ there, and what it has found is mended all the same. The claim under faults: it 
 
 from __future__ import annotations
 
+import datetime
 import logging
 import time
 from collections.abc import Mapping, Sequence
@@ -22,31 +23,33 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from abaca.db.administration import services
-from abaca.db.journal import keys, operations
-from abaca.db.shares import export_location_history, share_instances
+from abaca.db.journal import findings, keys, operations
+from abaca.db.journal.findings import Found
+from abaca.db.shares import share_instances
 from abaca.domain.administration.ensuring import Findings
 from abaca.domain.shares.share_instances import InstanceStatus
 from abaca.drivers import contract
 from abaca.journal import kinds, queueing
 from abaca.journal.interruptions import Wait
-from abaca.operations.administration import backend_ensure, ensure_calls, instance_mend
+from abaca.operations.administration import backend_ensure, deleted_instances, ensure_calls, instance_mend
 from abaca.operations.administration.backend_ensure import Asked, Page, Tally
 from abaca.operations.parts import BackEnd
-from abaca.operations.shares import share_delete, share_instance_delete
 from abaca.operations.shares.share_instances import keys_of_share
 
 if TYPE_CHECKING:
     from abaca import errors
     from abaca.db.engine.database import Tx
+    from abaca.domain.operations import OperationRecord
     from abaca.journal.op import Op
     from abaca.journal.requester import Requester
 
 log = logging.getLogger(__name__)
 
-# What proves that an instance was deleted on request: the kinds of operations that end its export locations.
-DELETIONS = (share_delete.OPERATION.kind, share_instance_delete.OPERATION.kind)
+AGAIN = "it was deleted, and the back end has it again"
 # A shorter pause is not worth putting the operation aside.
 LEAST_PAUSE_S = 0.05
+# What a page takes besides: to be claimed and put aside.
+PAGE_S = 0.02
 
 
 class Pace(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,19 +60,22 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
 
     def pause_s(self, took_s: float) -> float:
         """How long to wait after a page that took so long."""
-        return took_s * (100.0 / self.percent - 1.0)
+        return (took_s + PAGE_S) * (100.0 / self.percent - 1.0)
 
 
 class Args(msgspec.Struct, frozen=True):
     """Which back end (host@backend), how fast, and whether what differs is mended or only named.
 
-    With `suspects` it looks at these instances alone.
+    With `suspects` it looks at these instances alone. `is_round`: the worker has begun it by itself, after the round
+    `follows`; what that has named is not logged again.
     """
 
     host: str
     pace: Pace = Pace()
     mends: bool = True
     suspects: Sequence[contract.ShareInstance] = ()
+    is_round: bool = False
+    follows: str | None = None
 
 
 def ask(tx: Tx, host: str, args: Args, service_down_time_s: int, by: Requester | None) -> Asked:
@@ -81,12 +87,40 @@ def ask(tx: Tx, host: str, args: Args, service_down_time_s: int, by: Requester |
     return _start(tx, args, keys.key("reconcile" if args.mends else "compare", service.id), service.id, by)
 
 
-def start(tx: Tx, host: str, pace: Pace) -> Asked | None:
-    """Start one that goes through the whole back end, or join that; None where the service is not known yet."""
+def start(tx: Tx, host: str) -> None:
+    """Start one that goes through the whole back end at full speed, or join that; nothing for an unknown service."""
+    service = services.find(tx, host)
+    if service is not None:
+        _start(tx, Args(host), keys.key("reconcile", service.id), service.id, None)
+
+
+def is_due(tx: Tx, host: str, every_s: float) -> bool:
+    """Whether the next round may begin: none is under way, and the last has begun so long ago."""
+    service = services.find(tx, host)
+    rounds = [] if service is None else _rounds(tx, service.id)
+    begun_before = tx.now - datetime.timedelta(seconds=every_s)
+    return service is not None and all(
+        row.state in operations.ENDED and row.created_at <= begun_before for row in rounds
+    )
+
+
+def begin_round(tx: Tx, host: str, pace: Pace) -> None:
+    """Begin the next round. Of those before, the last stays to be seen; the journal shall not be full of them."""
     service = services.find(tx, host)
     if service is None:
-        return None
-    return _start(tx, Args(host, pace), keys.key("reconcile-slowly", service.id), service.id, None)
+        return
+    before = _rounds(tx, service.id)
+    operations.forget(tx, [row.id for row in before[1:]])
+    args = Args(host, pace, is_round=True, follows=before[0].id if before else None)
+    key = keys.key("reconcile-slowly", service.id)
+    target = queueing.Target(queue=host, keys=[key], resource_id=str(service.id), coalesce_key=key)
+    queueing.enqueue(tx, OPERATION, args, target, None)
+
+
+def _rounds(tx: Tx, service_id: int) -> list[OperationRecord]:
+    """Those of a service, the newest first."""
+    found = operations.find(tx, resource_id=str(service_id), kind=OPERATION.kind)
+    return [row for row in found if row.args.get("is_round")]
 
 
 def suspect(tx: Tx, host: str, instances: Sequence[contract.ShareInstance], after_s: float) -> None:
@@ -116,9 +150,9 @@ def compare_pages(op: Op[BackEnd]) -> None:
     if op.wants_pause():
         op.between_parts()
     if "cursor" not in op.data:
+        total = _expected(op)
         with op.part() as tx:
-            total = len(op.args.suspects) or share_instances.count_on_backend(tx, op.args.host)
-            op.record(cursor="", page=1, total=total, findings=Findings(), is_on_backend=False)
+            op.record(cursor="", pool="", page=1, total=total, findings=Findings(), is_on_backend=False)
             op.show_progress(tx, 0, total)
     while True:
         begun_s = time.monotonic()
@@ -128,6 +162,17 @@ def compare_pages(op: Op[BackEnd]) -> None:
         pause_s = op.args.pace.pause_s(time.monotonic() - begun_s)
         if pause_s > LEAST_PAUSE_S:
             raise Wait("its share of the load", look_again_s=pause_s)
+
+
+def _expected(op: Op[BackEnd]) -> int:
+    """How many instances there are: a round takes the number of the one before, since counting reads them all."""
+    if op.args.suspects:
+        return len(op.args.suspects)
+    with op.db.read() as tx:
+        if not op.args.is_round:
+            return share_instances.count_on_backend(tx, op.args.host)
+        last = operations.show(tx, op.args.follows) if op.args.follows is not None else None
+    return 0 if last is None else last.progress_done
 
 
 def _compare_page(op: Op[BackEnd]) -> bool:
@@ -153,7 +198,8 @@ def _turn_to_backend(op: Op[BackEnd]) -> bool:
 
 def _compare_instances(op: Op[BackEnd]) -> bool:
     with op.db.read() as tx:
-        seen = share_instances.page_of_backend(tx, op.args.host, op.data["cursor"], op.args.pace.page_size)
+        after = op.data["pool"], op.data["cursor"]
+        seen = share_instances.page_by_pools(tx, op.args.host, after, op.args.pace.page_size)
         page = _unexplained(tx, seen)
     if not seen:
         return False
@@ -162,6 +208,7 @@ def _compare_instances(op: Op[BackEnd]) -> bool:
     with op.part() as tx:
         tally = Tally(op)
         _judge(op, tx, page, outcomes, tally)
+        op.record(pool=seen[-1].host)
         tally.record(tx, page)
     return True
 
@@ -183,23 +230,48 @@ def _judge(op: Op[BackEnd], tx: Tx, page: Page, outcomes: Mapping[str, contract.
     suspects = [row for row in page.seen if row.id in outcomes]
     told = {one.id: one for one in page.told}
     again = {one.id: one for one in _unexplained(tx, suspects).told} if suspects else {}
+    known = _known(op, tx, [row.id for row in suspects])
     for row in page.seen:
         if row.id not in page.taken:
-            tally.skip(row, row.status)
+            _skip(op, tally, row, row.status)
         elif row.id not in outcomes:
             tally.findings.count("unchanged")
         elif again.get(row.id) != told[row.id]:
-            tally.skip(row, "changed meanwhile")
+            _skip(op, tally, row, "changed meanwhile")
         else:
-            _mend(op, tx, told[row.id], _words(outcomes[row.id]), tally)
+            _mend(op, tx, told[row.id], _words(outcomes[row.id]), tally, known)
 
 
-def _mend(op: Op[BackEnd], tx: Tx, instance: contract.ShareInstance, words: str, tally: Tally) -> None:
+def _skip(op: Op[BackEnd], tally: Tally, row: InstanceStatus, why: str) -> None:
+    """A round that comes again and again only counts those."""
+    if op.args.is_round:
+        tally.findings.skip(row.share_id, row.id, why)
+    else:
+        tally.skip(row, why)
+
+
+def _mend(
+    op: Op[BackEnd], tx: Tx, instance: contract.ShareInstance, words: str, tally: Tally, known: Mapping[str, Found]
+) -> None:
     tally.findings.count("repaired")
-    tally.name("repaired", InstanceStatus(instance.id, instance.share_id, "differs"), words)
-    log.warning("share=%s instance=%s differs on its back end: %s", instance.share_id, instance.id, words)
+    row = InstanceStatus(instance.id, instance.share_id, "differs")
+    is_news = _is_news(tally, "repaired", row, words, known)
+    if is_news:
+        log.warning("share=%s instance=%s differs on its back end: %s", instance.share_id, instance.id, words)
     if op.args.mends:
-        instance_mend.start(tx, instance, op.args.host, op)
+        instance_mend.start(tx, instance, op.args.host, op, is_known=not is_news)
+
+
+def _known(op: Op[BackEnd], tx: Tx, instance_ids: Sequence[str]) -> Mapping[str, Found]:
+    """What the round before has named of these."""
+    return {} if op.args.follows is None else findings.named(tx, op.args.follows, instance_ids)
+
+
+def _is_news(tally: Tally, kind: str, row: InstanceStatus, words: str, known: Mapping[str, Found]) -> bool:
+    """List it; whether that is worth a line in the log: it was not so the last time, nor is one of too many."""
+    found = known.get(row.id)
+    is_known = found is not None and (found.kind, found.why) == (kind, words)
+    return tally.name(kind, row, words) and not is_known
 
 
 def _words(outcome: contract.EnsureOutcome) -> str:
@@ -234,45 +306,30 @@ def _compare_backend(op: Op[BackEnd]) -> bool:
         strange &= set(driver.instances_after(cursor, most))
     with op.part() as tx:
         tally = Tally(op)
-        for instance_id in sorted(strange):
-            _judge_unknown(op, tx, instance_id, tally)
+        _judge_strange(op, tx, sorted(strange), tally)
         tally.record_at(tx, held[-1])
     return True
 
 
-def _judge_unknown(op: Op[BackEnd], tx: Tx, instance_id: str, tally: Tally) -> None:
-    ours = _deleted(tx, instance_id)
-    if ours is not None:
-        _mend(op, tx, ours, "it was deleted, and the back end has it again", tally)
-        return
-    tally.findings.count("unknown")
-    tally.name(
-        "unknown",
-        InstanceStatus(instance_id, "", "unknown"),
-        f"{instance_id} is on the back end, and nobody here knows it",
-    )
-    log.warning("%s has an instance %s that nobody here knows; it is left alone", op.args.host, instance_id)
-
-
-def _deleted(tx: Tx, instance_id: str) -> contract.ShareInstance | None:
-    """An instance that an operation of ours has deleted, as the driver was told of it; None where nothing proves it."""
-    deleted = export_location_history.deleted(tx, instance_id, DELETIONS)
-    if deleted is None:
-        return None
-    row = operations.show(tx, deleted.operation_id)
-    if row is not None:
-        known = msgspec.convert(row.args["instance"], contract.ShareInstance)
-        return known if row.state == "done" and known.id == instance_id else None
-    return contract.ShareInstance(
-        id=instance_id, share_id=deleted.share_id, project_id=deleted.project_id, size_gib=1, protocol="", pool=""
-    )
+def _judge_strange(op: Op[BackEnd], tx: Tx, ids: Sequence[str], tally: Tally) -> None:
+    """Those that no row explains: deleted by us, or unknown."""
+    deleted = deleted_instances.proven(tx, dict.fromkeys(ids)) if ids else {}
+    known = _known(op, tx, ids)
+    for instance_id in ids:
+        if instance_id in deleted:
+            _mend(op, tx, deleted[instance_id], AGAIN, tally, known)
+            continue
+        tally.findings.count("unknown")
+        row = InstanceStatus(instance_id, "", "unknown")
+        if _is_news(tally, "unknown", row, f"{instance_id} is on the back end, and nobody here knows it", known):
+            log.warning("%s has an instance %s that nobody here knows; it is left alone", op.args.host, instance_id)
 
 
 # ---------------------------------------------------------------- a few alone
 
 
 def _look_at_suspects(op: Op[BackEnd]) -> None:
-    """Those that still are as they were told; those that are gone shall be gone there as well."""
+    """Those that still are as they were told; those that were deleted shall be gone there as well."""
     suspects = {one.id: one for one in op.args.suspects}
     with op.db.read() as tx:
         seen = [InstanceStatus(one.id, one.share_id, one.status) for one in share_instances.whole_of(tx, suspects)]
@@ -282,18 +339,13 @@ def _look_at_suspects(op: Op[BackEnd]) -> None:
     with op.part() as tx:
         tally = Tally(op)
         _judge(op, tx, page, outcomes, tally)
-        for one in gone:
-            found = outcomes.get(one.id)
-            if found is None or found.status != "error":
-                _mend(op, tx, one, "it was deleted, and the back end has it again", tally)
+        there = {one.id: one for one in gone if (found := outcomes.get(one.id)) is None or found.status != "error"}
+        _judge_strange(op, tx, sorted(there), tally)
         tally.record_at(tx, "")
 
 
-def succeed(op: Op[BackEnd], _tx: Tx) -> None:
+def succeed(_op: Op[BackEnd], _tx: Tx) -> None:
     """The findings are all there is; mending goes on by itself."""
-    found = msgspec.convert(op.data["findings"], Findings)
-    if found.unknown:
-        log.warning("%s has %d instances that nobody here knows: see op=%s", op.args.host, found.unknown, op.id)
 
 
 def fail(_op: Op[BackEnd], _tx: Tx, _error: errors.AbacaError) -> None:

@@ -2,9 +2,9 @@
 """Make one instance on its back end what the database says, whatever has happened to it there.
 
 Whoever finds that a call may have come too late, or that a back end differs, queues one of these. It runs under the key
-of the share, so it never races its other operations, and looks at the database anew. An instance that was deleted is
-deleted again; that is all that is ever deleted here. What can go wrong: the back end stays away, or refuses; then it
-fails, and the next comparison of the back end queues another. The claim under faults: it always ends.
+of the share, so it never races its other operations, and looks at the database anew. An instance that a deletion of
+ours has ended is deleted again; that is all that is ever deleted here. What can go wrong: the back end stays away, or
+refuses; then it fails, and the next comparison of the back end queues another. The claim under faults: it always ends.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from abaca.db.shares import share_instances, shares
 from abaca.domain.administration.messages import Action, Detail
 from abaca.drivers import contract
 from abaca.journal import kinds, queueing
-from abaca.operations.administration import backend_ensure, ensure_calls
+from abaca.operations.administration import backend_ensure, deleted_instances, ensure_calls
 from abaca.operations.parts import DRIVER_CALL_S, BackEnd
 from abaca.operations.shares import access_rules_sync
 from abaca.operations.shares.share_instances import changed_by, keys_of_share, tell
@@ -33,12 +33,16 @@ MENDABLE = ("available", "ensuring", "extending_error", "shrinking_error")
 
 
 class Args(msgspec.Struct, frozen=True):
-    """The instance as it was known; what it shall be is read when it is mended."""
+    """The instance as it was known; what it shall be is read when it is mended.
+
+    `is_known` when it was found before, and mending has not helped: then its users are not told once more.
+    """
 
     instance: contract.ShareInstance
+    is_known: bool = False
 
 
-def start(tx: Tx, instance: contract.ShareInstance, host: str, by: Requester | None) -> str:
+def start(tx: Tx, instance: contract.ShareInstance, host: str, by: Requester | None, *, is_known: bool = False) -> str:
     """Queue it for an instance of `host` (host@backend), or join the one that nobody has begun; its id."""
     target = queueing.Target(
         queue=host,
@@ -46,7 +50,8 @@ def start(tx: Tx, instance: contract.ShareInstance, host: str, by: Requester | N
         resource_id=instance.share_id,
         coalesce_key=f"mend:{instance.id}",
     )
-    return queueing.enqueue(tx, OPERATION, Args(msgspec.structs.replace(instance, generation=None)), target, by)
+    args = Args(msgspec.structs.replace(instance, generation=None), is_known)
+    return queueing.enqueue(tx, OPERATION, args, target, by)
 
 
 def take_instance(op: Op[BackEnd], tx: Tx) -> None:
@@ -54,7 +59,7 @@ def take_instance(op: Op[BackEnd], tx: Tx) -> None:
     known = op.args.instance
     row = share_instances.whole(tx, known.id)
     if row is None:
-        op.record(wanted=None, is_gone=True)
+        op.record(wanted=None, is_gone=known.id in deleted_instances.proven(tx, {known.id: known}))
     elif row.status not in MENDABLE or (row.host or "").partition("#")[0] != op.home:
         op.record(wanted=None, is_gone=False)
     else:
@@ -110,7 +115,8 @@ def succeed(op: Op[BackEnd], tx: Tx) -> None:
 
 def fail(op: Op[BackEnd], tx: Tx, error: errors.AbacaError) -> None:
     """It stays as it is until somebody looks again."""
-    tell(op, tx, op.args.instance, (Action.UPDATE, Detail.UNKNOWN_ERROR), error.message)
+    if not op.args.is_known and not op.data.get("is_gone"):
+        tell(op, tx, op.args.instance, (Action.UPDATE, Detail.UNKNOWN_ERROR), error.message)
 
 
 OPERATION = kinds.operation(
