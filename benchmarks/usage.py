@@ -34,7 +34,18 @@ def _cpu_s(pid: int) -> float:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return 0.0
-    return sum(map(int, fields[11:15])) / _TICKS
+    own, of_ended = sum(map(int, fields[11:13])), sum(map(int, fields[13:15]))
+    # the first knows of threads that have ended, the second of less than ten milliseconds
+    return max(own / _TICKS, _of_threads_s(pid)) + of_ended / _TICKS
+
+
+def _of_threads_s(pid: int) -> float:
+    found = 0
+    with contextlib.suppress(OSError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(OSError):
+                found += int((thread / "schedstat").read_text().split()[0])
+    return found / 1e9
 
 
 def rss_mib(root: int) -> float:

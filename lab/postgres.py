@@ -10,6 +10,7 @@ import re
 import shutil
 import signal
 import time
+from collections.abc import Mapping
 from typing import Literal, Self
 
 import psycopg
@@ -27,15 +28,24 @@ StopMode = Literal["smart", "fast", "immediate"]
 class Postgres:
     """A server on a free port of the loopback address, with its files in the run's directory.
 
-    Started by root it runs as the user `postgres`. Raises `processes.Missing` if PostgreSQL is not installed.
+    Started by root it runs as the user `postgres`. Raises `processes.Missing` if PostgreSQL is not installed. Files in
+    a `directory` of one's own stay after the run, and the next one goes on with them. `settings` are the server's.
     """
 
-    def __init__(self, run: runs.Run, name: str = "postgres") -> None:
+    def __init__(
+        self,
+        run: runs.Run,
+        name: str = "postgres",
+        *,
+        directory: pathlib.Path | None = None,
+        settings: Mapping[str, object] | None = None,
+    ) -> None:
         self._run = run
         self._name = name
         self._programs = _programs()
         self._user = _user()
-        self._home = run.path(name)
+        self._home = directory or run.path(name)
+        self._settings = settings or {}
         self._data = self._home / "data"
         self._process: processes.Process | None = None
         self.port = processes.free_port(_HOST)
@@ -60,7 +70,10 @@ class Postgres:
         if not self._data.exists():
             self._create_files()
         launch = processes.Launch(user=self._user, cwd=self._home)
-        argv = [str(self._programs / "postgres"), "-D", str(self._data)]
+        # where files stay the port is another each time
+        settings = {"port": self.port, **self._settings}
+        more = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+        argv = [str(self._programs / "postgres"), "-D", str(self._data), *more]
         self._process = self._run.spawn(argv, log=f"{self._name}.log", launch=launch)
         processes.wait_until(self._accepts, timeout_s, self._name, self._process)
         self.started_in_s = time.monotonic() - begun
@@ -121,7 +134,6 @@ class Postgres:
             raise processes.LabError(f"initdb failed\n{initdb.log_tail()}")
         settings = {
             "listen_addresses": _HOST,
-            "port": self.port,
             "unix_socket_directories": "",
             "max_connections": 300,
             "fsync": "on",

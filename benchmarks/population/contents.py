@@ -292,11 +292,12 @@ def _journal(w: Words) -> Iterator[Rows]:
 
 def _around(w: Words) -> Iterator[Rows]:
     """What users and operators are told, and what they have locked."""
-    share = "CASE WHEN n % 2 = 0 THEN 20 * n ELSE 20 * n - 13 END"
+    block = f"(1 + n / 2 % {w.shares // 20 - 1})"
+    share = f"CASE WHEN n % 2 = 0 THEN 20 * {block} ELSE 20 * {block} - 13 END"
     is_rare = f"(n % 2 = 0 AND n <= {2 * RARE_SHARES})"
     yield Rows(
         "messages",
-        w.shares // 20,
+        w.messages,
         {
             "id": w.id("message"),
             "project_id": w.project(share),
@@ -306,25 +307,23 @@ def _around(w: Words) -> Iterator[Rows]:
             "action_id": f"CASE WHEN {is_rare} THEN '007' ELSE '001' END",
             "detail_id": f"CASE WHEN {is_rare} THEN '001' ELSE '008' END",
             "message_level": f"CASE WHEN {is_rare} THEN 'INFO' ELSE 'ERROR' END",
-            "created_at": w.since("20 * n"),
+            "created_at": w.ago(f"({w.messages} - n) * {YEAR_S / w.messages}"),
         },
     )
-    locked = "CASE WHEN n % 2 = 0 THEN 100 * n ELSE 100 * n - 93 END"
-    is_rare = f"(n % 2 = 0 AND n <= {2 * RARE_SHARES})"
     yield Rows(
         "resource_locks",
-        w.shares // 100,
+        w.locks,
         {
             "id": w.id("lock"),
-            "project_id": w.project(locked),
+            "project_id": w.project(share),
             "user_id": f"CASE WHEN {is_rare} THEN '{RARE}' ELSE 'user-' || (n % 5) END",
             "lock_context": f"CASE WHEN {is_rare} THEN 'admin' ELSE 'user' END",
-            "share_id": w.id("share", locked),
+            "share_id": w.id("share", share),
             "resource_type": "'share'",
-            "resource_id": w.id("share", locked),
+            "resource_id": w.id("share", share),
             "resource_action": "'delete'",
             "lock_reason": f"CASE WHEN {is_rare} THEN 'Rare reason' ELSE 'Audit of ' || (n % 50) END",
-            "created_at": w.since("100 * n"),
+            "created_at": w.ago(f"({w.locks} - n) * {YEAR_S / w.locks}"),
         },
     )
     is_rare = w.is_rare()

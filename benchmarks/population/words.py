@@ -21,6 +21,7 @@ UNITS = 1000
 """The number of shares is a multiple of this, so that parts of it are whole."""
 YEAR_S = 365 * 86400
 WEEK_S = 7 * 86400
+PAGE = 50
 PAUSED_OPERATIONS = 3
 FINDINGS = 1000
 
@@ -107,7 +108,10 @@ class Words:
         if shares < UNITS or shares % UNITS:
             raise ValueError(f"The number of shares must be a multiple of {UNITS}.")
         self.shares = shares
-        self.servers = shares // 200  # of the large project; and as many of the others
+        # of the large project, and as many of the others; where shares are few, a page of each
+        self.servers = max(shares // 200, PAGE)
+        self.messages = max(shares // 20, 4 * PAGE)
+        self.locks = max(shares // 100, 4 * PAGE)
         self.said = dialect
 
     def id(self, kind: str, number: str = "n") -> str:

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was measured at each size, what is missed, and how it is shown."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from benchmarks.figures import shown
+
+MOST_TIMES = 1.3
+"""How much dearer something may be at the largest size than at the smallest."""
+LEAST_MS = 0.05
+"""What is less is lost in what the machine does besides."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Cost:
+    """CPU milliseconds of Abaca and of the database, the middle milliseconds of wall, and pages read, for one call."""
+
+    api_ms: float
+    database_ms: float
+    wall_ms: float
+    pages: float
+
+    @property
+    def both_ms(self) -> float:
+        return self.api_ms + self.database_ms
+
+    def __str__(self) -> str:
+        return "/".join(map(shown, (self.api_ms, self.database_ms, self.wall_ms, self.pages)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """What one thing costs by the number of shares. `bound` says why it may grow, and how far."""
+
+    name: str
+    costs: Mapping[int, Cost]
+    bound: str | None = None
+
+    def at_least(self, costs: Mapping[int, Cost]) -> Row:
+        """The same with what was found anew, where that is less: what the machine does besides only adds."""
+        least = {
+            size: min(self.costs.get(size, cost), cost, key=lambda one: one.both_ms) for size, cost in costs.items()
+        }
+        return dataclasses.replace(self, costs=least)
+
+    @property
+    def times(self) -> float:
+        return self._few_and_many(lambda cost: cost.both_ms, 0.001)[2]
+
+    @property
+    def has_grown(self) -> bool:
+        """Whether it takes more CPU and reads more: the one is noisy, the other grows with the depth of indexes."""
+        few_ms, many_ms, times = self._few_and_many(lambda cost: cost.both_ms, 0.001)
+        _, _, more_read = self._few_and_many(lambda cost: cost.pages, 1)
+        return many_ms - few_ms > LEAST_MS and times > MOST_TIMES and more_read > MOST_TIMES
+
+    def _few_and_many(self, of: Callable[[Cost], float], least: float) -> tuple[float, float, float]:
+        few, many = (max(least, of(self.costs[size])) for size in (min(self.costs), max(self.costs)))
+        return few, many, many / few
+
+    @property
+    def missed(self) -> bool:
+        return self.has_grown and self.bound is None
+
+    def cells(self) -> list[str]:
+        said = "MISSED" if self.missed else (f"inherent: {self.bound}" if self.has_grown and self.bound else "")
+        return [self.name, *(str(self.costs[size]) for size in sorted(self.costs)), f"{self.times:.2f}", said]
+
+    def __str__(self) -> str:
+        name, *costs, times, said = self.cells()
+        return f"{name:<64} {' '.join(f'{cost:>18}' for cost in costs)} {times:>7} {said}".rstrip()
+
+
+# What may grow, by what its name ends or begins with, and how far.
+INHERENT: tuple[tuple[str, str], ...] = ()
+
+
+def bound_of(name: str) -> str | None:
+    return next((why for part, why in INHERENT if part in name), None)
+
+
+def table(rows: Iterable[Row], sizes: Sequence[int]) -> str:
+    """As Markdown."""
+    heads = ["call", *(f"{size:,}" for size in sorted(sizes)), "times", ""]
+    lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
+    return "\n".join([*lines, *(f"| {' | '.join(row.cells())} |" for row in rows)])
+
+
+def summary(rows: Sequence[Row]) -> str:
+    """How many there are, and what is missed."""
+    missed = [row.name for row in rows if row.missed]
+    inherent = sum(row.has_grown and not row.missed for row in rows)
+    said = f"{len(rows)} calls: {len(rows) - len(missed) - inherent} within {MOST_TIMES}, {inherent} inherent, "
+    return "\n".join([f"{said}{len(missed)} MISSED", *(f"  {name}" for name in missed)])
