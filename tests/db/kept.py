@@ -67,7 +67,15 @@ def _0006(rows):
     rows["operation_keys"] = kept
 
 
-BECOMES = {"0002": _0002, "0004": _0004, "0005": _0005, "0006": _0006}
+def _0008(rows):
+    """Projects count the characters of their metadata: of what is recorded only shares have any."""
+    for row in rows["quota_usages"]:
+        of = [share["metadata"] for share in rows["shares"] if share["project_id"] == row["project_id"]]
+        pairs = [pair for one in of for pair in one.items()] if row["scope"] == "project" else []
+        row["metadata_characters"] = sum(len(key) + len(value) for key, value in pairs)
+
+
+BECOMES = {"0002": _0002, "0004": _0004, "0005": _0005, "0006": _0006, "0008": _0008}
 
 
 def after(rows, revisions):

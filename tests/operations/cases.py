@@ -48,7 +48,12 @@ def a_share(theatre, size=3):
 
 
 def new_share(theatre, _prepared, size=3):
-    return theatre.ask("POST", "/shares", {"share": {"share_proto": "NFS", "size": size}})["share"]["id"]
+    body = {"share": {"share_proto": "NFS", "size": size, "metadata": COUNTED}}
+    return theatre.ask("POST", "/shares", body)["share"]["id"]
+
+
+# What shares, rules and locations have: the count of that is looked at after each case.
+COUNTED = {"metadata": "is counted"}
 
 
 def act(theatre, share_id, **action):
@@ -56,7 +61,9 @@ def act(theatre, share_id, **action):
 
 
 def allow(theatre, share_id, to):
-    return act(theatre, share_id, allow_access={"access_type": "ip", "access_to": to})["access"]["id"]
+    return act(theatre, share_id, allow_access={"access_type": "ip", "access_to": to, "metadata": COUNTED})["access"][
+        "id"
+    ]
 
 
 def a_share_with_rules(theatre):
@@ -123,6 +130,9 @@ def shrink(theatre, share_id):
 def a_share_that_has_moved(theatre):
     """What the database says of where it can be mounted from is no longer so."""
     share_id = a_share(theatre)
+    for one in theatre.ask("GET", f"/shares/{share_id}/export_locations")["export_locations"]:
+        path = f"/shares/{share_id}/export_locations/{one['id']}/metadata"
+        theatre.ask("POST", path, {"metadata": COUNTED})
     with theatre.db.write() as tx:
         tx.execute(sa.update(tables.export_locations).values(path="10.9.9.9:/elsewhere"))
     return share_id

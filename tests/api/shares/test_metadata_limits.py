@@ -5,6 +5,7 @@ import collections
 from urllib.parse import quote
 
 import pytest
+import sqlalchemy as sa
 
 from tests.api import seeds
 from tests.api.world import world
@@ -92,6 +93,23 @@ def test_a_project_has_so_much_metadata_and_no_more(here):
     here.settle()
     for share_id in made:
         assert here.ask("member", "DELETE", f"/shares/{share_id}", **NEWEST).status == 202
+
+
+def test_a_share_with_metadata_takes_no_statement_more(here):
+    taken = []
+    for pairs in ({}, {"k": "v"}):
+        statements = []
+
+        def note(_connection, _cursor, statement, *_, statements=statements):
+            statements.append(statement)
+
+        sa.event.listen(here.db._writer, "before_cursor_execute", note)
+        made = here.ask("member", "POST", "/shares", body_of(pairs), **NEWEST)
+        sa.event.remove(here.db._writer, "before_cursor_execute", note)
+        here.settle()
+        assert here.ask("member", "DELETE", f"/shares/{made.body['share']['id']}", **NEWEST).status == 202
+        taken.append([statement.split("(")[0].split("WHERE")[0] for statement in statements])
+    assert taken[0] == taken[1] != []
 
 
 def test_reserved_keys_are_seen_and_asked_for_by_administrators_alone(here):

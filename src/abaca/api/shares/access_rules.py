@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 from abaca import errors
@@ -145,7 +145,7 @@ def allow(call: Call, id: str, body: Allow) -> Row | None:
         if body.lock_visibility or body.lock_deletion:
             shares.lock(tx, id)
         project_id = _open_for_rules(call, tx, id).project_id
-        metadata_limits.check(tx, call.settings, project_id, {}, pairs)
+        more = metadata_limits.check(call.settings, {}, pairs)
         rule_id = _add(tx, id, values)
         with refused_as(errors.Invalid):
             if body.lock_deletion:
@@ -153,6 +153,7 @@ def allow(call: Call, id: str, body: Allow) -> Row | None:
             if body.lock_visibility:
                 locking.lock_rule(tx, id, rule_id, locks.SHOW, reason, call.caller)
         access_rules_sync.start_for_share(tx, id, call.caller)
+        metadata_limits.count(tx, call.settings, project_id, more)
         return access_rules.show(tx, rule_id, call.columns)
 
 
@@ -171,10 +172,12 @@ def deny(call: Call, id: str, body: Deny) -> None:
             return
         rule_locks.refuse_denial(call, tx, rule.id, unrestrict=body.unrestrict)
         _check_settled(share)
-        if not attachment_rules.take_over(tx, rule):
+        gone = attachment_rules.take_over(tx, rule)
+        if gone is None:
             access_rules.deny(tx, rule.id)
         attachment_rules.look_again(tx, id)
         access_rules_sync.start_for_share(tx, id, call.caller)
+        metadata_limits.count_anyway(tx, {share.project_id: -(gone or 0)})
 
 
 @ACTIONS.action(
@@ -208,7 +211,7 @@ def index(call: Call, filters: dict[str, Any]) -> Sequence[Row]:
         except errors.NotFound as missing:
             raise errors.Invalid(missing.message) from None
         hidden = rule_locks.hide_some(call, tx, share_id)
-        rows = access_rules.of_share(tx, share_id, call.columns, equal=filters, metadata=pairs)
+        rows = access_rules.of_share(tx, share_id, call.columns, equal=filters, pairs=pairs)
     if hidden and not filters.keys().isdisjoint(("client", "access_key")):
         # else whoever guesses right would know
         return [row for row in rows if row.id not in hidden]
@@ -250,22 +253,34 @@ def set_metadata(call: Call, id: str, body: SetMetadata) -> dict[str, str]:
     """Add and overwrite pairs; the whole is answered."""
     pairs = metadata.check(body.metadata)
     with call.db.write() as tx:
-        share = share_for_change(call, tx, _rule(call, tx, id).share_id)
-        old = access_rules.metadata_for_update(tx, id)
-        new = {**old, **pairs}
-        metadata_limits.check(tx, call.settings, share.project_id, old, new)
-        access_rules.update(tx, id, {"metadata": new})
-        return new
+        share_for_change(call, tx, _rule(call, tx, id).share_id)
+        return _write_metadata(call, tx, id, lambda old: {**old, **pairs})
 
 
 @RESOURCE.delete("/{id}/metadata/{key}", policy=DELETE_METADATA)
 def delete_metadata(call: Call, id: str, key: str) -> None:
     """Remove one pair."""
-    with call.db.write() as tx:
-        old = access_rules.metadata_for_update(tx, _rule(call, tx, id).id)
+
+    def without(old: dict[str, str]) -> dict[str, str]:
         if key not in old:
             raise errors.NotFound(f"Access rule {id} has no metadata key {key!r}.")
-        access_rules.update(tx, id, {"metadata": {name: value for name, value in old.items() if name != key}})
+        return {name: value for name, value in old.items() if name != key}
+
+    with call.db.write() as tx:
+        _write_metadata(call, tx, id, without)
+
+
+def _write_metadata(
+    call: Call, tx: Tx, rule_id: str, change: Callable[[dict[str, str]], dict[str, str]]
+) -> dict[str, str]:
+    """Change a rule's pairs, within the limits; what they have become."""
+    project_id = share_for_look(call, tx, _rule(call, tx, rule_id).share_id, ()).project_id
+    old = access_rules.metadata_for_update(tx, rule_id)
+    new = change(old)
+    more = metadata_limits.check(call.settings, old, new)
+    access_rules.update(tx, rule_id, {"metadata": new})
+    metadata_limits.count(tx, call.settings, project_id, more)
+    return new
 
 
 # ---------------------------------------------------------------- looking up and checking

@@ -207,9 +207,11 @@ def _write(
         row = _found(call, tx, share_id, location_id, _METADATA)
         new = change(dict(row.metadata))
         preferred = new.pop("preferred", None)
-        metadata_limits.check(tx, call.settings, project_id, row.metadata, new)
+        more = metadata_limits.check(call.settings, row.metadata, new)
         said = None if preferred is None else preferred.strip().lower() in ("1", "true", "t", "yes", "on")
-        export_locations.set_metadata(tx, location_id, new, preferred=said)
+        if not export_locations.set_metadata(tx, location_id, new, preferred=said):
+            raise errors.NotFound(resource="Export location", id=location_id)
+        metadata_limits.count(tx, call.settings, project_id, more)
         return {**new, "preferred": str(row.preferred if said is None else said)}
 
 

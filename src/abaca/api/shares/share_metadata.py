@@ -111,8 +111,9 @@ def _write(call: Call, tx: Tx, share_id: str, change: Callable[[dict[str, str]],
     project_id = share_for_change(call, tx, share_id).project_id
     old = shares.metadata_for_update(tx, share_id)
     new = change(old)
-    metadata_limits.check(tx, call.settings, project_id, old, new)
+    more = metadata_limits.check(call.settings, old, new)
     shares.update(tx, share_id, {"metadata": new})
+    metadata_limits.count(tx, call.settings, project_id, more)
     return new
 
 

@@ -18,10 +18,11 @@ from abaca import errors
 from abaca.db.engine.database import Tx, insert_into
 from abaca.db.engine.statements import Select
 from abaca.db.journal import operations
+from abaca.db.shares import metadata_figures
 from abaca.db.tables.catalog import quota_usages, quotas
 from abaca.db.tables.shares import share_instances, shares
 from abaca.domain.catalog import quotas as rules
-from abaca.domain.catalog.quotas import COUNTED, DEFAULT_CLASS, PER_SHARE, PROJECT, Counts
+from abaca.domain.catalog.quotas import COUNTED, DEFAULT_CLASS, METADATA, PER_SHARE, PROJECT, Counts
 
 
 def take(
@@ -29,8 +30,9 @@ def take(
 ) -> None:
     """Count `deltas` ({"shares": 1, "gigabytes": 5}) as used by the project, the user and the type in it.
 
-    A share's size is compared with `per_share_gigabytes` too; when one grows, name its new size under that key. Raises
-    `OverLimit`, and then the transaction must not commit. `defaults` are the configured limits.
+    A share's size is compared with `per_share_gigabytes` too; when one grows, name its new size under that key.
+    `METADATA` is counted of the project only. Raises `OverLimit`, and then the transaction must not commit. `defaults`
+    are the configured limits.
     """
     checked = rules.checked(deltas)
     counted = {name: delta for name, delta in deltas.items() if name != PER_SHARE}
@@ -77,17 +79,23 @@ def _count(names: tuple[str, ...], scopes: int, checked: tuple[str, ...]) -> sa.
 
     An upsert, because it takes the rows' locks in the order in which they are written here; an UPDATE would not.
     """
-    values = ", ".join(f":{name}" if name in names else "0" for name in COUNTED)
-    rows = ", ".join(f"(:project, :scope_{at}, {values})" for at in range(scopes))
+    columns = (*COUNTED, METADATA)
+    rows = ", ".join(f"(:project, :scope_{at}, {_values(columns, names, at)})" for at in range(scopes))
     sums = ", ".join(f"{name} = quota_usages.{name} + excluded.{name}" for name in names)
-    limits = [_LIMITS.format(name=name) for name in checked]
+    limits = [_NO_LIMITS if name == METADATA else _LIMITS.format(name=name) for name in checked]
     return sa.text(
-        f"INSERT INTO quota_usages (project_id, scope, {', '.join(COUNTED)}) VALUES {rows} "  # noqa: S608 - our own names
+        f"INSERT INTO quota_usages (project_id, scope, {', '.join(columns)}) VALUES {rows} "  # noqa: S608 - our own names
         f"ON CONFLICT (project_id, scope) DO UPDATE SET {sums} "
         f"RETURNING {', '.join(['scope', *names, *limits])}"
     )
 
 
+def _values(columns: Iterable[str], names: Iterable[str], scope: int) -> str:
+    return ", ".join(f":{name}" if name in names and not (scope and name == METADATA) else "0" for name in columns)
+
+
+# Of the project itself and of the default class; for what is no quota both are none, and the configured one holds.
+_NO_LIMITS = "NULL, NULL"
 _LIMITS = (
     "(SELECT own.hard_limit FROM quotas own WHERE own.project_id = quota_usages.project_id"
     " AND own.scope = quota_usages.scope AND own.resource = '{name}'), "
@@ -220,6 +228,9 @@ def differences(tx: Tx) -> list[Difference]:
                 for name, count in counts.items():
                     real[project, scope][name] += int(count)
         known |= dict.fromkeys(statement.selected_columns.keys()[3:])
+    for project, characters in metadata_figures.of_projects(tx).items():
+        real[project, PROJECT][METADATA] = characters
+    known[METADATA] = None
     counted = {(row.project_id, row.scope): row._asdict() for row in tx.rows(sa.select(quota_usages))}
     return [
         Difference(*place, name, counted.get(place, {}).get(name, 0), real[place][name])

@@ -13,6 +13,7 @@ from abaca.db.engine.database import Tx, insert_into
 from abaca.db.engine.statements import Column, Row, Select, columns_of
 from abaca.db.shares import instance_access_rules
 from abaca.db.tables.shares import access_rules as t
+from abaca.domain import metadata
 from abaca.domain.ids import new_id
 from abaca.domain.shares.access_rules import AccessRule
 
@@ -52,10 +53,14 @@ def _add(dialect: str) -> sa.Executable:
     return insert
 
 
-def replace(tx: Tx, rule_id: str, share_id: str, values: Mapping[str, object]) -> str:
-    """A new rule where another was, whose id is not known from now on; the back end sees no moment without either."""
-    tx.execute(sa.delete(t).where(t.c.id == rule_id))
-    return add(tx, share_id, values)
+def replace(tx: Tx, rule_id: str, share_id: str, values: Mapping[str, object]) -> int:
+    """A new rule where another was, whose id is not known from now on; the back end sees no moment without either.
+
+    How many characters of metadata go with the other.
+    """
+    gone = tx.rows(sa.delete(t).where(t.c.id == rule_id).returning(t.c.metadata))
+    add(tx, share_id, values)
+    return sum(metadata.characters(row.metadata) for row in gone)
 
 
 @functools.lru_cache(maxsize=64)
@@ -88,13 +93,13 @@ def of_share(
     names: tuple[str, ...],
     *,
     equal: Mapping[str, object] | None = None,
-    metadata: Mapping[str, str] | None = None,
+    pairs: Mapping[str, str] | None = None,
 ) -> Sequence[Row]:
     """A share's rules that match, oldest first."""
     statement = _select_of_share(names)
     for column, value in (equal or {}).items():
         statement = statement.where(COLUMNS[column] == value)
-    for key, value in (metadata or {}).items():
+    for key, value in (pairs or {}).items():
         statement = statement.where(t.c.metadata[key].as_string() == value)
     return tx.rows(statement, {"of_share": share_id})
 
@@ -157,5 +162,19 @@ def update(tx: Tx, rule_id: str, values: Mapping[str, object]) -> None:
 
 
 def metadata_for_update(tx: Tx, rule_id: str) -> dict[str, str]:
-    """A rule's metadata, with its row locked until this transaction ends."""
-    return dict(tx.scalar(sa.select(t.c.metadata).where(t.c.id == rule_id).with_for_update()) or {})
+    """A rule's metadata, with its row locked until this transaction ends. Raises `NotFound`."""
+    row = tx.row(_METADATA_FOR_UPDATE, {"of_id": rule_id})
+    if row is None:
+        raise errors.NotFound(resource="Share access rule", id=rule_id)
+    return dict(row.metadata)
+
+
+_METADATA_FOR_UPDATE = sa.select(t.c.metadata).where(t.c.id == sa.bindparam("of_id")).with_for_update()
+
+
+def remove_all(tx: Tx, share_id: str) -> int:
+    """The rules of a share that goes; how many characters of metadata with them."""
+    return sum(metadata.characters(row.metadata) for row in tx.rows(_REMOVE_ALL, {"of_share": share_id}))
+
+
+_REMOVE_ALL = sa.delete(t).where(t.c.share_id == sa.bindparam("of_share")).returning(t.c.metadata)

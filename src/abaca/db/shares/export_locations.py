@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 import sqlalchemy as sa
@@ -15,6 +17,7 @@ from abaca.db.shares import export_location_history as history
 from abaca.db.shares.export_location_history import Cause, Owner
 from abaca.db.tables.shares import export_locations as t
 from abaca.db.tables.shares import share_instances
+from abaca.domain import metadata
 from abaca.domain.ids import new_id
 from abaca.domain.shares.export_locations import Export, ExportLocation
 
@@ -77,15 +80,19 @@ class _Changes:
                 said += [f"{path} {words}" for words in _marked(was, now)]
         return ", ".join(said) or None
 
-    def write(self, owners: Mapping[str, Owner], cause: Cause) -> None:
+    def write(self, owners: Mapping[str, Owner], cause: Cause) -> Counter[str]:
+        """By project how many characters of metadata go."""
+        characters: Counter[str] = Counter()
         if self.gone:
-            self.tx.execute(_REMOVE, {"locations": self.gone})
+            for instance_id, pairs in self.tx.rows(_REMOVE, {"locations": self.gone}):
+                characters[owners[instance_id].project_id] += metadata.characters(pairs)
         if self.new:
             self.tx.execute(_ADD, [msgspec.structs.asdict(one) for one in self.new])
         if self.marked:
             self.tx.execute(_MARK, [_mark(self.tx, one) for one in self.marked])
         history.end(self.tx, [*self.gone, *(one.id for one in self.marked)], cause)
         history.begin(self.tx, owners, [*self.new, *self.marked], cause)
+        return characters
 
 
 def _marked(was: ExportLocation, now: ExportLocation) -> Iterable[str]:
@@ -100,7 +107,11 @@ def _mark(tx: Tx, one: ExportLocation) -> dict[str, object]:
     return {"location": one.id, "at": tx.now, "is_admin_only": one.is_admin_only, "preferred": one.preferred}
 
 
-_REMOVE = sa.delete(t).where(t.c.id.in_(sa.bindparam("locations", expanding=True)))
+_REMOVE = (
+    sa.delete(t)
+    .where(t.c.id.in_(sa.bindparam("locations", expanding=True)))
+    .returning(t.c.share_instance_id, t.c.metadata)
+)
 _MARK = (
     sa.update(t)
     .where(t.c.id == sa.bindparam("location"))
@@ -123,13 +134,27 @@ def of_many(tx: Tx, instance_ids: Iterable[str]) -> dict[str, list[ExportLocatio
 Wanted = Mapping[str, Sequence[Export]]
 
 
-def replace_many(tx: Tx, wanted: Wanted, owners: Mapping[str, Owner], cause: Cause) -> dict[str, str]:
-    """Make these the whole sets of these instances; for which something changed, and what. `owners` by instance."""
+class Replaced(NamedTuple):
+    """By instance what has changed, in words, and by project how many characters of metadata have gone."""
+
+    changed: Mapping[str, str]
+    gone: Counter[str]
+
+
+def replace_many(tx: Tx, wanted: Wanted, owners: Mapping[str, Owner], cause: Cause) -> Replaced:
+    """Make these the whole sets of these instances. `owners` by instance."""
     if not wanted:
-        return {}
+        return Replaced({}, Counter())
     changes, said = _compared(tx, wanted)
-    changes.write(owners, cause)
-    return said
+    return Replaced(said, changes.write(owners, cause))
+
+
+def remove_all(tx: Tx, instance_id: str) -> int:
+    """The locations of an instance that goes; how many characters of metadata with them."""
+    return sum(metadata.characters(row.metadata) for row in tx.rows(_REMOVE_ALL, {"instance": instance_id}))
+
+
+_REMOVE_ALL = sa.delete(t).where(t.c.share_instance_id == sa.bindparam("instance")).returning(t.c.metadata)
 
 
 def differences(tx: Tx, wanted: Wanted) -> dict[str, str]:
@@ -183,12 +208,13 @@ def show(tx: Tx, location_id: str, names: tuple[str, ...], **of: str) -> Row | N
     return tx.row(statement)
 
 
-def set_metadata(tx: Tx, location_id: str, metadata: Mapping[str, str], *, preferred: bool | None) -> None:
-    """Replace a location's metadata. `preferred` says whether it is one to mount from first; None leaves that alone.
+def set_metadata(tx: Tx, location_id: str, pairs: Mapping[str, str], *, preferred: bool | None) -> bool:
+    """Replace a location's metadata; False when it has just gone.
 
-    What is said here the back end does not take back.
+    `preferred` says whether it is one to mount from first; None leaves that alone. What is said here the back end does
+    not take back.
     """
-    values: dict[str, object] = {"metadata": dict(metadata), "updated_at": tx.now}
+    values: dict[str, object] = {"metadata": dict(pairs), "updated_at": tx.now}
     if preferred is not None:
         values |= {"preferred": preferred, "preferred_by_hand": True}
-    tx.execute(sa.update(t).where(t.c.id == location_id).values(values))
+    return tx.execute(sa.update(t).where(t.c.id == location_id).values(values)).rowcount == 1

@@ -20,6 +20,7 @@ from abaca.db.shares.export_locations import IS_WRITTEN_TO
 from abaca.db.tables.shares import access_rules, export_locations
 from abaca.db.tables.shares import instance_access_rules as t
 from abaca.db.tables.shares import share_instances as instances
+from abaca.domain import metadata
 from abaca.domain.shares.access_rules import ACCESS_RULE, WORST_FIRST, InstanceAccessRule, RuleInForce
 
 STATE = moving.Mover(t.c.state, "Share access rule")
@@ -175,13 +176,17 @@ def finish(tx: Tx, instance_id: str, rule_ids: Sequence[str], event: str) -> Non
 _FINISH = {event: STATE.moves(event, _AMONG, _OF_INSTANCE) for event in ("done", "failed")}
 
 
-def drop(tx: Tx, share_id: str, instance_id: str, rule_ids: Sequence[str]) -> None:
-    """Denied rules are done on an instance; those that no other instance has go for good."""
-    if rule_ids:
-        given = {"rules": list(rule_ids)}
-        tx.rows(_LOCK_RULES, given)  # of two instances that are the last, one looks after the other
-        tx.execute(_DROP, {**given, "instance": instance_id})
-        forget_dropped(tx, share_id)
+def drop(tx: Tx, share_id: str, instance_id: str, rule_ids: Sequence[str]) -> int:
+    """Denied rules are done on an instance; those that no other instance has go for good.
+
+    How many characters of metadata go with them.
+    """
+    if not rule_ids:
+        return 0
+    given = {"rules": list(rule_ids)}
+    tx.rows(_LOCK_RULES, given)  # of two instances that are the last, one looks after the other
+    tx.execute(_DROP, {**given, "instance": instance_id})
+    return forget_dropped(tx, share_id)
 
 
 _LOCK_RULES = (
@@ -193,15 +198,19 @@ _LOCK_RULES = (
 _DROP = sa.delete(t).where(_AMONG, _OF_INSTANCE, t.c.state == "denying")
 
 
-def forget_dropped(tx: Tx, share_id: str) -> None:
-    """The denied rules of a share that no instance has go for good."""
-    tx.execute(_FORGET, {"of_share": share_id})
+def forget_dropped(tx: Tx, share_id: str) -> int:
+    """The denied rules of a share that no instance has go for good; how many characters of metadata with them."""
+    return sum(metadata.characters(row.metadata) for row in tx.rows(_FORGET, {"of_share": share_id}))
 
 
-_FORGET = sa.delete(access_rules).where(
-    access_rules.c.share_id == sa.bindparam("of_share"),
-    access_rules.c.is_denied.is_(True),
-    ~sa.exists().where(t.c.access_rule_id == access_rules.c.id),
+_FORGET = (
+    sa.delete(access_rules)
+    .where(
+        access_rules.c.share_id == sa.bindparam("of_share"),
+        access_rules.c.is_denied.is_(True),
+        ~sa.exists().where(t.c.access_rule_id == access_rules.c.id),
+    )
+    .returning(access_rules.c.metadata)
 )
 
 

@@ -1,37 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much metadata a project has in all."""
+"""How much metadata there is, as rows say it: what the counts of projects are compared with."""
 
 from __future__ import annotations
+
+import functools
+from collections import Counter
 
 import sqlalchemy as sa
 
 from abaca.db.engine.database import Tx
-from abaca.db.engine.statements import Column
+from abaca.db.engine.statements import Column, Select
 from abaca.db.tables.shares import access_rules, export_locations, share_instances, shares
 
 
-def of_project(tx: Tx, project_id: str) -> int:
-    """Characters of the metadata of its shares, their access rules and their export locations, as they are kept."""
-    return int(tx.scalar(_OF_PROJECT, {"of_project": project_id}))
+def of_projects(tx: Tx) -> Counter[str]:
+    """Characters of the metadata of all shares, access rules and export locations, by project; reads them all."""
+    found: Counter[str] = Counter()
+    for statement in _of_projects(tx.dialect):
+        for project_id, characters in tx.rows(statement):
+            found[project_id] += int(characters)
+    return found
 
 
-def _length(column: Column) -> sa.ColumnElement[int]:
-    # most have none
-    text = sa.cast(column, sa.Text())
-    return sa.func.coalesce(sa.func.sum(sa.case((text != "{}", sa.func.length(text)), else_=0)), 0)
-
-
-_OF = shares.c.project_id == sa.bindparam("of_project")
-_OF_RULES = sa.select(_length(access_rules.c.metadata)).select_from(
-    access_rules.join(shares, shares.c.id == access_rules.c.share_id)
-)
-_OF_LOCATIONS = sa.select(_length(export_locations.c.metadata)).select_from(
-    export_locations.join(share_instances, share_instances.c.id == export_locations.c.share_instance_id).join(
-        shares, shares.c.id == share_instances.c.share_id
+@functools.cache
+def _of_projects(dialect: str) -> tuple[Select, ...]:
+    of_rules = access_rules.join(shares, shares.c.id == access_rules.c.share_id)
+    of_locations = export_locations.join(
+        share_instances, share_instances.c.id == export_locations.c.share_instance_id
+    ).join(shares, shares.c.id == share_instances.c.share_id)
+    return (
+        _sums(dialect, shares, shares.c.metadata),
+        _sums(dialect, of_rules, access_rules.c.metadata),
+        _sums(dialect, of_locations, export_locations.c.metadata),
     )
-)
-_OF_PROJECT = sa.select(
-    sa.select(_length(shares.c.metadata)).where(_OF).scalar_subquery()
-    + _OF_RULES.where(_OF).scalar_subquery()
-    + _OF_LOCATIONS.where(_OF).scalar_subquery()
-)
+
+
+def _sums(dialect: str, rows: sa.FromClause, column: Column) -> Select:
+    each = (sa.func.json_each_text if dialect == "postgresql" else sa.func.json_each)(column)
+    pair = each.table_valued(sa.column("key", sa.Text()), sa.column("value", sa.Text()), name="pair")
+    characters = sa.func.sum(sa.func.length(pair.c.key) + sa.func.length(pair.c.value))
+    joined = sa.join(rows, pair, sa.true())
+    return sa.select(shares.c.project_id, characters).select_from(joined).group_by(shares.c.project_id)

@@ -12,11 +12,13 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import sqlalchemy as sa
 
+from abaca import errors
 from abaca.db.engine import lists, moving
 from abaca.db.engine.database import Tx
 from abaca.db.engine.statements import Column, Row, columns_of, joined
 from abaca.db.tables.catalog import share_types
 from abaca.db.tables.shares import OF_ANY_PROJECT, export_locations, share_instances, shares
+from abaca.domain import metadata
 from abaca.domain.shares.shares import Share
 
 _better = share_instances.alias("better")
@@ -184,9 +186,14 @@ def update(tx: Tx, share_id: str, values: Mapping[str, object]) -> None:
 
 
 def metadata_for_update(tx: Tx, share_id: str) -> dict[str, str]:
-    """The share's metadata, with its row locked until this transaction ends."""
-    statement = sa.select(shares.c.metadata).where(shares.c.id == share_id).with_for_update()
-    return dict(tx.scalar(statement) or {})
+    """The share's metadata, with its row locked until this transaction ends. Raises `NotFound`."""
+    row = tx.row(_METADATA_FOR_UPDATE, {"share": share_id})
+    if row is None:
+        raise errors.NotFound(resource="Share", id=share_id)
+    return dict(row.metadata)
+
+
+_METADATA_FOR_UPDATE = sa.select(shares.c.metadata).where(shares.c.id == sa.bindparam("share")).with_for_update()
 
 
 def lock(tx: Tx, share_id: str) -> None:
@@ -200,16 +207,16 @@ def lock_many(tx: Tx, share_ids: Sequence[str]) -> None:
         tx.rows(sa.select(shares.c.id).where(shares.c.id.in_(share_ids)).order_by(shares.c.id).with_for_update())
 
 
-def merge_metadata(tx: Tx, more: Mapping[str, Mapping[str, str]]) -> set[str]:
-    """Add pairs to the metadata of many shares; the ids of those for which something changed."""
+def merge_metadata(tx: Tx, more: Mapping[str, Mapping[str, str]]) -> dict[str, int]:
+    """Add pairs to the metadata of many shares; by id how many characters longer those are that have changed."""
     if not more:
-        return set()
+        return {}
     statement = sa.select(shares.c.id, shares.c.metadata).where(shares.c.id.in_(list(more))).with_for_update()
     merged = [(row.id, row.metadata, {**row.metadata, **more[row.id]}) for row in tx.rows(statement)]
     changed = [{"share": id, "pairs": new, "at": tx.now} for id, old, new in merged if new != old]
     if changed:
         tx.execute(_SET_METADATA, changed)
-    return {str(one["share"]) for one in changed}
+    return {id: metadata.characters(new) - metadata.characters(old) for id, old, new in merged if new != old}
 
 
 _SET_METADATA = (
@@ -219,12 +226,12 @@ _SET_METADATA = (
 )
 
 
-def delete(tx: Tx, share_id: str) -> None:
-    """The share's row, its rules with it. Its instances must be gone."""
-    tx.execute(_DELETE, {"share": share_id})
+def delete(tx: Tx, share_id: str) -> int:
+    """The share's row; how many characters of metadata go with it. Its instances and rules must be gone."""
+    return sum(metadata.characters(row.metadata) for row in tx.rows(_DELETE, {"share": share_id}))
 
 
-_DELETE = sa.delete(shares).where(shares.c.id == sa.bindparam("share"))
+_DELETE = sa.delete(shares).where(shares.c.id == sa.bindparam("share")).returning(shares.c.metadata)
 
 
 class Expired(msgspec.Struct, frozen=True, gc=False):

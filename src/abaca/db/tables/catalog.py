@@ -35,6 +35,7 @@ share_type_projects = sa.Table(
 )
 
 # `scope` says whose: a project, `user:<id>` or `type:<id>` in it. One row holds all counters, so one UPDATE counts.
+# `metadata_characters` is counted of projects only, and is no quota of the API.
 quota_usages = sa.Table(
     "quota_usages",
     metadata,
@@ -52,6 +53,7 @@ quota_usages = sa.Table(
     sa.Column("backups", sa.Integer, nullable=False, default=0),
     sa.Column("backup_gigabytes", sa.BigInteger, nullable=False, default=0),
     sa.Column("encryption_keys", sa.Integer, nullable=False, default=0),
+    sa.Column("metadata_characters", sa.BigInteger, nullable=False, server_default="0"),
 )
 
 # Limits set by an operator. `project_id` is empty for a quota class, then `scope` is `class:<name>`.

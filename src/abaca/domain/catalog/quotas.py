@@ -22,6 +22,8 @@ DEFAULT_CLASS = "class:default"
 LARGEST = 2**31 - 1
 LONGEST_NAME = 255
 
+# Characters of the metadata of a project's shares, rules and export locations: bounded by the configuration alone.
+METADATA = "metadata_characters"
 # Limits that bound one thing; they are compared, not counted.
 PER_SHARE = "per_share_gigabytes"
 
@@ -99,6 +101,11 @@ def exceeded(name: str, limit: int | None, used: int, delta: int) -> bool:
 
 def over_limit(name: str, limit: int, used: int, delta: int) -> errors.OverLimit:
     """What the user is told. `used` counts `delta` already."""
+    if name == METADATA:
+        return errors.OverLimit(
+            f"Metadata of a project have at most {limit} characters in all; remove some of its shares first.",
+            code="MetadataLimitExceeded",
+        )
     resource = RESOURCES[name]
     if name == PER_SHARE:
         text = f"A share of {delta} GiB exceeds the limit of {limit} GiB for one share."

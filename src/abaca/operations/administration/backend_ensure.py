@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -38,7 +39,7 @@ from abaca.journal.events import notify_start
 from abaca.operations import events
 from abaca.operations.administration import ensure_calls
 from abaca.operations.parts import BackEnd
-from abaca.operations.shares import access_rules_sync
+from abaca.operations.shares import access_rules_sync, metadata_limits
 from abaca.operations.shares.share_instances import told, told_rules
 
 if TYPE_CHECKING:
@@ -211,9 +212,10 @@ def _write_down(op: Op[BackEnd], tx: Tx, page: Page, outcomes: Mapping[str, cont
     gone = share_instances.move_many(tx, list(lost), "lost")
     # whatever somebody took out of our hands meanwhile is theirs
     still = {id: outcomes.get(id, UNCHANGED) for id in kept}
-    changed = keep(op, tx, page, still)
+    changed, characters = keep(op, tx, page, still)
     again = [id for id in kept if is_synced_again(page, id, still[id])]
     access_rules_sync.start_many(tx, [page.taken[id].placed() for id in sorted(again)], op)
+    metadata_limits.count_anyway(tx, characters)
     reasons = {id: lost[id].reason or "The back end cannot serve it." for id in gone}
     tell_of_lost(op, tx, [(page.taken[id], reason) for id, reason in reasons.items()])
     tally = Tally(op)
@@ -278,16 +280,26 @@ def is_synced_again(page: Page, instance_id: str, outcome: contract.EnsureOutcom
     return outcome.reapply_access_rules or page.taken[instance_id].access_rules_status != "active"
 
 
-def keep(op: Op[BackEnd], tx: Tx, page: Page, outcomes: Mapping[str, contract.EnsureOutcome]) -> set[str]:
-    """Write what the back end says of these; the ids of those whose users see something new."""
+def keep(
+    op: Op[BackEnd], tx: Tx, page: Page, outcomes: Mapping[str, contract.EnsureOutcome]
+) -> tuple[set[str], Mapping[str, int]]:
+    """Write what the back end says of these; the ids of those whose users see something new.
+
+    By project how many characters of metadata more there are.
+    """
     exports = {id: one.exports for id, one in outcomes.items() if one.exports is not None}
     owners = {id: Owner(page.taken[id].share_id, page.taken[id].project_id) for id in exports}
     cause = Cause(op.id, op.what.kind)
-    changed = export_locations.replace_many(tx, exports, owners, cause)
+    changed, gone = export_locations.replace_many(tx, exports, owners, cause)
     pairs = {page.taken[id].share_id: one.share_metadata for id, one in outcomes.items() if one.share_metadata}
     marked = shares.merge_metadata(tx, pairs)
     driver_data.keep(tx, {id: one.driver_data for id, one in outcomes.items()})
-    return {id for id in outcomes if id in changed or page.taken[id].share_id in marked}
+    projects = {row.share_id: row.project_id for row in page.taken.values()}
+    characters: Counter[str] = Counter()
+    for share_id, more in marked.items():
+        characters[projects[share_id]] += more
+    characters.subtract(gone)
+    return {id for id in outcomes if id in changed or page.taken[id].share_id in marked}, characters
 
 
 def tell_of_lost(op: Op[BackEnd], tx: Tx, lost: Sequence[tuple[ShareInstance, str]]) -> None:

@@ -19,7 +19,7 @@ from abaca.drivers import contract
 from abaca.journal import kinds, queueing
 from abaca.operations.administration import backend_ensure, deleted_instances, ensure_calls
 from abaca.operations.parts import DRIVER_CALL_S, BackEnd
-from abaca.operations.shares import access_rules_sync
+from abaca.operations.shares import access_rules_sync, metadata_limits
 from abaca.operations.shares.share_instances import changed_by, keys_of_share, tell
 
 if TYPE_CHECKING:
@@ -108,9 +108,10 @@ def succeed(op: Op[BackEnd], tx: Tx) -> None:
         if share_instances.try_move(tx, row.id, "lost"):
             backend_ensure.tell_of_lost(op, tx, [(row, outcome.reason or "The back end cannot serve it.")])
         return
-    backend_ensure.keep(op, tx, page, {row.id: outcome})
+    _, characters = backend_ensure.keep(op, tx, page, {row.id: outcome})
     if backend_ensure.is_synced_again(page, row.id, outcome):
         access_rules_sync.start(tx, row.placed(), op)
+    metadata_limits.count_anyway(tx, characters)
 
 
 def fail(op: Op[BackEnd], tx: Tx, error: errors.AbacaError) -> None:

@@ -141,16 +141,15 @@ def follow(tx: Tx, row: Attachment, addresses: Sequence[str], by: Requester | No
 # ---------------------------------------------------------------- beside the rules of users
 
 
-def take_over(tx: Tx, rule: AccessRule) -> bool:
-    """Put a rule of the attachments in the place of a user's that shall go; False where no attachment needs it.
+def take_over(tx: Tx, rule: AccessRule) -> int | None:
+    """Put a rule of the attachments in the place of a user's that shall go; None where no attachment needs it.
 
-    The share is locked.
+    How many characters of metadata have gone with the user's. The share is locked.
     """
     level = _needed(tx, rule.share_id).get(rule.client) if rule.access_type == "ip" else None
     if level is None:
-        return False
-    access_rules.replace(tx, rule.id, rule.share_id, _ours(rule.client, level))
-    return True
+        return None
+    return access_rules.replace(tx, rule.id, rule.share_id, _ours(rule.client, level))
 
 
 def look_again(tx: Tx, share_id: str) -> None:

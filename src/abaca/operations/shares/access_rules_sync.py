@@ -26,6 +26,7 @@ from abaca.drivers import contract
 from abaca.journal import kinds, queueing
 from abaca.operations import events
 from abaca.operations.parts import DRIVER_CALL_S, BackEnd
+from abaca.operations.shares import metadata_limits
 from abaca.operations.shares.share_instances import changed_by, keys_of_instances, service_host, told
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def succeed(op: Op[BackEnd], tx: Tx) -> None:
     refused = {rule_id: outcome for rule_id, outcome in outcomes.items() if outcome.state == "error"}
     wanted = [rule["id"] for rule in op.data["wanted"]]
     instance_id = op.args.instance_id
-    instance_access_rules.drop(tx, op.args.share_id, instance_id, op.data["denied"])
+    gone = instance_access_rules.drop(tx, op.args.share_id, instance_id, op.data["denied"])
     instance_access_rules.finish(tx, instance_id, [rule_id for rule_id in wanted if rule_id not in refused], "done")
     instance_access_rules.finish(tx, instance_id, list(refused), "failed")
     for rule_id, outcome in outcomes.items():
@@ -127,6 +128,7 @@ def succeed(op: Op[BackEnd], tx: Tx) -> None:
         # the reason may name whom a hidden rule would let in
         _tell(op, tx, Detail.UNSUPPORTED_CLIENT, None if rule_id in hidden else outcome.reason)
     _settle(op, tx)
+    metadata_limits.count_anyway(tx, {op.data["instance"]["project_id"]: -gone})
 
 
 def fail(op: Op[BackEnd], tx: Tx, error: errors.AbacaError) -> None:

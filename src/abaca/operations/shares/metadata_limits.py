@@ -1,32 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much metadata one thing, and one project, may have."""
+"""How much metadata one thing, and one project, may have.
+
+Whoever changes metadata in a transaction checks the thing with `check`, and tells `count` what that makes more or less
+when all else is written: the project's count is where its requests queue up (db/catalog/quotas.py).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from abaca import errors
+from abaca.db.catalog import quotas
 from abaca.db.engine.database import Tx
-from abaca.db.shares import metadata_figures
 from abaca.domain import metadata
+from abaca.domain.catalog.quotas import METADATA
 from abaca.settings import Settings
 
 
-def check(tx: Tx, settings: Settings, project_id: str, old: Mapping[str, str], new: Mapping[str, str]) -> None:
-    """Nothing is refused that makes metadata fewer. The project's are added up as they are: two at once may pass.
+def check(settings: Settings, old: Mapping[str, str], new: Mapping[str, str]) -> int:
+    """How many characters more there are of a thing; below 0: fewer. Nothing is refused that makes metadata fewer.
 
-    Raises Invalid for what one thing cannot have, OverLimit for what the project cannot.
+    Raises Invalid for what one thing cannot have.
     """
     more = metadata.characters(new) - metadata.characters(old)
-    if more <= 0 and len(new) <= len(old):
-        return
-    limits = settings.limits
-    metadata.check_size(new, most_items=limits.metadata_items, most_characters=limits.metadata_characters)
-    most = limits.project_metadata_characters
-    if most < 0 or more <= 0:
-        return
-    if metadata_figures.of_project(tx, project_id) + more > most:
-        raise errors.OverLimit(
-            f"Metadata of a project have at most {most} characters in all; remove some of its shares first.",
-            code="MetadataLimitExceeded",
-        )
+    if more > 0 or len(new) > len(old):
+        limits = settings.limits
+        metadata.check_size(new, most_items=limits.metadata_items, most_characters=limits.metadata_characters)
+    return more
+
+
+def count(tx: Tx, settings: Settings, project_id: str, more: int) -> None:
+    """Count what a user's change makes more or less. Raises OverLimit for more than a project can have."""
+    if more > 0:
+        most = {METADATA: settings.limits.project_metadata_characters}
+        quotas.take(tx, project_id, None, None, {METADATA: more}, most)
+    else:
+        count_anyway(tx, {project_id: more})
+
+
+def count_anyway(tx: Tx, more: Mapping[str, int]) -> None:
+    """Count by project what no user has asked for, and what goes."""
+    for project_id, characters in sorted(more.items()):
+        if characters:
+            quotas.give_back(tx, project_id, None, None, {METADATA: -characters})

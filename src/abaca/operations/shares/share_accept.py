@@ -23,6 +23,7 @@ from abaca.db.shares import share_instances, shares
 from abaca.domain import metadata
 from abaca.domain.administration.messages import About, Action, Detail
 from abaca.domain.catalog import extra_specs
+from abaca.domain.catalog.quotas import METADATA
 from abaca.domain.ids import new_id
 from abaca.domain.shares import shares as rules
 from abaca.drivers import contract
@@ -138,8 +139,11 @@ class Admission:
         protocol, pairs = checked
         resolved = self._resolve(tx, wanted)
         self._check(tx, wanted, resolved)
+        taken = {"shares": 1, "gigabytes": wanted.size_gib or 0}
+        limits = self.settings.quota.limits
         if pairs:
-            metadata_limits.check(tx, self.settings, self.caller.project_id, {}, pairs)
+            taken[METADATA] = metadata_limits.check(self.settings, {}, pairs)
+            limits = {**limits, METADATA: self.settings.limits.project_metadata_characters}
         share_id, instance_id = new_id(), new_id()
         placement = self._place(tx, wanted, resolved, protocol) if resolved.id else None
         candidate = placement.candidates[0] if placement and placement.candidates else None
@@ -155,14 +159,7 @@ class Admission:
             self._refuse(tx, share_id, instance_id, placement)
         else:
             self._queue(tx, wanted, resolved, ids, candidate.pool, checked)
-        quotas.take(
-            tx,
-            self.caller.project_id,
-            self.caller.user_id,
-            resolved.id,
-            {"shares": 1, "gigabytes": wanted.size_gib or 0},
-            self.settings.quota.limits,
-        )
+        quotas.take(tx, self.caller.project_id, self.caller.user_id, resolved.id, taken, limits)
         if candidate is not None and not pools.claim(tx, candidate.claim):
             raise _RoomTaken
         return row

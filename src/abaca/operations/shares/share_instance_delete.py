@@ -19,16 +19,19 @@ from abaca.db.shares import (
     access_rules,
     driver_data,
     export_location_history,
+    export_locations,
     instance_access_rules,
     share_instances,
     shares,
 )
 from abaca.db.shares.export_location_history import NOBODY, Cause
 from abaca.domain.administration.messages import Action, Detail
+from abaca.domain.catalog.quotas import METADATA
 from abaca.drivers import contract
 from abaca.journal import kinds, queueing
 from abaca.operations import events
 from abaca.operations.parts import DRIVER_CALL_S, BackEnd
+from abaca.operations.shares import metadata_limits
 from abaca.operations.shares.share_instances import changed_by, keys_of_share, target_of, tell, told
 
 if TYPE_CHECKING:
@@ -92,12 +95,16 @@ def forget(tx: Tx, row: ShareInstance, cause: Cause = NOBODY) -> None:
     export_location_history.end_of_instance(tx, row.id, cause)
     if row.driver_data is not None:
         driver_data.forget(tx, row.id)
+    characters = export_locations.remove_all(tx, row.id)
     share_instances.delete(tx, row.id)
     if share_instances.INSTANCES.one(tx, ("id",), {"share_id": row.share_id}) is None:
-        shares.delete(tx, row.share_id)
-        quotas.give_back(tx, row.project_id, row.user_id, row.share_type_id, {"shares": 1, "gigabytes": row.size})
+        characters += access_rules.remove_all(tx, row.share_id)
+        characters += shares.delete(tx, row.share_id)
+        gone = {"shares": 1, "gigabytes": row.size, METADATA: characters}
+        quotas.give_back(tx, row.project_id, row.user_id, row.share_type_id, gone)
     else:
-        instance_access_rules.forget_dropped(tx, row.share_id)
+        characters += instance_access_rules.forget_dropped(tx, row.share_id)
+        metadata_limits.count_anyway(tx, {row.project_id: -characters})
     if row.host is not None:
         pools.release(tx, row.host, row.size, row.created_at)
 
