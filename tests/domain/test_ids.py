@@ -7,7 +7,7 @@ import itertools
 import time
 import uuid
 
-from abaca.domain.ids import new_id
+from abaca.domain.ids import new_id, random_id
 
 
 def test_an_id_is_a_uuid_of_version_7_that_knows_when_it_was_made() -> None:
@@ -25,3 +25,10 @@ def test_ids_made_one_after_another_are_in_order_and_all_different() -> None:
     assert len(set(made)) == len(made)
     # within a quarter of a microsecond the random bits decide
     assert sum(one > another for one, another in itertools.pairwise(made)) < len(made) // 100
+
+
+def test_a_random_id_is_a_uuid_of_version_4_that_says_nothing_of_its_time() -> None:
+    made = [uuid.UUID(random_id()) for _ in range(200)]
+    assert {(one.version, one.variant) for one in made} == {(4, uuid.RFC_4122)}
+    assert len({one.hex[:4] for one in made}) > 150
+    assert {str(one)[19] for one in made} == set("89ab")

@@ -22,6 +22,16 @@ def new_id() -> str:
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
+def random_id() -> str:
+    """A UUID of version 4, for what is not stored: nobody learns from it when it was made."""
+    text = secrets.token_hex(16)
+    return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-{_VARIANT[text[16]]}{text[17:20]}-{text[20:]}"
+
+
+# what the first digit of the fourth part becomes
+_VARIANT = {digit: "89ab"[int(digit, 16) % 4] for digit in "0123456789abcdef"}
+
+
 def is_id(text: str) -> bool:
     """Whether a text has the form of an id; another may be a name."""
     return _FORM.fullmatch(text) is not None

@@ -45,12 +45,16 @@ def characters(pairs: Mapping[str, str]) -> int:
     return sum(len(key) + len(value) for key, value in pairs.items())
 
 
-def seen(pairs: Mapping[str, str], admin_only: Iterable[str], *, is_admin: bool) -> Mapping[str, str]:
-    """Those that the caller may see."""
-    if is_admin or not pairs:
+def hidden(admin_only: Iterable[str], *, is_admin: bool) -> frozenset[str]:
+    """The keys that the caller may not see."""
+    return frozenset() if is_admin else frozenset(admin_only)
+
+
+def seen(pairs: Mapping[str, str], hidden: frozenset[str]) -> Mapping[str, str]:
+    """Those that a caller may see to whom these keys are hidden."""
+    if hidden.isdisjoint(pairs):
         return pairs
-    hidden = pairs.keys() & set(admin_only)
-    return {key: value for key, value in pairs.items() if key not in hidden} if hidden else pairs
+    return {key: value for key, value in pairs.items() if key not in hidden}
 
 
 def check_admin_only(keys: Iterable[str], admin_only: Iterable[str], *, is_admin: bool) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import concurrent.futures
 import functools
 import re
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -20,6 +19,7 @@ import msgspec
 from abaca import errors, logs
 from abaca.db.engine.database import Database
 from abaca.db.engine.lists import Page
+from abaca.domain import ids
 from abaca.domain.callers import Caller
 from abaca.http import auth, bodies, doors, faults, health, paging, reading, routing, waiting, wire
 from abaca.policy import ADMIN_ONLY, Rule
@@ -119,7 +119,7 @@ class Call:
     def links(self, collection: str, thing_id: str) -> list[wire.Link]:
         """The two links that a thing carries."""
         path = f"/{collection}/{thing_id}"
-        return [wire.Link("self", self.base + path), wire.Link("bookmark", self._bookmark_base + path)]
+        return [_LINK("self", self.base + path), _LINK("bookmark", self._bookmark_base + path)]
 
     def has(self, feature: wire.Feature) -> bool:
         """Whether the asked version behaves so already."""
@@ -160,11 +160,12 @@ class Call:
 
 
 Step = Callable[[Call], bool | None]
+_LINK = wire.Link  # looked up twice for each row of a list
 
 
 def name_request(call: Call) -> None:
     """Every answer carries an id under which the logs speak of it."""
-    call.request_id = f"req-{uuid.uuid4()}"
+    call.request_id = f"req-{ids.random_id()}"
     call.response.set_header("x-openstack-request-id", call.request_id)
     logs.begin(request_id=call.request_id)
 

@@ -118,4 +118,5 @@ def _write(call: Call, tx: Tx, share_id: str, change: Callable[[dict[str, str]],
 
 
 def _seen(call: Call, pairs: Mapping[str, str]) -> dict[str, str]:
-    return dict(metadata.seen(pairs, call.settings.admin_only_metadata, is_admin=call.caller.is_admin))
+    hidden = metadata.hidden(call.settings.admin_only_metadata, is_admin=call.caller.is_admin)
+    return dict(metadata.seen(pairs, hidden))

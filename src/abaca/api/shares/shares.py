@@ -60,7 +60,14 @@ def _old_rules_status(_call: Call, status: str) -> str:
 
 
 def _metadata(call: Call, pairs: Mapping[str, str]) -> Mapping[str, str]:
-    return metadata.seen(pairs, call.settings.admin_only_metadata, is_admin=call.caller.is_admin)
+    hidden = call.notes.get(_HIDDEN)
+    if hidden is None:  # of a list the first row finds them for all
+        hidden = metadata.hidden(call.settings.admin_only_metadata, is_admin=call.caller.is_admin)
+        call.notes[_HIDDEN] = hidden
+    return pairs if hidden.isdisjoint(pairs) else metadata.seen(pairs, hidden)
+
+
+_HIDDEN = "hidden metadata"
 
 
 class ShareSummary(View):
