@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from abaca import errors
+from abaca.db.engine import trouble
 from abaca.db.journal import children, runs
 from abaca.journal.interruptions import DATABASE_AWAY, PASSING, LeaseLost, Wait, WaitedTooLong
 
@@ -80,7 +81,9 @@ class Handover:
         log.warning(
             "op=%s kind=%s try %d: %s; again in %g s", op.id, op.what.kind, op.attempt + 1, problem.message, delay_s
         )
-        op.attempt += 1
+        # the last try is left to what the work itself meets
+        if not trouble.is_away(error) or op.attempt + 1 < len(self.retry.delays_s):
+            op.attempt += 1
         # while undoing, the error that is shown stays the one that is being undone
         place = msgspec.structs.replace(op.standing(), error=op.error or (problem.code, problem.message))
         self.insist(lambda tx: _kept(runs.wait(tx, op.id, op.token, place, op.db.time() + delay_s)))
@@ -182,6 +185,8 @@ def told(error: BaseException) -> errors.AbacaError:
         return error
     if isinstance(error, PASSING):
         log.warning("the database: %s", str(error).split("\n")[0])
+        if (problem := trouble.of_disk(error)) is not None:
+            return errors.Unavailable(f"The database {problem}.")
         return errors.Unavailable(part="The database")
     log.error("unexpected error in an operation", exc_info=error)
     return errors.AbacaError(f"an unexpected {type(error).__name__} stopped the work; the worker's log has the details")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from abaca import errors
+from abaca.db.engine import trouble
 from abaca.db.journal import children, runs
 from abaca.journal import events
 from abaca.journal.handover import Handover, told
@@ -98,11 +99,14 @@ class Runner:
         except Exception as error:  # noqa: BLE001 - a step may fail in any way: each ends in undo or another try
             if isinstance(error, ChildFailed) and op.step >= op.what.pivot:
                 return self._give_up(error)
-            may_pass = isinstance(error, PASSING) and op.attempt < len(self.retry.delays_s)
-            if may_pass or op.step >= op.what.pivot:
+            if self._may_pass(error) or op.step >= op.what.pivot:
                 return self.aside.try_again(error)
             self._turn_back(told(error))
         return None
+
+    def _may_pass(self, error: Exception) -> bool:
+        """Whether it is tried again: after trouble of the database itself always, after other trouble some times."""
+        return trouble.is_away(error) or (isinstance(error, PASSING) and self.op.attempt < len(self.retry.delays_s))
 
     def _step(self) -> str | None:
         step = self.op.what.steps[self.op.step]
@@ -209,8 +213,7 @@ class Runner:
         except Interrupted:
             return self.aside.hand_back()
         except Exception as error:  # noqa: BLE001 - as above: the end must come
-            is_passing = isinstance(error, PASSING)
-            if op.attempt < (len(self.retry.delays_s) if is_passing else self.retry.undo_tries):
+            if self._may_pass(error) or (not isinstance(error, PASSING) and op.attempt < self.retry.undo_tries):
                 return self.aside.try_again(error)
             # what is left belongs to a resource in error: deleting that takes it away
             log.error("op=%s kind=%s cannot undo %s: %s", op.id, op.what.kind, step.name, error)

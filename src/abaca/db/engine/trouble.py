@@ -74,7 +74,25 @@ def of_disk(error: BaseException) -> str | None:
     return _SQLITE[code][0] if code in _DISK else None
 
 
+def is_away(error: BaseException) -> bool:
+    """Whether the database itself cannot work now: no connection, no room, a failing disk, another server's turn.
+
+    False for what it says of a statement, which no waiting mends.
+    """
+    if isinstance(error, exc.TimeoutError):  # all connections are taken, by those who wait for it
+        return True
+    if not isinstance(error, exc.OperationalError | exc.InterfaceError | exc.InternalError):
+        return False
+    if isinstance(error.orig, sqlite3.Error):
+        return getattr(error.orig, "sqlite_errorcode", 0) & 0xFF in _PASSES
+    state = getattr(error.orig, "sqlstate", None)
+    return state is None or state.startswith(_STATES)
+
+
+# A broken connection; no room, memory or connections; being shut down; its disk; read-only since another one writes.
+_STATES = ("08", "53", "57P", "58", "25006")
 _DISK = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+_PASSES = (*_DISK, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PROTOCOL)
 
 
 @contextlib.contextmanager
