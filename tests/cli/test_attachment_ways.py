@@ -84,6 +84,15 @@ def test_each_step_of_an_attachment_is_ticked(world, attachment):
     nodes.close()
 
 
+def test_a_mount_that_lacks_options_of_now_is_told_with_the_mend(world, attachment, monkeypatch):
+    found = door.attached(world, door.share(world), door.server(world))
+    assert "options" not in ticked(attachment("explain", found["id"]))
+    monkeypatch.setenv("OS_NODES__MOUNT_OPTIONS", "nosuid,nodev,noexec")
+    said = attachment("explain", found["id"])
+    assert (said.status, ticked(said)["mount"], ticked(said)["options"]) == (0, "ok", "?")
+    assert f"mount -o remount,noexec {found['mount_point']}" in said.out
+
+
 def test_a_server_is_checked_before_anything_is_attached(world, abaca):
     config = str(world.directory / "abaca.conf")
     server_id = door.server(world)

@@ -23,6 +23,7 @@ from abaca.nodes.contract import Finding, NodeError
 if TYPE_CHECKING:
     from abaca.compute.contract import Server
     from abaca.db.engine.database import Database
+    from abaca.nodes.contract import Seen
     from abaca.operations.attachments.attachment_parts import AttachmentParts
     from abaca.settings import Settings
 
@@ -141,7 +142,18 @@ def _of_machine(db: Database, settings: Settings, parts: AttachmentParts, row: d
     except NodeError as error:
         return [*found, Finding("mount", False, error.message)]
     where = f"{row.mount_point} on {login.host}"
-    return [*found, Finding("mount", seen is not None, where if seen else f"nothing of it is mounted at {where}")]
+    if seen is None:
+        return [*found, Finding("mount", False, f"nothing of it is mounted at {where}")]
+    return [*found, Finding("mount", True, where), *_of_options(seen, settings.nodes.mount_options)]
+
+
+def _of_options(seen: Seen, wanted: Sequence[str]) -> list[Finding]:
+    """What a mount lacks that was made before its options were asked for; nothing when it has all."""
+    lacking = ",".join(one for one in wanted if one not in seen.options)
+    if not lacking:
+        return []
+    mend = f"detach and attach it, or run there: mount -o remount,{lacking} {seen.mount_point}"
+    return [Finding("options", None, f"mounted without {lacking}, and so until it is mounted anew: {mend}")]
 
 
 def _of_server(server: Server) -> Finding:
