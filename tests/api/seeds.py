@@ -70,6 +70,7 @@ def plant(world: World) -> dict[str, str]:
     export = world.ask("member", "GET", f"/shares/{share_id}/export_locations", **NEWEST).body["export_locations"][0]
     instance = world.ask("admin", "GET", f"/shares/{share_id}/instances", **NEWEST).body["share_instances"][0]
     server_id = _server(world)
+    things |= _networks(world)
     things |= {
         "/shares/{id}": share_id,
         "/shares/{id}/metadata/{key}": "k",
@@ -101,6 +102,23 @@ def _made(world: World, who: str, path: str, body: object) -> dict:
     answer = world.ask(who, "POST", path, body, **NEWEST)
     assert answer.status in (200, 202), answer.body
     return answer.body
+
+
+def _networks(world: World) -> dict[str, str]:
+    """A share network, its subnet, and a directory that it joins."""
+    pairs = {"share-network-subnet": {"metadata": {"k": "v"}}}
+    network = _made(world, "member", "/share-networks", {"share_network": {}})["share_network"]["id"]
+    subnet = _made(world, "member", f"/share-networks/{network}/subnets", pairs)["share_network_subnet"]["id"]
+    directory = _made(world, "member", "/security-services", {"security_service": {"type": "active_directory"}})
+    service = directory["security_service"]["id"]
+    join = {"add_security_service": {"security_service_id": service}}
+    _made(world, "member", f"/share-networks/{network}/action", join)
+    return {
+        "/security-services/{id}": service,
+        "/share-networks/{id}": network,
+        "/share-networks/{id}/subnets/{subnet_id}": subnet,
+        "/share-networks/{id}/subnets/{subnet_id}/metadata/{key}": "k",
+    }
 
 
 def _message(world: World) -> str:

@@ -24,6 +24,8 @@ DROPPED = {
     "GET /scheduler-stats/pools": {"share_type": "2.23"},
     "GET /scheduler-stats/pools/detail": {"share_type": "2.23"},
     "GET /services": {"ensuring": "2.93"},
+    "GET /share-networks": {"name~": "2.36", "description~": "2.36"},
+    "GET /share-networks/detail": {"name~": "2.36", "description~": "2.36"},
     "GET /share_instances": {"export_location_id": "2.35", "export_location_path": "2.35", "is_soft_deleted": "2.69"},
     "GET /shares": SHARES,
     "GET /shares/detail": SHARES,

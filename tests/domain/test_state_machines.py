@@ -21,6 +21,7 @@ DOCUMENTED = {
         unmanage_error migrating migrating_to restoring""",
     "share server": """active inactive creating deleting error manage_starting manage_error unmanage_starting
         unmanage_error server_migrating server_migrating_to network_change""",
+    "share network": "active error network_change",
     "share group": "creating available error deleting error_deleting",
     "share group snapshot": "creating available error deleting error_deleting",
     "access rules status": "active syncing error",

@@ -7,10 +7,11 @@ from abaca.api.administration import routes as administration
 from abaca.api.attachments import routes as attachments
 from abaca.api.catalog import routes as catalog
 from abaca.api.compute import routes as compute
+from abaca.api.networks import routes as networks
 from abaca.api.shares import routes as shares
 
 # /v2, shared file systems
-RESOURCES = (*administration.RESOURCES, *catalog.RESOURCES, *shares.RESOURCES)
+RESOURCES = (*administration.RESOURCES, *catalog.RESOURCES, *networks.RESOURCES, *shares.RESOURCES)
 
 # /abaca/v1, Abaca's own
 OWN = (*administration.OWN, *attachments.OWN, *shares.OWN)

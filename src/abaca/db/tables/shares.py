@@ -81,6 +81,7 @@ share_instances = sa.Table(
     sa.Index("ix_share_instances_host_id", "host", "id"),
     sa.Index("ix_share_instances_status", "status"),
     sa.Index("ix_share_instances_share_type_id", "share_type_id"),
+    sa.Index("ix_share_instances_share_network_id", "share_network_id"),
 )
 
 # What drivers want kept for a resource, under names of their own; a resource of which nothing is kept has no row.

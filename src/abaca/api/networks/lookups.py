@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finding the share network that a request is about, and showing what belongs to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from abaca import errors
+from abaca.db.catalog import availability_zones
+from abaca.db.engine.database import Tx
+from abaca.db.networks import share_networks
+from abaca.domain.networks.share_networks import ShareNetwork
+from abaca.http.pipeline import Call
+
+
+def share_network(call: Call, tx: Tx, network_id: str) -> ShareNetwork:
+    """One that the caller may use by this route. Raises NotFound."""
+    found = share_networks.show(tx, network_id)
+    if found is None:
+        raise errors.NotFound(resource="Share network", id=network_id)
+    call.visible(found.project_id, "Share network", network_id)
+    return found
+
+
+def share_network_for_change(call: Call, tx: Tx, network_id: str) -> ShareNetwork:
+    """The same, locked until the transaction ends."""
+    share_networks.hold(tx, network_id)
+    return share_network(call, tx, network_id)
+
+
+def check_zone(tx: Tx, zone: str | None) -> None:
+    """Raises Invalid for a zone that no service is in."""
+    if zone is not None and not availability_zones.exists(tx, zone):
+        raise errors.Invalid(f"There is no availability zone {zone!r}.")
+
+
+def rows(call: Call, found: Iterable[Mapping[str, object]]) -> list[list[object]]:
+    """What was put together from several queries, as the route's list wants it."""
+    return [[one[name] for name in call.columns] for one in found]

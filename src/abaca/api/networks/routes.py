@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The resources of projects' networks. A new one is one line here."""
+
+from __future__ import annotations
+
+from abaca.api.networks import (
+    network_security_services,
+    security_services,
+    share_network_subnets,
+    share_networks,
+    subnet_metadata,
+)
+
+RESOURCES = (
+    security_services.RESOURCE,
+    share_networks.RESOURCE,
+    network_security_services.ACTIONS,
+    share_network_subnets.RESOURCE,
+    subnet_metadata.RESOURCE,
+)

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Queries about share networks, their subnets, and security services."""

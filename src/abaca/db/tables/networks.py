@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The networks of projects: share networks, their subnets, and the directories that share servers join."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from abaca.db.tables.columns import ID, KEY, NAME, TIME, an_id, metadata, partial_index, state, times
+from abaca.domain.networks.share_networks import SHARE_NETWORK
+
+share_networks = sa.Table(
+    "share_networks",
+    metadata,
+    an_id(),
+    sa.Column("project_id", KEY, nullable=False),
+    sa.Column("user_id", KEY),
+    sa.Column("name", NAME),
+    sa.Column("description", sa.Text),
+    state("status", SHARE_NETWORK),
+    *times(),
+    sa.Index("ix_share_networks_project_id_created_at_id", "project_id", "created_at", "id"),
+)
+NETWORK_OF_ANY_PROJECT = share_networks.c.project_id > sa.literal_column("''")
+partial_index(
+    "ix_share_networks_created_at_id", NETWORK_OF_ANY_PROJECT, share_networks.c.created_at, share_networks.c.id
+)
+
+# One without a zone serves all zones that have none of their own. What the network is (type, segment, addresses) is
+# known when its network plug-in has first been asked.
+share_network_subnets = sa.Table(
+    "share_network_subnets",
+    metadata,
+    an_id(),
+    sa.Column("share_network_id", ID, sa.ForeignKey("share_networks.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("availability_zone", NAME),
+    sa.Column("neutron_net_id", KEY),
+    sa.Column("neutron_subnet_id", KEY),
+    sa.Column("network_type", sa.String(32)),
+    sa.Column("segmentation_id", sa.BigInteger),
+    sa.Column("cidr", sa.String(64)),
+    sa.Column("gateway", sa.String(64)),
+    sa.Column("ip_version", sa.Integer),
+    sa.Column("mtu", sa.Integer),
+    sa.Column("metadata", sa.JSON, nullable=False),
+    *times(),
+    sa.Index("ix_share_network_subnets_share_network_id_created_at_id", "share_network_id", "created_at", "id"),
+    sa.Index("ix_share_network_subnets_neutron_net_id", "neutron_net_id"),
+    sa.Index("ix_share_network_subnets_neutron_subnet_id", "neutron_subnet_id"),
+)
+
+# `password` is what the project gave and gets back: the API of the field has it so.
+security_services = sa.Table(
+    "security_services",
+    metadata,
+    an_id(),
+    sa.Column("project_id", KEY, nullable=False),
+    sa.Column("type", sa.String(32), nullable=False),
+    sa.Column("name", NAME),
+    sa.Column("description", sa.Text),
+    sa.Column("dns_ip", NAME),
+    sa.Column("server", NAME),
+    sa.Column("domain", NAME),
+    sa.Column("user", NAME),
+    sa.Column("password", NAME),
+    sa.Column("ou", NAME),
+    sa.Column("default_ad_site", NAME),
+    *times(),
+    sa.Index("ix_security_services_project_id_created_at_id", "project_id", "created_at", "id"),
+)
+SECURITY_SERVICE_OF_ANY_PROJECT = security_services.c.project_id > sa.literal_column("''")
+partial_index(
+    "ix_security_services_created_at_id",
+    SECURITY_SERVICE_OF_ANY_PROJECT,
+    security_services.c.created_at,
+    security_services.c.id,
+)
+
+# Of each type a network has one at most. A security service stays as long as a network has it.
+share_network_security_services = sa.Table(
+    "share_network_security_services",
+    metadata,
+    sa.Column(
+        "share_network_id",
+        ID,
+        sa.ForeignKey("share_networks.id", name="fk_share_network_security_services_network", ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    sa.Column("type", sa.String(32), primary_key=True),
+    sa.Column(
+        "security_service_id",
+        ID,
+        sa.ForeignKey("security_services.id", name="fk_share_network_security_services_service"),
+        nullable=False,
+    ),
+    sa.Column("created_at", TIME, nullable=False),
+    sa.Index("ix_share_network_security_services_security_service_id", "security_service_id"),
+)
