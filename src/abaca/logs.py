@@ -18,6 +18,8 @@ from collections.abc import Iterator, Mapping
 
 _ids: contextvars.ContextVar[Mapping[str, str]] = contextvars.ContextVar("ids", default={})  # noqa: B039 - never changed
 
+_is_quiet: contextvars.ContextVar[bool] = contextvars.ContextVar("is_quiet", default=False)
+
 _OURS = "abaca"
 
 _NAMES = r"[\w-]*(?:passw(?:or)?d|passphrase|secret|auth-token|subject-token|authorization|credential|access_key)[\w-]*"
@@ -44,6 +46,16 @@ def bind(**ids: str) -> Iterator[None]:
 def begin(**ids: str) -> None:
     """Every line of this thread carries these ids, and no others, until it begins something else."""
     _ids.set(ids)
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """What this thread logs in this block is left out: it would speak of things that nobody asked for."""
+    before = _is_quiet.set(True)
+    try:
+        yield
+    finally:
+        _is_quiet.reset(before)
 
 
 def masked(text: str) -> str:
@@ -97,6 +109,7 @@ def set_up(*, debug: bool = False, file: str | None = None, as_json: bool = Fals
         handler = WatchedFileHandler(file, delay=True)
     handler.setFormatter(Json() if as_json else Line())
     handler.set_name(_OURS)
+    handler.addFilter(lambda _record: not _is_quiet.get())
     root = logging.getLogger()
     for old in [one for one in root.handlers if one.get_name() == _OURS]:
         root.removeHandler(old)

@@ -37,8 +37,13 @@ def test_a_scrape_of_the_api_shows_the_worker_too(started):
     assert 'abaca_driver_call_seconds_count{backend="dummy",call="start"} 1.0' in said
 
 
-def test_all_of_it_is_small(started):
+def test_all_of_it_is_small_once_the_api_is_ready_for_many_callers(started):
     running = started().wait_until_it_answers()
+    api, database = running.children()["api"], str(running.state / "abaca.sqlite")
+    # as many connections to look with as there are threads, and as many to write with
+    wait_until(
+        lambda: [os.path.realpath(file) for file in Path(f"/proc/{api}/fd").iterdir()].count(database) >= 4, START_S
+    )
     pids = [running.pid, *running.children().values()]
     pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in pids)
     assert pages * os.sysconf("SC_PAGESIZE") / 2**20 < 160

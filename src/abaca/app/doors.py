@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from abaca.app.checks import check
 from abaca.app.databases import listener, ready_database
@@ -13,6 +13,7 @@ from abaca.app.observability import open_metrics, set_up_logs, tracing
 from abaca.app.servers import compute
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from wsgiref.types import WSGIApplication
 
     from abaca.settings import Settings
@@ -20,9 +21,16 @@ if TYPE_CHECKING:
 SYSTEM_CONFIG = Path("/etc/abaca/abaca.conf")
 
 
-def api(settings: Settings, *, process: str = "api") -> WSGIApplication:
-    """The WSGI application. Raises `ConfigError`."""
-    from abaca.api import doors
+class Api(NamedTuple):
+    """The WSGI application, and what its process does beside the first requests, so that they need not wait for it."""
+
+    application: WSGIApplication
+    warm_up: Callable[[], None]
+
+
+def api(settings: Settings, *, process: str = "api") -> Api:
+    """The API. Raises `ConfigError`."""
+    from abaca.api import doors, warming
     from abaca.app import figures
     from abaca.http import health, pipeline, waiting
     from abaca.journal import questions
@@ -36,10 +44,11 @@ def api(settings: Settings, *, process: str = "api") -> WSGIApplication:
         if settings.event_targets:
             metrics.also(figures.Events(db))
     asked = questions.Questions(db, lambda: listener(settings, db, process))
-    application = pipeline.make_app(settings, db, doors.every(), compute=compute(settings, db), questions=asked)
+    parts = pipeline.make_parts(settings, db, doors.every(), compute=compute(settings, db), questions=asked)
+    application = pipeline.application(parts)
     spans = tracing(settings)
     traced = spans.requests(application, health.ROUTE, waiting.is_waiting) if spans is not None else application
-    return health.front(traced, health.Health(db), metrics)
+    return Api(health.front(traced, health.Health(db), metrics), lambda: warming.warm_up(parts))
 
 
 def wsgi() -> WSGIApplication:
@@ -50,4 +59,4 @@ def wsgi() -> WSGIApplication:
     loaded = settings.read([named] if named else [SYSTEM_CONFIG] if SYSTEM_CONFIG.is_file() else []).settings
     check(loaded)
     set_up_logs(loaded)
-    return api(loaded, process=f"api-{os.getpid()}")
+    return api(loaded, process=f"api-{os.getpid()}").application

@@ -174,16 +174,21 @@ def _listen(loaded: Settings) -> socket.socket:
 def _serve(loaded: Settings, process: str, listening: socket.socket) -> None:
     from abaca.cli import answering, serving
 
-    application = app.api(loaded, process=process)
+    made = app.api(loaded, process=process)
     address, port, said = loaded.osapi_share_listen, loaded.osapi_share_listen_port, loaded.api
     bounds = answering.Bounds(loaded.api_threads, said.waiting, said.body_timeout_s)
     limits = serving.Limits(said.backlog, said.connections, said.head_timeout_s, loaded.worker.stop_s)
-    server = serving.Server(listening, answering.Answering(application, bounds), limits)
+    server = serving.Server(listening, answering.Answering(made.application, bounds), limits)
     processes.give_back_memory()
     signals.follow({signal.SIGTERM: server.stop, signal.SIGINT: server.stop, signal.SIGHUP: _gone(server.stop)})
     supervisor.take_hup()
     shown = f"[{address}]" if ":" in address else address
-    server.serve(lambda: log.info("the API answers at http://%s:%d/v2", shown, port))
+
+    def ready() -> None:
+        log.info("the API answers at http://%s:%d/v2", shown, port)
+        threading.Thread(target=made.warm_up, name="warm-up", daemon=True).start()
+
+    server.serve(ready)
 
 
 def _gone(stop: Callable[[], None]) -> Callable[[], None]:

@@ -26,6 +26,7 @@ from abaca.policy import ADMIN_ONLY, Rule
 from abaca.policy.decisions import Policy
 from abaca.settings import Settings
 
+Application = falcon.App[Any, Any]
 _ENCODER = msgspec.json.Encoder()
 # Of an address, in characters as they are sent.
 MOST_PATH, MOST_QUERY, MOST_PARAMETERS = 2048, 16384, 128
@@ -369,22 +370,29 @@ def make_policy(settings: Settings, all_doors: Sequence[doors.Door]) -> Policy:
     return Policy([rule for door in all_doors for rule in door.table.rules], settings.policy_file, dirs)
 
 
-def make_app(
+def make_parts(
     settings: Settings,
     db: Database,
     all_doors: Sequence[doors.Door],
     *,
     strategy: auth.Strategy | None = None,
     **extras: Any,
-) -> falcon.App[Any, Any]:
-    """The WSGI application that serves what is behind the doors; the document of the first stands at `/` as well.
-
-    Without a `strategy` callers are known by the configured one. Handlers find `extras` in `call.parts.extras`. Raises
-    ConfigError for settings that cannot work.
+) -> Parts:
+    """What the requests to these doors share. Without a `strategy` callers are known by the configured one. Handlers
+    find `extras` in `call.parts.extras`. Raises ConfigError for settings that cannot work.
     """
     policy = make_policy(settings, all_doors)
     project_id = re.compile(settings.project_id_regex)
-    parts = Parts(settings, db, tuple(all_doors), policy, strategy or auth.strategy(settings), project_id, extras)
+    return Parts(settings, db, tuple(all_doors), policy, strategy or auth.strategy(settings), project_id, extras)
+
+
+def make_app(settings: Settings, db: Database, all_doors: Sequence[doors.Door], **others: Any) -> Application:
+    """The application with the parts that `make_parts` makes of the same."""
+    return application(make_parts(settings, db, all_doors, **others))
+
+
+def application(parts: Parts) -> Application:
+    """The WSGI application that serves what is behind the doors; the document of the first stands at `/` as well."""
 
     def serve(req: falcon.Request, resp: falcon.Response, **_: Any) -> None:
         resp.content_type = reading.JSON
@@ -392,7 +400,7 @@ def make_app(
         begun = waits.call if waits is not None else None
         _go(_resumed(begun, req, resp) if isinstance(begun, Call) else Call(parts, req, resp))
 
-    app: falcon.App[Any, Any] = falcon.App()
+    app: Application = falcon.App()
     app.add_sink(serve, re.compile(""))  # "*" is an address, too
     return app
 

@@ -8,6 +8,7 @@ queued is announced exactly when it commits (`Tx.wake`), so that nobody has to p
 from __future__ import annotations
 
 import contextlib
+import copy
 import datetime
 import select
 import sqlite3
@@ -191,6 +192,7 @@ class Database:
         # a clock, and how many seconds the database's is ahead of it
         self._time: tuple[Clock, float] = (clock, 0.0)
         self._closed = threading.Event()
+        self._is_rehearsal = False
         self._statements = statements.Statements()
         self._writer = _engine(self.url, pool_size, autocommit=False)
         self._reader = _engine(self.url, pool_size, autocommit=True)
@@ -245,23 +247,39 @@ class Database:
 
     def once(self) -> contextlib.AbstractContextManager[Tx]:
         """A connection for one statement that is a transaction by itself: a round trip where `write()` takes three."""
-        return self.read()
+        return self.write() if self._is_rehearsal else self.read()
 
     @contextlib.contextmanager
     def write(self) -> Iterator[Tx]:
         """A transaction: commits at the end of the block, rolls back when it raises."""
-        with _connect(self._writer) as connection, connection.begin():
+        with _connect(self._writer) as connection, connection.begin() as begun:
             tx = Tx(connection, self.now(), self._statements, self.subscriptions)
             yield tx
             queues = tx.queues
             if queues:
                 self.wakeup.before_commit(tx, queues)
+            if self._is_rehearsal:
+                begun.rollback()
+                return
         if queues:
             self.wakeup.after_commit(queues)
 
     def connect(self) -> sa.Connection:
         """A connection of one's own, in autocommit, outside the pools' bounds of time."""
         return _connect(self._reader)
+
+    def rehearsal(self) -> Database:
+        """The same database, by the same connections; but what is written is taken back, and wakes nobody."""
+        made = copy.copy(self)
+        made._is_rehearsal = True
+        return made
+
+    def open_connections(self, number: int) -> None:
+        """Have so many of each pool open, if not more are. Raises SQLAlchemyError."""
+        with contextlib.ExitStack() as stack:
+            for engine in (self._reader, self._writer):
+                for _ in range(number):
+                    stack.enter_context(_connect(engine))
 
     def close(self) -> None:
         """Give all connections back."""
