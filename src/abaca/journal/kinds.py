@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from abaca import errors
+from abaca.domain.administration.events import END, ERROR, START
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
@@ -36,13 +37,21 @@ Payload = Callable[["Tx", str, Any, Mapping[str, object]], Mapping[str, object] 
 class Notification(msgspec.Struct, frozen=True, kw_only=True):
     """The events of a kind of operation: `<name>.start`, and `<name>.end` or `<name>.error` (events.py)."""
 
-    # of its arguments where these decide
+    # of its arguments where these decide; then `names` are all that it may be
     name: str | Callable[[Any], str]
     payload: Payload
+    names: tuple[str, ...] = ()
     # False: its start is told by a step, or not at all where many requests become one operation
     starts: bool = True
     # its success takes the resource away: then the end tells what there was, and this
     gone: Mapping[str, object] | None = None
+
+    @property
+    def types(self) -> frozenset[str]:
+        """The types of all its events."""
+        names = (self.name,) if isinstance(self.name, str) else self.names
+        moments = (START, END, ERROR)
+        return frozenset(f"{name}.{moment}" for name in names for moment in moments)
 
     def called(self, args: object) -> str:
         """What an operation with these arguments does, such as `share.create`."""

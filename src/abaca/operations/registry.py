@@ -11,3 +11,6 @@ from abaca.operations.shares import registry as shares
 OPERATIONS: dict[str, Operation] = {
     operation.kind: operation for operation in (*administration.OPERATIONS, *attachments.OPERATIONS, *shares.OPERATIONS)
 }
+# What operations are about, and the types of the events that they tell.
+RESOURCE_TYPES = frozenset(operation.resource for operation in OPERATIONS.values())
+EVENT_TYPES = frozenset[str]().union(*(one.notifies.types for one in OPERATIONS.values() if one.notifies is not None))

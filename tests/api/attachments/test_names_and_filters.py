@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the own door takes: names where ids stand, values that can be, and one answer for many servers."""
 
+import msgspec
 import pytest
 
+from abaca.compute.inventory import Inventory
 from tests.api.attachments.test_attachments import NEWEST, until_gone
 from tests.api.world import world
 
@@ -10,8 +12,9 @@ DOOR = "//abaca/v1"
 FILTERS = {
     "attachments": ("state=perfect", "mode=pigeon", "all_projects=perhaps"),
     "servers": ("status=BUSY", "ip=999.1.1.1", "all_projects=perhaps"),
-    "operations": ("state=perfect", "kind=share-paint", "live=perhaps", "all_projects=perhaps"),
+    "operations": ("state=perfect", "kind=share-paint", "resource_type=castle", "live=perhaps", "all_projects=perhaps"),
     "shares": ("status=perfect",),
+    "events": ("event_type=share.paint.end", "resource_type=castle"),
     "operations/nosuch/findings": ("kind=boring",),
 }
 
@@ -38,6 +41,8 @@ def test_a_value_that_a_filter_cannot_have_is_refused(here, path):
         assert answer.status == 400, (query, answer.body)
         name, _, value = query.partition("=")
         assert name in answer.body["error"]["message"] or value in answer.body["error"]["message"]
+        if name != "ip" and value != "perhaps":
+            assert "must be one of: " in answer.body["error"]["message"]
 
 
 def test_the_values_that_a_filter_can_have_are_described(here):
@@ -71,6 +76,31 @@ def test_a_name_of_two_shares_is_no_name(here):
     answer = here.ask("member", "POST", f"{DOOR}/attachments", {"attachment": {"share_id": "twin", "server_id": "web"}})
     assert answer.status == 409
     assert "id" in answer.body["error"]["message"]
+
+
+class Twins(Inventory):
+    """Servers of which several may have one name, as those of a Nova may."""
+
+    def list(self, wanted):
+        found = super().list(msgspec.structs.replace(wanted, only=None))
+        return [one for one in (msgspec.structs.replace(one, name="twin") for one in found) if wanted.only(one)]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "attachments", {"attachment": {"share_id": "payroll", "server_id": "twin"}}),
+        ("POST", "attachments", {"attachment": {"share_id": "payroll", "server_ids": ["twin"]}}),
+        ("GET", "attachments?server_id=twin", None),
+        ("GET", "shares/payroll/connect?server=twin", None),
+    ],
+)
+def test_a_name_of_two_servers_is_no_name(here, method, path, body):
+    there = here.serving_by(here.settings, Twins(here.db))
+    servers = here.ask("admin", "GET", f"{DOOR}/servers").body["servers"]
+    answer = there.ask("member", method, f"{DOOR}/{path}", body)
+    assert answer.status == 409
+    assert all(one["id"] in answer.body["error"]["message"] for one in servers)
 
 
 def test_names_mean_nothing_in_another_project(here):

@@ -4,15 +4,17 @@
 from __future__ import annotations
 
 import datetime
+from typing import Annotated
 
 from abaca import errors, policy
 from abaca.db.administration import events as db
 from abaca.domain.administration.events import EventTarget, Undelivered
-from abaca.http.bodies import Filters, IdPrefix, Text
+from abaca.http.bodies import Filters, IdPrefix, Text, among
 from abaca.http.paging import Listed
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
 from abaca.http.wire import Many, Plain, View
+from abaca.operations.registry import EVENT_TYPES, RESOURCE_TYPES
 
 INDEX = policy.admin("event:get_all", "List events.")
 TARGETS = policy.admin("event_target:get_all", "List the targets of events.")
@@ -42,8 +44,8 @@ class EventView(View):
 class EventFilters(Filters, unknown="refuse"):
     """What the list may be asked for."""
 
-    event_type: Text
-    resource_type: Text
+    event_type: Annotated[str, among(EVENT_TYPES)]
+    resource_type: Annotated[str, among(RESOURCE_TYPES)]
     resource_id: Text
     project_id: Text
     id: Text

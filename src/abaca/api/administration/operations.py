@@ -18,7 +18,7 @@ from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
 from abaca.http.wire import AdminOnly, Computed, Many, One, View
 from abaca.journal import kinds, steering
-from abaca.operations.registry import OPERATIONS
+from abaca.operations.registry import OPERATIONS, RESOURCE_TYPES
 from abaca.policy import admin, reader
 
 STEER = {
@@ -141,7 +141,7 @@ class OperationFilters(Filters, unknown="refuse"):
     """What the list may be asked for; `live` leaves out what has ended."""
 
     resource_id: Text
-    resource_type: Text
+    resource_type: Annotated[str, among(RESOURCE_TYPES)]
     kind: Annotated[str, among(OPERATIONS)]
     queue: Text
     state: Annotated[str, among((*operations.LIVE, *operations.ENDED))]

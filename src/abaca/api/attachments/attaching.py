@@ -10,7 +10,7 @@ import msgspec
 
 from abaca import errors
 from abaca.api.shares.lookups import share_for_change
-from abaca.compute.contract import ServerUnreachable, Wanted
+from abaca.compute.contract import MOST_LOOKED_AT, ServerUnreachable, Wanted
 from abaca.db.shares import shares
 from abaca.domain import ids
 from abaca.domain.attachments import mount_points
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from abaca.compute.contract import Server
 
 MOUNT_ANYWHERE = admin("attachment:mount_anywhere", "Mount a share at a place that members may not choose.")
+# Of servers with one name, as many are told.
+MOST_TOLD = 10
 
 
 def attach(
@@ -49,15 +51,22 @@ def attach(
 
 
 def server_ids(call: Call, names_or_ids: Sequence[str]) -> list[str]:
-    """The ids of servers of the caller's project, which may be said by name; what names not one stays as it is."""
+    """The ids of servers of the caller's project, which may be said by name; what names none stays as it is.
+
+    Raises Conflict for a name of several.
+    """
     names = {one for one in names_or_ids if not ids.is_id(one)}
     found: dict[str, list[str]] = {}
     if names and call.caller.project_id:
         project_id = call.caller.project_id
-        wanted = Wanted(project_id=project_id, only=lambda server: server.name in names, limit=2 * len(names))
+        wanted = Wanted(project_id=project_id, only=lambda server: server.name in names, limit=MOST_LOOKED_AT)
         for server in call.parts.extras["compute"].list(wanted):
             found.setdefault(server.name, []).append(server.id)
-    return [found[one][0] if len(found.get(one, ())) == 1 else one for one in names_or_ids]
+    for name, several in found.items():
+        if len(several) > 1:
+            which = ", ".join(several[:MOST_TOLD])
+            raise errors.Conflict(f"More than one server is called {name[:64]!r}; say which by its id: {which}")
+    return [found[one][0] if one in found else one for one in names_or_ids]
 
 
 def server_for(call: Call, server_id: str) -> Server:

@@ -310,8 +310,11 @@ def has_moved(tx: Tx, row: Attachment) -> bool:
     return choose_source(tx, row.share_id, row.addresses, row.source) not in (None, row.source)
 
 
+_TOLD_AS = {"attach": "share.attach", "mend": "share.attachment.mend", "move": "share.attachment.move"}
+
+
 def _told_as(args: Args) -> str:
-    return "share.attach" if args.cause == "attach" else f"share.attachment.{args.cause}"
+    return _TOLD_AS[args.cause]
 
 
 OPERATION = kinds.operation(
@@ -327,5 +330,5 @@ OPERATION = kinds.operation(
     ),
     succeed=succeed,
     fail=fail,
-    notifies=kinds.Notification(name=_told_as, payload=events.attachment),
+    notifies=kinds.Notification(name=_told_as, payload=events.attachment, names=tuple(_TOLD_AS.values())),
 )
