@@ -49,6 +49,19 @@ def test_a_users_file_that_is_not_there(started, tmp_path, program, workers):
     )
 
 
+@pytest.mark.parametrize("program", ["run", "api"])
+def test_a_policy_file_that_cannot_be_used(started, tmp_path, program):
+    file = tmp_path / "rules.yaml"
+    file.write_text("a: [b")
+    refused(started(program, OS_OSLO_POLICY__POLICY_FILE=str(file)), f"{file} cannot be used")
+
+
+@pytest.mark.parametrize("program", ["run", "api"])
+def test_an_option_of_keystone_that_does_not_exist(started, program):
+    said = {"OS_DEFAULT__AUTH_STRATEGY": "keystone", "OS_KEYSTONE_AUTHTOKEN__AUTH_URIL": "http://127.0.0.1:1"}
+    refused(started(program, **said), "[keystone_authtoken] has no option auth_uril")
+
+
 def test_a_port_below_1024_without_the_right_to_it(started):
     before = ("setpriv", "--bounding-set", "-net_bind_service", "--inh-caps", "-net_bind_service")
     running = started("run", port=81, before=before)

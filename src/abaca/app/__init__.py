@@ -10,7 +10,7 @@ from abaca.app.checks import check, missing
 from abaca.app.databases import open_database, ready_database
 from abaca.app.doors import SYSTEM_CONFIG, api, wsgi
 from abaca.app.events import event_targets
-from abaca.app.examination import examine, refuse_database, refuse_users_file
+from abaca.app.examination import examine, refuse_callers, refuse_database
 from abaca.app.local import local_api
 from abaca.app.observability import log_options, open_metrics, set_up_logs
 from abaca.app.servers import compute, nodes, serve_nodes
@@ -31,8 +31,8 @@ __all__ = [
     "open_database",
     "open_metrics",
     "ready_database",
+    "refuse_callers",
     "refuse_database",
-    "refuse_users_file",
     "reload",
     "serve_nodes",
     "set_up_logs",

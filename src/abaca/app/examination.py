@@ -48,12 +48,22 @@ def refuse_database(settings: Settings) -> None:
         _database(settings)
 
 
-def refuse_users_file(settings: Settings) -> None:
-    """Raises `ConfigError` for a users file that no API of these settings could read."""
+def refuse_callers(settings: Settings) -> None:
+    """Raises `ConfigError` for what no API of these settings could know its callers by: users, Keystone, policy.
+
+    Nobody is asked, and what is as it comes is not loaded, since a start waits for this.
+    """
     if settings.auth_strategy == "http_basic":
         from abaca.http import users_file
 
         users_file.read(settings.http_basic_auth_user_file)
+    elif settings.auth_strategy == "keystone":
+        from abaca.http import auth
+
+        auth.strategy(settings)
+    dirs = (settings.policy_file.parent / name for name in settings.oslo_policy.policy_dirs)
+    if any(path.exists() for path in (settings.policy_file, *dirs)):
+        _policy(settings)
 
 
 def _database(settings: Settings) -> None:

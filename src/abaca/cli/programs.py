@@ -215,7 +215,7 @@ class Programs(NamedTuple):
 
 
 def _supervise(loaded: Settings, given: Given, programs: Programs, state: StateDirectory) -> NoReturn:
-    app.refuse_users_file(loaded)  # once, before a worker takes up work beside an API that cannot start
+    app.refuse_callers(loaded)  # once, before a worker takes up work beside an API that cannot start
     supervisor.become(
         supervisor.Plan(
             programs={name: _child(name, given) for name in programs.names},
