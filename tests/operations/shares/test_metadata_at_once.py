@@ -51,4 +51,4 @@ def test_both_pairs_are_there(theatre, thing, table):
         thread.join(30)
     with theatre.db.read() as tx:
         found = [row.metadata for row in tx.rows(sa.select(table.c.metadata))]
-    assert {"one": "said", "two": "said"} in found
+    assert any({"one", "two"} <= pairs.keys() for pairs in found)
