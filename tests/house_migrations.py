@@ -51,3 +51,25 @@ def revisions_stand_alone(root: Path) -> list[str]:
         for line, module in imports(tree)
         if not is_within(module, allowed)
     ]
+
+
+@rule
+def revisions_are_one_chain(root: Path) -> list[str]:
+    """Each revision has a number of its own and stands on the one before; `HEAD` in the package names the last.
+
+    Mend: of two with one number the one that is merged later takes the next: its file's name, `revision`,
+    `down_revision` and `HEAD`.
+    """
+    names = [path.name for path in sorted(files(root, f"{MIGRATIONS}/versions/[0-9]*.py"))]
+    found = []
+    for at, name in enumerate(names, 1):
+        number, before = f"{at:04}", f"{at - 1:04}"
+        text = (root / MIGRATIONS / "versions" / name).read_text()
+        if not name.startswith(f"{number}_") or f'\nrevision = "{number}"\n' not in text:
+            found.append(f"{MIGRATIONS}/versions/{name}: is the {at}. revision, {number}")
+        elif at > 1 and f'\ndown_revision = "{before}"\n' not in text:
+            found.append(f"{MIGRATIONS}/versions/{name}: does not stand on {before}")
+    package = root / MIGRATIONS / "__init__.py"
+    if names and package.exists() and f'\nHEAD = "{len(names):04}"\n' not in package.read_text():
+        found.append(f"{MIGRATIONS}/__init__.py: HEAD is not {len(names):04}")
+    return found

@@ -14,6 +14,7 @@ LICENCE = "# SPDX-License-Identifier: Apache-2.0\n"
 TOO_MANY = [f"src/abaca/long{number}.py" for number in range(house_rules.EXEMPTIONS_AT_MOST + 1)]
 HASH = " --hash=sha256:00"
 REVISIONS = "src/abaca/db/migrations/versions"
+CHAINED = '"""B."""\n\nrevision = "0002"\ndown_revision = "0001"\n'
 RELEASED = {house_migrations.RELEASED: hashlib.sha256(b"x = 1\n").hexdigest() + "  0002_a.py\n"}
 
 # A second of sleep, under the names that it has had or might have.
@@ -240,6 +241,26 @@ PROOFS = {
         {
             f"{REVISIONS}/0002_a.py": "import json\nimport sqlalchemy as sa\nfrom alembic import op\n",
             "src/abaca/db/migrations/env.py": "from abaca.db import tables\n",
+        },
+    ),
+    house_migrations.revisions_are_one_chain: (
+        [
+            {f"{REVISIONS}/0001_a.py": '"""A."""\n\nrevision = "0001"\n', f"{REVISIONS}/0001_b.py": CHAINED},
+            {f"{REVISIONS}/0001_a.py": '"""A."""\n\nrevision = "0001"\n', f"{REVISIONS}/0003_b.py": CHAINED},
+            {
+                f"{REVISIONS}/0001_a.py": '"""A."""\n\nrevision = "0001"\n',
+                f"{REVISIONS}/0002_b.py": CHAINED.replace("0001", "0000"),
+            },
+            {
+                f"{REVISIONS}/0001_a.py": '"""A."""\n\nrevision = "0001"\n',
+                f"{REVISIONS}/0002_b.py": CHAINED,
+                "src/abaca/db/migrations/__init__.py": '"""A."""\n\nHEAD = "0001"\n',
+            },
+        ],
+        {
+            f"{REVISIONS}/0001_a.py": '"""A."""\n\nrevision = "0001"\n',
+            f"{REVISIONS}/0002_b.py": CHAINED,
+            "src/abaca/db/migrations/__init__.py": '"""A."""\n\nHEAD = "0002"\n',
         },
     ),
     house_papers.the_lock_names_no_address: (
