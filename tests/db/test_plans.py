@@ -100,10 +100,6 @@ def test_a_page_over_all_projects_goes_by_the_index_over_all(db):
     assert used(plan(db, Page(50))) == ({ALL_PROJECTS}, False)
 
 
-def test_a_name_is_looked_up(db):
-    assert used(plan(db, Page(1000), name="n2", project_id="small"))[0] == {"ix_shares_project_id_name"}
-
-
 def test_counting_is_planned_for_the_project(db):
     with db.read() as tx:
         for _ in range(10):

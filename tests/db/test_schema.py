@@ -17,6 +17,7 @@ from abaca.db.engine import schema
 from abaca.db.engine.database import Database
 from abaca.db.migrations import description
 from abaca.db.tables import catalog as catalog_tables
+from abaca.db.tables import columns
 from tests import planting
 from tests.databases import on_postgres, on_sqlite
 
@@ -52,7 +53,8 @@ def described(url):
 def differences(url, metadata=tables.metadata):
     """What Alembic would write into the next revision."""
     with contextlib.closing(Database(url)) as db, db.read() as tx:
-        context = MigrationContext.configure(tx.connection, opts={"compare_type": True, "compare_server_default": True})
+        options = {"compare_type": True, "compare_server_default": True, "include_object": columns.is_compared}
+        context = MigrationContext.configure(tx.connection, opts=options)
         return compare_metadata(context, metadata)
 
 
@@ -83,7 +85,7 @@ PLANTED = {
     "a table": ["CREATE TABLE colours (id INTEGER)"],
     "a missing table": ["DROP TABLE orphaned_mounts"],
     "an index": ["CREATE INDEX ix_new ON shares (size)"],
-    "a missing index": ["DROP INDEX ix_shares_project_id_name"],
+    "a missing index": ["DROP INDEX ix_shares_name_created_at_id"],
     "a unique index": [
         "DROP INDEX ix_pools_service_host",
         "CREATE UNIQUE INDEX ix_pools_service_host ON pools (service_host)",
@@ -102,12 +104,12 @@ PLANTED = {
 }
 PLANTED_ON_SQLITE = {
     "an index's collation": [
-        "DROP INDEX ix_shares_project_id_name",
-        "CREATE INDEX ix_shares_project_id_name ON shares (project_id COLLATE NOCASE, name)",
+        "DROP INDEX ix_shares_share_proto_created_at_id",
+        "CREATE INDEX ix_shares_share_proto_created_at_id ON shares (share_proto COLLATE NOCASE, created_at, id)",
     ],
     "a column's collation": [
-        "ALTER TABLE messages DROP COLUMN request_id",
-        "ALTER TABLE messages ADD COLUMN request_id VARCHAR(255) COLLATE NOCASE",
+        "ALTER TABLE messages DROP COLUMN reason",
+        "ALTER TABLE messages ADD COLUMN reason TEXT COLLATE NOCASE",
     ],
     "a trigger": ["CREATE TRIGGER t AFTER DELETE ON shares BEGIN DELETE FROM messages; END"],
 }

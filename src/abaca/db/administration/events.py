@@ -240,22 +240,16 @@ def away(tx: Tx, target: str, attempts: int, after_s: float, why: str) -> None:
 # ---------------------------------------------------------------- looking, and forgetting
 
 
-EVENTS = lists.Listing(
-    t,
-    filters={name: lists.equal(t.c[name]) for name in ("event_type", "resource_type", "resource_id", "project_id")},
-    sorts=("created_at",),
-)
-
-
 _MISSING = sa.select(sa.func.count()).where(d.c.event_id == t.c.id).correlate(t).scalar_subquery()
 EVENTS = lists.Listing(
     t,
     columns={"undelivered": _MISSING},
     filters={
-        **{name: lists.equal(t.c[name]) for name in ("event_type", "resource_type", "resource_id", "project_id")},
+        **{name: lists.equal(t.c[name]) for name in ("event_type", "resource_type", "project_id")},
+        "resource_id": lists.steady(lists.equal(t.c.resource_id)),
         "id_prefix": lists.begins(t.c.id),
     },
-    sorts=("seq",),
+    sorts={"seq": ("seq",)},
 )
 
 

@@ -10,40 +10,34 @@ import msgspec
 import sqlalchemy as sa
 
 from abaca.db.engine.database import Tx
-from abaca.db.engine.lists import Listing, before, equal, since
+from abaca.db.engine.lists import Listing, before, equal, since, steady
 from abaca.db.tables.administration import messages as t
 from abaca.domain.administration.messages import ERROR, About, Action, Detail, Message
 from abaca.domain.ids import new_id
 
 __all__ = ["MESSAGES", "About", "Action", "Detail", "delete", "expire", "record", "show"]
 
+_EQUAL = ("request_id", "resource_type", "action_id", "detail_id", "message_level")
+
 MESSAGES = Listing(
     t,
     # how long they stay is a setting, the same for all
     columns={"expires_at": t.c.created_at},
     filters={
-        "project_id": equal(t.c.project_id),
-        "request_id": equal(t.c.request_id),
-        "resource_type": equal(t.c.resource_type),
-        "resource_id": equal(t.c.resource_id),
-        "action_id": equal(t.c.action_id),
-        "detail_id": equal(t.c.detail_id),
-        "message_level": equal(t.c.message_level),
+        "project_id": steady(equal(t.c.project_id)),
+        "resource_id": steady(equal(t.c.resource_id)),
+        **{name: equal(t.c[name]) for name in _EQUAL},
         "created_since": since(t.c.created_at),
         "created_before": before(t.c.created_at),
     },
-    sorts=(
-        "created_at",
-        "expires_at",
-        "id",
-        "project_id",
-        "request_id",
-        "resource_type",
-        "resource_id",
-        "action_id",
-        "detail_id",
-        "message_level",
-    ),
+    sorts={
+        "created_at": ("created_at", "id"),
+        "expires_at": ("created_at", "id"),
+        "id": ("id",),
+        "project_id": ("project_id", "created_at", "id"),
+        "resource_id": (),
+        **{name: (name, "created_at", "id") for name in _EQUAL},
+    },
 )
 
 _ADD = sa.insert(t).inline()

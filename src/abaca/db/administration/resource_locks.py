@@ -8,26 +8,31 @@ from collections.abc import Mapping, Sequence
 import sqlalchemy as sa
 
 from abaca.db.engine.database import Tx
-from abaca.db.engine.lists import Listing, before, contains, equal, since
+from abaca.db.engine.lists import Listing, before, contains, equal, since, steady
 from abaca.db.engine.statements import columns_of
 from abaca.db.tables.administration import LOCK_OF_ANY_PROJECT
 from abaca.db.tables.administration import resource_locks as t
 from abaca.domain.administration.resource_locks import ACCESS_RULE, DELETE, SHARE, SHOW, ResourceLock
 from abaca.domain.ids import new_id
 
-_EQUAL = (
-    "project_id", "user_id", "lock_context", "resource_type", "resource_id", "resource_action", "lock_reason",
-)  # fmt: skip
+_EQUAL = ("user_id", "lock_context", "resource_type", "resource_action")
 
 LOCKS = Listing(
     t,
     filters={
-        **{name: equal(t.c[name]) for name in _EQUAL},
+        **{name: equal(t.c[name]) for name in (*_EQUAL, "lock_reason")},
+        **{name: steady(equal(t.c[name])) for name in ("project_id", "resource_id")},
         "lock_reason_like": contains(t.c.lock_reason),
         "created_since": since(t.c.created_at),
         "created_before": before(t.c.created_at),
     },
-    sorts=("created_at", "updated_at", "id", *_EQUAL),
+    sorts={
+        "created_at": ("created_at", "id"),
+        "id": ("id",),
+        "project_id": ("project_id", "created_at", "id"),
+        **{name: (name, "created_at", "id") for name in _EQUAL},
+        **dict.fromkeys(("updated_at", "resource_id", "lock_reason"), ()),
+    },
     # opens the index over all projects (db/tables)
     unless=(frozenset({"id", "project_id"}), LOCK_OF_ANY_PROJECT),
 )

@@ -19,8 +19,8 @@ from abaca.db.engine.database import Tx
 from abaca.db.engine.statements import columns_of
 from abaca.db.journal import keys
 from abaca.db.shares.export_locations import IS_WRITTEN_TO
+from abaca.db.tables.attachments import OF_ANY_PROJECT, servers
 from abaca.db.tables.attachments import attachments as t
-from abaca.db.tables.attachments import servers
 from abaca.db.tables.shares import export_locations, share_instances, shares
 from abaca.domain.attachments.attachments import ATTACHMENT, SERVER_OFF, Attachment
 from abaca.domain.ids import new_id
@@ -35,12 +35,21 @@ ATTACHMENTS = lists.Listing(
         "server_name": servers.c.name,
     },
     filters={
-        **{name: lists.equal(t.c[name]) for name in ("project_id", "share_id", "server_id", "state", "mode")},
+        **{name: lists.equal(t.c[name]) for name in ("server_id", "state", "mode")},
+        **{name: lists.steady(lists.equal(t.c[name])) for name in ("project_id", "share_id")},
         "id_prefix": lists.begins(t.c.id),
         "share_ids": lists.one_of(t.c.share_id),
         "server_ids": lists.one_of(t.c.server_id),
     },
-    sorts=("created_at", "updated_at", "state", "server_id", "share_id"),
+    sorts={
+        "created_at": ("created_at", "id"),
+        "server_id": ("server_id", "mount_point", "id"),
+        "share_id": ("share_id", "server_id", "id"),
+        "updated_at": (),
+        "state": (),
+    },
+    # opens the index over all projects (db/tables)
+    unless=(frozenset({"id", "project_id", "share_id"}), OF_ANY_PROJECT),
 )
 STATE = moving.Mover(t.c.state, "Attachment")
 move, try_move = STATE.move, STATE.try_move

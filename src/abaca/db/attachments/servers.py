@@ -20,10 +20,8 @@ _changed = sa.func.coalesce(servers.c.updated_at, servers.c.created_at)
 
 
 def _at(ip: str) -> sa.ColumnElement[bool]:
-    return sa.exists().where(
-        server_addresses.c.server_id == servers.c.id,
-        server_addresses.c.ip == sa.bindparam(ip, type_=sa.String()),
-    )
+    having = server_addresses.c.ip == sa.bindparam(ip, type_=sa.String())
+    return servers.c.id.in_(sa.select(server_addresses.c.server_id).where(having))
 
 
 def _changed_since(time: str) -> sa.ColumnElement[bool]:
@@ -37,7 +35,7 @@ def _changed_before(time: str) -> sa.ColumnElement[bool]:
 SERVERS = lists.Listing(
     servers,
     filters={
-        "project_id": lists.equal(servers.c.project_id),
+        "project_id": lists.steady(lists.equal(servers.c.project_id)),
         "user_id": lists.equal(servers.c.user_id),
         "name": lists.equal(servers.c.name),
         "id_prefix": lists.begins(servers.c.id),
@@ -47,7 +45,13 @@ SERVERS = lists.Listing(
         "changed_since": lists.where(_changed_since),
         "changed_before": lists.where(_changed_before),
     },
-    sorts=("created_at", "id", "name", "project_id", "status"),
+    sorts={
+        "created_at": ("created_at", "id"),
+        "id": ("id",),
+        "name": ("name", "project_id", "id"),
+        "project_id": ("project_id", "created_at", "id"),
+        "status": ("status", "created_at", "id"),
+    },
 )
 
 

@@ -21,6 +21,7 @@ import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
 import sqlalchemy as sa
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql import visitors
@@ -32,6 +33,8 @@ from abaca.db.engine.statements import Column, Entity, Row, Select, planned_for_
 
 # How many statements a listing keeps; a statement is some kilobytes.
 REMEMBERED = 512
+# The unique column of every list.
+_KEY = "id"
 
 
 class Page(NamedTuple):
@@ -45,12 +48,12 @@ class Page(NamedTuple):
 
 
 class _Order(NamedTuple):
-    """What of a page stands in the SQL."""
+    """What of a page stands in the SQL; `after` is of how many columns the place is that it begins behind, or 0."""
 
     name: str
     descending: bool
     limit: int
-    is_after: bool
+    after: int
     is_offset: bool
 
 
@@ -58,12 +61,15 @@ class Filter(NamedTuple):
     """A condition on rows. `clause(name)` is SQL with a bind parameter of that name.
 
     `shape(value)` is what of the value must be known to write the SQL, `bind(name, value)` the parameters; the defaults
-    fit a plain value.
+    fit a plain value. A filter `is_steady` when one plan is right for whatever value: a list with others is planned for
+    its values, as very few rows may meet them, or very many. `find(tx, value)` looks up what the condition is about.
     """
 
     clause: Callable[[str, Any], sa.ColumnElement[bool]]
     shape: Callable[[Any], Hashable] = lambda _value: None
     bind: Callable[[str, Any], Mapping[str, object]] = lambda name, value: {name: value}
+    is_steady: bool = False
+    find: Callable[..., object] | None = None
 
 
 def equal(column: Column) -> Filter:
@@ -72,6 +78,16 @@ def equal(column: Column) -> Filter:
         lambda name, is_null: column.is_(None) if is_null else column == sa.bindparam(name, type_=column.type),
         shape=lambda value: value is None,
     )
+
+
+def steady(condition: Filter) -> Filter:
+    """The same, where one plan is right for whatever value: an index leads to few rows, or has the list's order."""
+    return condition._replace(is_steady=True)
+
+
+def flag(column: Column) -> Filter:
+    """The column is true, or false. It stands in the SQL, so that an index of only the true ones serves."""
+    return Filter(lambda name, value: column.is_(bool(value)), shape=bool, bind=lambda name, value: {}, is_steady=True)
 
 
 def contains(column: Column) -> Filter:
@@ -112,40 +128,32 @@ def before(column: Column) -> Filter:
     return Filter(lambda name, _: column <= sa.bindparam(name, type_=column.type))
 
 
-class _member(FunctionElement[str]):  # noqa: N801 (a function of SQL)
-    """The text under a key of a JSON object; the key is a parameter, so that it may hold any character."""
+class _has_pairs(FunctionElement[bool]):  # noqa: N801 (a function of SQL)
+    """Whether one JSON object of texts has all pairs of another."""
 
-    type = sa.String()
+    type = sa.Boolean()
     inherit_cache = True
 
 
-@compiles(_member, "sqlite")
-def _in_sqlite(element: _member, compiler: sa.sql.compiler.SQLCompiler, **options: object) -> str:
-    column, key = (compiler.process(part, **options) for part in element.clauses)
-    return f"(SELECT value FROM json_each({column}) WHERE key = {key})"  # noqa: S608 (compiled SQL, the key is bound)
+@compiles(_has_pairs, "sqlite")
+def _in_sqlite(element: _has_pairs, compiler: sa.sql.compiler.SQLCompiler, **options: object) -> str:
+    column, pairs = (compiler.process(part, **options) for part in element.clauses)
+    has = f"SELECT 1 FROM json_each({column}) AS had WHERE had.key = asked.key AND had.value = asked.value"  # noqa: S608
+    return f"NOT EXISTS (SELECT 1 FROM json_each({pairs}) AS asked WHERE NOT EXISTS ({has}))"  # noqa: S608
 
 
-@compiles(_member, "postgresql")
-def _in_postgresql(element: _member, compiler: sa.sql.compiler.SQLCompiler, **options: object) -> str:
-    column, key = (compiler.process(part, **options) for part in element.clauses)
-    return f"({column} ->> {key})"
+@compiles(_has_pairs, "postgresql")
+def _in_postgresql(element: _has_pairs, compiler: sa.sql.compiler.SQLCompiler, **options: object) -> str:
+    column, pairs = (compiler.process(part, **options) for part in element.clauses)
+    return f"CAST({column} AS jsonb) @> CAST({pairs} AS jsonb)"
 
 
 def has_pairs(column: Column) -> Filter:
     """The JSON object in the column has all pairs of a dictionary."""
-
-    def text(name: str) -> sa.BindParameter[str]:
-        return sa.bindparam(name, type_=sa.String())
-
-    def clause(name: str, number: int) -> sa.ColumnElement[bool]:
-        pairs = (_member(column, text(f"{name}_key{at}")) == text(f"{name}_value{at}") for at in range(number))
-        return sa.and_(sa.true(), *pairs)
-
-    def bind(name: str, pairs: Mapping[str, str]) -> dict[str, str]:
-        keys = {f"{name}_key{at}": key for at, key in enumerate(pairs)}
-        return keys | {f"{name}_value{at}": value for at, value in enumerate(pairs.values())}
-
-    return Filter(clause, shape=len, bind=bind)
+    return Filter(
+        lambda name, _: _has_pairs(column, sa.bindparam(name, type_=sa.String())),
+        bind=lambda name, pairs: {name: msgspec.json.encode(pairs).decode()},
+    )
 
 
 def where(write: Callable[[str], sa.ColumnElement[bool]]) -> Filter:
@@ -166,22 +174,34 @@ class Listing:
         *,
         columns: Mapping[str, Column] | None = None,
         filters: Mapping[str, Filter] | None = None,
-        sorts: Sequence[str] = ("created_at",),
-        key: str = "id",
+        sorts: Mapping[str, Sequence[str]] | Sequence[str] = ("created_at",),
         unless: tuple[frozenset[str], sa.ColumnElement[bool]] | None = None,
     ) -> None:
-        """`columns` are added to those of `source`; each name in `sorts` is one of them; `key` is unique.
+        """`columns` are added to those of `source`, whose `id` is unique.
 
-        `unless` is a condition that is added where none of some filters is asked for.
+        `sorts` are the orders that are offered, each with the columns that make it, of which the last is unique; one
+        without any, or that is just named, is of the column called so and the id. For the first there are indexes,
+        whoever asks. `unless` is a condition that goes with it where none of some filters is asked for.
         """
         self._source = source
         self._columns: dict[str, Column] = {**{c.name: c for c in source.columns}, **(columns or {})}
-        self._filters = {key: equal(self._columns[key]), **(filters or {})}
-        self._sorts = frozenset(sorts)
-        self._key = key
+        self._filters = {_KEY: steady(equal(self._columns[_KEY])), **(filters or {})}
+        found = sorts if isinstance(sorts, Mapping) else dict.fromkeys(sorts, ())
+        self._sorts = {name: tuple(by) or tuple(dict.fromkeys((name, _KEY))) for name, by in found.items()}
+        self._usual = next(iter(self._sorts))
         self._unless = unless
         self._statement = functools.lru_cache(REMEMBERED)(self._write)
         self._counting = functools.lru_cache(REMEMBERED)(self._write_count)
+
+    @property
+    def filters(self) -> frozenset[str]:
+        """What it can be asked for."""
+        return frozenset(self._filters)
+
+    @property
+    def sorts(self) -> frozenset[str]:
+        """The orders that it offers."""
+        return frozenset(self._sorts)
 
     def rows(
         self, tx: Tx, columns: tuple[str, ...], asked: Mapping[str, object], page: Page | None = None
@@ -207,62 +227,76 @@ class Listing:
         self, tx: Tx, columns: tuple[str, ...], asked: Mapping[str, object], page: Page | None
     ) -> tuple[Select, dict[str, object]]:
         """The statement and its parameters."""
-        shape, parameters = self._shape(asked)
+        shape, parameters = self._shape(tx, asked)
         if page is None:
             return self._statement(columns, shape, None), parameters
         if page.sort_key not in self._sorts:
             raise errors.Invalid(f"'sort_key' must be one of: {', '.join(sorted(self._sorts))}.")
         after = self._after(tx, page)
-        if after is not None:
-            parameters |= {"page_after": after[0], "page_after_key": after[1]}
-        elif page.offset:
+        parameters |= {f"page_after{at}": value for at, value in enumerate(after)}
+        if page.offset and not after:
             parameters["page_offset"] = page.offset
-        order = _Order(page.sort_key, page.descending, page.limit, after is not None, "page_offset" in parameters)
+        order = _Order(page.sort_key, page.descending, page.limit, len(after), "page_offset" in parameters)
         return self._statement(columns, shape, order), parameters
 
     def count(self, tx: Tx, asked: Mapping[str, object]) -> int:
         """How many rows meet all conditions."""
-        shape, parameters = self._shape(asked)
+        shape, parameters = self._shape(tx, asked)
         return int(tx.scalar(self._counting(shape), parameters))
 
-    def _after(self, tx: Tx, page: Page) -> Row | None:
-        """Where the page before ended, or None: then the offset counts. A marker that is gone is no marker."""
-        if page.marker is None or getattr(self._columns[page.sort_key], "nullable", True):
-            return None
-        return self.one(tx, (page.sort_key, self._key), {self._key: page.marker})
+    def _after(self, tx: Tx, page: Page) -> Row | tuple[()]:
+        """Where the page before ended, or nothing: then the offset counts. A marker that is gone is no marker."""
+        by = self._sorts[page.sort_key]
+        if page.marker is None or any(getattr(self._columns[name], "nullable", True) for name in by):
+            return ()
+        return self.one(tx, by, {_KEY: page.marker}) or ()
 
-    def _shape(self, asked: Mapping[str, object]) -> tuple[tuple[tuple[str, Hashable], ...], dict[str, object]]:
+    def _shape(self, tx: Tx, asked: Mapping[str, object]) -> tuple[tuple[tuple[str, Hashable], ...], dict[str, object]]:
         shape: list[tuple[str, Hashable]] = []
         parameters: dict[str, object] = {}
         for name, value in asked.items():
             condition = self._filters[name]
-            form = condition.shape(value)
-            shape.append((name, form))
-            parameters.update(condition.bind(name, value))
+            said = value if condition.find is None else condition.find(tx, value)
+            shape.append((name, condition.shape(said)))
+            parameters.update(condition.bind(name, said))
         return tuple(shape), parameters
 
     def _conditions(self, shape: tuple[tuple[str, Hashable], ...]) -> list[sa.ColumnElement[bool]]:
-        found = [self._filters[name].clause(name, form) for name, form in shape]
-        if self._unless is not None and self._unless[0].isdisjoint(name for name, _ in shape):
-            found.append(self._unless[1])
-        return found
+        return [self._filters[name].clause(name, form) for name, form in shape]
 
     def _write(self, columns: tuple[str, ...], shape: tuple[tuple[str, Hashable], ...], order: _Order | None) -> Select:
-        statement = sa.select(*(self._columns[name].label(name) for name in columns)).select_from(self._source)
+        statement = sa.select(*(self._columns[name].label(name) for name in columns))
         conditions = self._conditions(shape)
         if order is None:
-            return statement.where(*conditions)
-        # The key breaks ties, so that pages never overlap.
-        by = [self._columns[order.name], self._columns[self._key]]
-        if order.is_after:
-            ends = (sa.bindparam("page_after", type_=by[0].type), sa.bindparam("page_after_key", type_=by[1].type))
+            return statement.select_from(self._source).where(*conditions)
+        by = [self._columns[name] for name in self._sorts[order.name]]
+        if order.after:
+            ends = (sa.bindparam(f"page_after{at}", type_=column.type) for at, column in enumerate(by))
             place, end = sa.tuple_(*by), sa.tuple_(*ends)
             conditions.append(place < end if order.descending else place > end)
-        if order.is_offset and self._is_of_key_table([*conditions, *by]):
-            # what is skipped is not joined
-            page = _cut(sa.select(by[1]).where(*conditions), by, order).subquery()
-            return _ordered(statement.where(by[1].in_(sa.select(page))), by, order)
-        return _cut(statement.where(*conditions), by, order)
+        is_steady = all(self._filters[name].is_steady for name, _ in shape)
+        if self._unless is not None and self._unless[0].isdisjoint(name for name, _ in shape):
+            # in another order it would lead SQLite to that index
+            conditions += [] if is_steady and order.name != self._usual else [self._unless[1]]
+        is_usual = order.name == self._usual and not order.is_offset
+        if is_usual:
+            found = _cut(statement.select_from(self._source).where(*conditions), by, order)
+        else:
+            found = self._keys_first(statement, conditions, by, order)
+        return found if is_usual and is_steady else planned_for_values(found)
+
+    def _keys_first(
+        self, statement: Select, conditions: Sequence[sa.ColumnElement[bool]], by: Sequence[Column], order: _Order
+    ) -> Select:
+        """What is skipped or sorted is keys, joined as far as the conditions and the order need it."""
+        key = self._columns[_KEY]
+        keys = sa.select(key.label("key"), *(column.label(f"by{at}") for at, column in enumerate(by)))
+        if not self._is_of_key_table([*conditions, *by]):
+            keys = keys.select_from(self._source)
+        page = _cut(keys.where(*conditions), by, order).subquery("page")
+        # in the order of what was found: by the columns themselves SQLite would walk their index again
+        found = statement.select_from(page.join(self._source, key == page.c.key))
+        return _ordered(found, [page.c[f"by{at}"] for at in range(len(by))], order)
 
     def _write_count(self, shape: tuple[tuple[str, Hashable], ...]) -> Select:
         conditions = self._conditions(shape)
@@ -272,7 +306,7 @@ class Listing:
 
     @property
     def _key_table(self) -> Any:
-        return self._columns[self._key].table
+        return self._columns[_KEY].table
 
     def _is_of_key_table(self, clauses: Sequence[Column]) -> bool:
         parts = (part for clause in clauses for part in visitors.iterate(clause))
@@ -286,10 +320,9 @@ def _ordered(statement: Select, by: Sequence[Column], order: _Order) -> Select:
 def _cut(statement: Select, by: Sequence[Column], order: _Order) -> Select:
     """One page of it.
 
-    Limit and offset stand in the text, because PostgreSQL plans for a tenth of the table when it does not know them.
-    Limits are few; a text for each offset would push out the others, so that is put in every time.
+    The limit stands in the text, because PostgreSQL plans for a tenth of the table when it does not know it.
     """
     cut = _ordered(statement, by, order).limit(sa.literal_column(str(int(order.limit)), sa.BigInteger()))
     if not order.is_offset:
         return cut
-    return cut.offset(sa.bindparam("page_offset", type_=sa.BigInteger(), literal_execute=True))
+    return cut.offset(sa.bindparam("page_offset", type_=sa.BigInteger()))

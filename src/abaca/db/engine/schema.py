@@ -7,9 +7,11 @@ programs run on the one schema that they know, and are refused on any other.
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
 import sqlalchemy as sa
 
@@ -106,13 +108,15 @@ def alembic_config() -> Config:
 
 
 def upgrade(url: str, to: str = "head") -> tuple[str | None, str | None]:
-    """Bring the database forward to revision `to`, in one transaction; the revisions before and after.
+    """Bring the database forward to revision `to`; the revisions before and after.
 
-    Raises `ConfigError` for one that is ahead of this release, and as `check` does when it cannot be used.
+    In one transaction, but for revisions of PostgreSQL that say that they are outside of any: they lock nobody out, and
+    are repeated where they ended half-way. Raises `ConfigError` for a database that is ahead of this release, and as
+    `check` does when it cannot be used.
     """
     from alembic import command
 
-    return _migrate(url, command.upgrade, to)
+    return _migrate(url, command.upgrade, to, _legs)
 
 
 def downgrade(url: str, to: str) -> tuple[str | None, str | None]:
@@ -122,26 +126,80 @@ def downgrade(url: str, to: str) -> tuple[str | None, str | None]:
     return _migrate(url, command.downgrade, to)
 
 
-def _migrate(url: str, move: Callable[[Config, str], None], to: str) -> tuple[str | None, str | None]:
+class _Leg(NamedTuple):
+    """A part of the way: to which revision, and whether outside of a transaction."""
+
+    to: str
+    is_outside: bool
+
+
+def _legs(config: Config, before: str | None, to: str) -> list[_Leg]:
+    from alembic.script import ScriptDirectory
+
+    way = list(ScriptDirectory.from_config(config).iterate_revisions(to, before or "base"))
+    legs: list[_Leg] = []
+    for one in reversed(way):
+        leg = _Leg(one.revision, bool(getattr(one.module, "outside_transaction", False)))
+        if legs and legs[-1].is_outside == leg.is_outside:
+            legs.pop()
+        legs.append(leg)
+    return legs
+
+
+def _migrate(
+    url: str,
+    move: Callable[[Config, str], None],
+    to: str,
+    legs: Callable[[Config, str | None, str], list[_Leg]] | None = None,
+) -> tuple[str | None, str | None]:
     engine = migration_engine(sa.make_url(url))
     config = alembic_config()
     try:
-        with trouble.explained(engine.url), engine.connect() as connection, connection.begin():
-            if connection.dialect.name == "postgresql":
-                connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _UPGRADE_LOCK})
-            before = _current(connection)
-            if before is not None and not before.isdecimal():
-                raise _foreign(before)
-            if before is not None and before > HEAD:
-                raise _ahead(before, "There is nothing to upgrade here: install the release that it belongs to")
-            config.attributes["connection"] = connection
-            move(config, to)
-            if connection.dialect.name == "sqlite":
-                _refuse_dangling(connection)
-            after = _current(connection)
+        with trouble.explained(engine.url), _alone(engine):
+            way = [_Leg(to, is_outside=False)]
+            if legs is not None and engine.dialect.name == "postgresql":
+                with engine.connect() as connection:
+                    way = legs(config, _known(connection), to) or way
+            passed = [_moved(engine, config, move, leg) for leg in way]
     finally:
         engine.dispose()
-    return before, after
+    return passed[0][0], passed[-1][1]
+
+
+@contextlib.contextmanager
+def _alone(engine: sa.Engine) -> Iterator[None]:
+    """Nobody else upgrades meanwhile. SQLite's write lock sees to that by itself."""
+    if engine.dialect.name != "postgresql":
+        yield
+        return
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        # asked again and again: an index is not made while a statement waits, as one for a lock would
+        while not connection.scalar(sa.text("SELECT pg_try_advisory_lock(:key)"), {"key": _UPGRADE_LOCK}):
+            time.sleep(0.1)
+        yield
+
+
+def _known(connection: sa.Connection) -> str | None:
+    found = _current(connection)
+    if found is not None and not found.isdecimal():
+        raise _foreign(found)
+    if found is not None and found > HEAD:
+        raise _ahead(found, "There is nothing to upgrade here: install the release that it belongs to")
+    return found
+
+
+def _moved(
+    engine: sa.Engine, config: Config, move: Callable[[Config, str], None], leg: _Leg
+) -> tuple[str | None, str | None]:
+    """Go that leg; the revisions before and after it."""
+    outside = engine.execution_options(isolation_level="AUTOCOMMIT") if leg.is_outside else engine
+    with outside.connect() as connection, connection.begin():
+        before = _known(connection)
+        config.attributes["connection"] = connection
+        move(config, leg.to)
+        if connection.dialect.name == "sqlite":
+            _refuse_dangling(connection)
+        return before, _current(connection)
 
 
 def _current(connection: sa.Connection) -> str | None:

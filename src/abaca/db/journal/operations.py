@@ -141,17 +141,22 @@ def join(tx: Tx, kind: str, key: str) -> Joined | None:
     return found
 
 
+def _on_queue(name: str) -> sa.ColumnElement[bool]:
+    """The index by queues begins with the state: all states are named, so that it serves."""
+    return sa.and_(t.c.queue == sa.bindparam(name, type_=t.c.queue.type), t.c.state.in_((*LIVE, *ENDED)))
+
+
 OPERATIONS = lists.Listing(
     t,
     filters={
-        **{
-            name: lists.equal(t.c[name])
-            for name in ("project_id", "resource_type", "resource_id", "kind", "queue", "state", "parent_id")
-        },
+        **{name: lists.equal(t.c[name]) for name in ("project_id", "resource_type", "kind", "state", "parent_id")},
+        "queue": lists.where(_on_queue),
+        "resource_id": lists.steady(lists.equal(t.c.resource_id)),
         "id_prefix": lists.begins(t.c.id),
         "states": lists.one_of(t.c.state),
     },
-    sorts=("created_at", "updated_at", "kind", "state"),
+    # `seq` is the order of writing
+    sorts={"created_at": ("seq",), "updated_at": (), "kind": (), "state": ()},
 )
 
 

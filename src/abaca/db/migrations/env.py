@@ -4,6 +4,7 @@
 from alembic import context
 
 from abaca.db import tables
+from abaca.db.tables import columns
 
 context.configure(
     connection=context.config.attributes["connection"],
@@ -11,6 +12,7 @@ context.configure(
     render_as_batch=True,
     compare_type=True,
     compare_server_default=True,
+    include_object=columns.is_compared,
 )
 with context.begin_transaction():
     context.run_migrations()

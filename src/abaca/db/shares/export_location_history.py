@@ -89,7 +89,7 @@ _END_OF_INSTANCE = _OPEN.where(t.c.share_instance_id == sa.bindparam("instance")
 
 HISTORY = lists.Listing(
     t,
-    filters={"share_id": lists.equal(t.c.share_id), "is_admin_only": lists.equal(t.c.is_admin_only)},
+    filters={"share_id": lists.steady(lists.equal(t.c.share_id)), "is_admin_only": lists.flag(t.c.is_admin_only)},
     sorts=("since", "path"),
 )
 

@@ -129,8 +129,8 @@ INSTANCES = lists.Listing(
         "all_export_paths": _exports(),
     },
     filters={
-        "share_id": lists.equal(t.c.share_id),
-        "is_soft_deleted": lists.equal(shares.c.is_soft_deleted),
+        "share_id": lists.steady(lists.equal(t.c.share_id)),
+        "is_soft_deleted": lists.flag(shares.c.is_soft_deleted)._replace(is_steady=False),
         "export_location_id": _with_export("id"),
         "export_location_path": _with_export("path"),
     },

@@ -66,6 +66,10 @@ resource_locks = sa.Table(
     sa.Index("ix_resource_locks_share_id", "share_id"),
     sa.Index("ix_resource_locks_access_rule_id", "access_rule_id"),
     sa.Index("ix_resource_locks_because_of", "because_of"),
+    sa.Index("ix_resource_locks_user_id_created_at_id", "user_id", "created_at", "id"),
+    sa.Index("ix_resource_locks_lock_context_created_at_id", "lock_context", "created_at", "id"),
+    sa.Index("ix_resource_locks_resource_type_created_at_id", "resource_type", "created_at", "id"),
+    sa.Index("ix_resource_locks_resource_action_created_at_id", "resource_action", "created_at", "id"),
 )
 LOCK_OF_ANY_PROJECT = resource_locks.c.project_id > sa.literal_column("''")
 partial_index("ix_resource_locks_created_at_id", LOCK_OF_ANY_PROJECT, resource_locks.c.created_at, resource_locks.c.id)
@@ -87,6 +91,11 @@ messages = sa.Table(
     sa.Index("ix_messages_project_id_created_at_id", "project_id", "created_at", "id"),
     sa.Index("ix_messages_resource_id", "resource_id"),
     sa.Index("ix_messages_created_at_id", "created_at", "id"),
+    sa.Index("ix_messages_request_id_created_at_id", "request_id", "created_at", "id"),
+    sa.Index("ix_messages_resource_type_created_at_id", "resource_type", "created_at", "id"),
+    sa.Index("ix_messages_action_id_created_at_id", "action_id", "created_at", "id"),
+    sa.Index("ix_messages_detail_id_created_at_id", "detail_id", "created_at", "id"),
+    sa.Index("ix_messages_message_level_created_at_id", "message_level", "created_at", "id"),
 )
 
 # What happened, for those whom an operator wants to be told (db/administration). `seq` is the order of writing.
@@ -105,6 +114,9 @@ events = sa.Table(
     sa.Column("created_at", TIME, nullable=False),
     sa.Index("ix_events_created_at", "created_at"),
     sa.Index("ix_events_resource_id_seq", "resource_id", "seq"),
+    sa.Index("ix_events_event_type_seq", "event_type", "seq"),
+    sa.Index("ix_events_resource_type_seq", "resource_type", "seq"),
+    sa.Index("ix_events_project_id_seq", "project_id", "seq"),
 )
 
 # What a target does not have yet. A row goes when it has it. Times in seconds as in the journal.

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from abaca.db.tables.columns import ID, KEY, NAME, TIME, an_id, metadata, state, text, times
+from abaca.db.tables.columns import ID, KEY, NAME, TIME, an_id, metadata, partial_index, state, text, times
 from abaca.domain.attachments.attachments import ATTACHMENT
 
 # The inventory: servers that an operator registered. `key` says where a worker finds the private key for SSH.
@@ -32,6 +32,10 @@ servers = sa.Table(
     sa.Index("ix_servers_hypervisor_id", "hypervisor_id"),
     sa.Index("ix_servers_project_id_created_at_id", "project_id", "created_at", "id"),
     sa.Index("ix_servers_created_at_id", "created_at", "id"),
+    sa.Index("ix_servers_name_project_id_id", "name", "project_id", "id"),
+    sa.Index("ix_servers_user_id_created_at_id", "user_id", "created_at", "id"),
+    sa.Index("ix_servers_status_created_at_id", "status", "created_at", "id"),
+    sa.Index("ix_servers_availability_zone_created_at_id", "availability_zone", "created_at", "id"),
 )
 
 server_addresses = sa.Table(
@@ -79,7 +83,11 @@ attachments = sa.Table(
     sa.Index("ix_attachments_project_id_created_at_id", "project_id", "created_at", "id"),
     sa.Index("ix_attachments_state_retry_at", "state", "retry_at"),
     sa.Index("ix_attachments_state_last_verified_at", "state", "last_verified_at"),
+    sa.Index("ix_attachments_mode_created_at_id", "mode", "created_at", "id"),
 )
+# As that of all shares.
+OF_ANY_PROJECT = attachments.c.project_id > sa.literal_column("''")
+partial_index("ix_attachments_created_at_id", OF_ANY_PROJECT, attachments.c.created_at, attachments.c.id)
 
 # What a forced detach gave up on a machine that could not be entered, until it can be. `id` was the attachment's;
 # `machine_id` is the server that has it: the hypervisor of then, with the guest's `qmp_socket`, or the server itself.
@@ -98,4 +106,6 @@ orphaned_mounts = sa.Table(
     sa.Column("attempts", sa.Integer, nullable=False),
     sa.Column("retry_at", TIME, nullable=False, index=True),
     sa.Column("created_at", TIME, nullable=False),
+    sa.Index("ix_orphaned_mounts_created_at_id", "created_at", "id"),
+    sa.Index("ix_orphaned_mounts_machine_id_created_at_id", "machine_id", "created_at", "id"),
 )

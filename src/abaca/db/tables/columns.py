@@ -59,6 +59,33 @@ def _limit_them_there_too(_metadata: sa.MetaData, connection: sa.Connection, **_
             index.dialect_options["postgresql"]["where"] = where
 
 
+def indexes_of_the_few(table: sa.Table, *names: str) -> None:
+    """For columns that most rows have nothing in: an index of the others, which is no work for those."""
+    for name in names:
+        partial_index(f"ix_{table.name}_{name}", table.c[name].is_not(None), table.c[name])
+
+
+# What finds a part of a text by an index, of PostgreSQL's extension pg_trgm.
+TRIGRAMS = "gin_trgm_ops"
+_extension = sa.DDL("CREATE EXTENSION IF NOT EXISTS pg_trgm")  # type: ignore[no-untyped-call]
+sa.event.listen(metadata, "before_create", _extension.execute_if(dialect="postgresql"))
+
+# Those that only PostgreSQL has, by name: `CREATE INDEX name ON <what>`.
+ONLY_ON_POSTGRESQL: dict[str, str] = {}
+
+
+def postgresql_index(table: sa.Table, name: str, what: str) -> None:
+    """An index of a kind that SQLite does not have; `what` is its columns, `name` ends that of the index."""
+    ONLY_ON_POSTGRESQL[f"ix_{table.name}_{name}"] = what
+    made = sa.DDL(f"CREATE INDEX ix_{table.name}_{name} ON {table.name} {what}")  # type: ignore[no-untyped-call]
+    sa.event.listen(table, "after_create", made.execute_if(dialect="postgresql"))
+
+
+def is_compared(_object: object, name: str | None, _kind: str, _reflected: bool, _other: object) -> bool:  # noqa: FBT001
+    """What Alembic asks of each thing before it compares it: of those indexes only PostgreSQL knows."""
+    return name not in ONLY_ON_POSTGRESQL
+
+
 def expect_large_projects() -> None:
     """PostgreSQL plans a page once for all projects (engine/database.py): as if each had all rows, in their order.
 

@@ -65,6 +65,8 @@ operations = sa.Table(
     sa.Index("ix_operations_parent_id", "parent_id"),
     sa.Index("ix_operations_project_id_seq", "project_id", "seq"),
     sa.Index("ix_operations_state_finished_at", "state", "finished_at"),
+    sa.Index("ix_operations_kind", "kind"),
+    sa.Index("ix_operations_resource_type", "resource_type"),
 )
 
 # The keys of operations that have not ended. `held_key` is the key itself from the moment at which the operation has

@@ -10,10 +10,13 @@ from abaca.db.tables.columns import (
     KEY,
     NAME,
     TIME,
+    TRIGRAMS,
     an_id,
     beside,
+    indexes_of_the_few,
     metadata,
     partial_index,
+    postgresql_index,
     retired_state,
     state,
     times,
@@ -51,8 +54,18 @@ shares = sa.Table(
     *times(),
     sa.Index("ix_shares_project_id_created_at_id", "project_id", "created_at", "id"),
     sa.Index("ix_shares_is_public_created_at_id", "is_public", "created_at", "id"),
-    sa.Index("ix_shares_project_id_name", "project_id", "name"),
+    sa.Index("ix_shares_project_id_name_created_at_id", "project_id", "name", "created_at", "id"),
+    sa.Index("ix_shares_name_created_at_id", "name", "created_at", "id"),
+    sa.Index("ix_shares_user_id_created_at_id", "user_id", "created_at", "id"),
+    sa.Index("ix_shares_share_proto_created_at_id", "share_proto", "created_at", "id"),
 )
+indexes_of_the_few(shares, "description", "snapshot_id", "share_group_id", "encryption_key_ref", "mount_point_name")
+# the recycle bin
+IS_SOFT_DELETED = shares.c.is_soft_deleted.is_(True)
+partial_index("ix_shares_is_soft_deleted", IS_SOFT_DELETED, shares.c.project_id, shares.c.created_at, shares.c.id)
+postgresql_index(shares, "metadata", "USING gin (CAST(metadata AS jsonb) jsonb_path_ops)")
+for _name in ("name", "description"):
+    postgresql_index(shares, f"{_name}_trigrams", f"USING gin (lower({_name}) {TRIGRAMS})")
 
 # An index in one order over all projects is a trap for PostgreSQL: it walks that for a page of one project, whose
 # shares may be at its far end. So this one can be used only where a statement says that it means all projects.
@@ -82,7 +95,10 @@ share_instances = sa.Table(
     sa.Index("ix_share_instances_status", "status"),
     sa.Index("ix_share_instances_share_type_id", "share_type_id"),
     sa.Index("ix_share_instances_share_network_id", "share_network_id"),
+    sa.Index("ix_share_instances_availability_zone", "availability_zone"),
+    sa.Index("ix_share_instances_created_at_id", "created_at", "id"),
 )
+indexes_of_the_few(share_instances, "share_server_id")
 
 # What drivers want kept for a resource, under names of their own; a resource of which nothing is kept has no row.
 driver_data = sa.Table(

@@ -1,0 +1,343 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A database with very many rows of everything that grows, written by a handful of statements.
+
+Nine of ten shares are the many small projects', one of ten is the project LARGE's. Nearly all rows are alike (COMMON);
+four of each kind, all of them LARGE's, are not (RARE).
+"""
+
+import sqlalchemy as sa
+
+from abaca.db import tables
+from abaca.db.engine import schema
+
+LARGE = "large"
+COMMON, RARE, NONE = "common", "rare", "none"
+TYPES = {kind: f"{kind:x<8}-0000-4000-8000-000000000000" for kind in (COMMON, RARE, NONE)}
+
+
+class _Words:
+    """What the two databases spell differently."""
+
+    def __init__(self, dialect, number):
+        self.is_postgresql = dialect == "postgresql"
+        self.number = number
+        self.true, self.false = ("true", "false") if self.is_postgresql else ("1", "0")
+
+    def run(self, connection, statement):
+        # psycopg takes a single one for the beginning of a parameter
+        connection.exec_driver_sql(statement.replace("%", "%%") if self.is_postgresql else statement)
+
+    def json(self, value):
+        text = f"""'{{"k": "{value}"}}'"""
+        return f"CAST({text} AS json)" if self.is_postgresql else text
+
+    def numbers(self, number):
+        """Rows `i` from 0."""
+        if self.is_postgresql:
+            return f"generate_series(0, {number - 1}) AS n (i)"
+        counted = f"SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {number - 1}"  # noqa: S608
+        return f"(WITH RECURSIVE n (i) AS ({counted}) SELECT i FROM n)"  # noqa: S608
+
+    def id(self, of="i"):
+        """An id for a number, in no order."""
+        if self.is_postgresql:
+            first = f"lpad(to_hex({of}::bigint * 2654435761 % 4294967296), 8, '0')"
+            return f"{first} || lpad(to_hex({of}), 28, '-0000-4000-8000-000000000000')"
+        return f"printf('%08x-0000-4000-8000-%012x', {of} * 2654435761 % 4294967296, {of})"
+
+    def time(self, seconds="i"):
+        """So many seconds after the first."""
+        if self.is_postgresql:
+            return f"timestamp '2026-01-01' + ({seconds}) * interval '1 second'"
+        return f"strftime('%Y-%m-%d %H:%M:%S.000000', '2026-01-01', '+' || ({seconds}) || ' seconds')"
+
+    def rare(self, value, other, number, at=0):
+        """The value in four rows of `number`, all of them LARGE's, and another in the rest."""
+        return f"CASE WHEN i % {max(number // 4, 10)} = {at} THEN {value} ELSE {other} END"
+
+
+def _project(i="i"):
+    return f"CASE WHEN {i} % 10 = 0 THEN '{LARGE}' ELSE 'p' || {i} % 997 END"
+
+
+def _either(words, number):
+    return words.rare(f"'{RARE}'", f"'{COMMON}'", number)
+
+
+def _pairs(words, number):
+    return words.rare(f"""'{{"k": "{RARE}"}}'""", f"""'{{"k": "{COMMON}"}}'""", number)
+
+
+def _shares(words, n):
+    either, none_or_rare = _either(words, n), words.rare(f"'{RARE}'", "NULL", n)
+    pairs = _pairs(words, n)
+    rare_flag = words.rare(words.true, words.false, n, 10 if n > 100 else 0)
+    flags = (
+        "snapshot_support", "create_share_from_snapshot_support", "revert_to_snapshot_support",
+        "mount_snapshot_support", "snapshot_inherit_share_access_support",
+    )  # fmt: skip
+    return {
+        "id": words.id(),
+        "project_id": _project(),
+        "user_id": either,
+        "name": words.rare("'an Unusual name'", f"CASE WHEN i % 3 = 0 THEN '{COMMON}' ELSE 'name ' || i END", n),
+        "description": words.rare(
+            "'an Unusual text'", f"CASE WHEN i % 3 = 0 THEN '{COMMON}' WHEN i % 3 = 1 THEN 'of ' || i END", n
+        ),
+        "size": "1 + i % 97",
+        "share_proto": words.rare("'CIFS'", "'NFS'", n),
+        "is_public": words.rare(words.true, words.false, n, 20 if n > 100 else 0),
+        "metadata": pairs,
+        "snapshot_id": none_or_rare,
+        "share_group_id": none_or_rare,
+        "encryption_key_ref": none_or_rare,
+        "mount_point_name": none_or_rare,
+        "is_soft_deleted": rare_flag,
+        "scheduled_to_be_deleted_at": f"CASE WHEN {rare_flag} THEN {words.time(str(n))} END",
+        "created_at": words.time(),
+        "updated_at": f"CASE WHEN i % 2 = 0 THEN {words.time('i + 7')} END",
+        **dict.fromkeys(flags, words.false),
+    }
+
+
+def _instances(words, n):
+    none_or_rare = words.rare(f"'{RARE}'", "NULL", n)
+    return {
+        "id": words.id(),
+        "share_id": words.id(),
+        "status": words.rare("'error'", "'available'", n),
+        "status_rank": "1",
+        "access_rules_status": "'active'",
+        "host": words.rare(f"'h@{RARE}#p'", f"'h@{COMMON}#p' || i % 3", n),
+        "availability_zone": words.rare(f"'{RARE}'", f"'{COMMON}'", n),
+        "share_type_id": words.rare(f"'{TYPES[RARE]}'", f"'{TYPES[COMMON]}'", n),
+        "share_network_id": none_or_rare,
+        "share_server_id": none_or_rare,
+        "cast_rules_to_readonly": words.false,
+        "created_at": words.time(),
+    }
+
+
+def _locations(words, n):
+    return {
+        "id": words.id(),
+        "share_instance_id": words.id(),
+        "path": "'host:/path/' || i",
+        "is_admin_only": words.false,
+        "preferred": words.false,
+        "preferred_by_hand": words.false,
+        "metadata": "'{}'",
+        "created_at": words.time(),
+    }
+
+
+def _history(words, n):
+    """All of the shares' locations, and of the first share very many."""
+    return {
+        "id": words.id(),
+        "export_location_id": words.id(),
+        "share_id": f"CASE WHEN i % 4 = 0 THEN {words.id('0')} ELSE {words.id()} END",
+        "share_instance_id": words.id(),
+        "project_id": _project(),
+        "path": "'host:/path/' || i",
+        "is_admin_only": words.rare(words.true, words.false, n),
+        "preferred": words.false,
+        "since": words.time(),
+        "until": f"CASE WHEN i % 4 = 0 THEN {words.time('i + 1')} END",
+    }
+
+
+def _operations(words, n):
+    return {
+        "id": words.id(),
+        "kind": words.rare("'share-extend'", "'share-create'", n),
+        "queue": words.rare(f"'h@{RARE}'", f"'h@{COMMON}'", n),
+        "home": words.rare(f"'h@{RARE}'", f"'h@{COMMON}'", n),
+        "keys": "'[]'",
+        "state": words.rare("'running'", "'done'", n),
+        "step": "0",
+        "direction": "'do'",
+        "attempt": "0",
+        "not_before": "0",
+        "signals": "0",
+        "token": "0",
+        "args": "'{}'",
+        "data": "'{}'",
+        "progress_done": "0",
+        "progress_total": "0",
+        "parent_id": words.rare(words.id("0"), "NULL", n),
+        "children": "0",
+        "joins_each": words.false,
+        "cancel": words.false,
+        "pause": words.false,
+        "project_id": _project(),
+        "resource_type": words.rare("'backend'", "'share'", n),
+        "resource_id": words.id(),
+        "created_at": words.time(),
+        "updated_at": words.time("i + 5"),
+        "finished_at": words.rare("NULL", words.time("i + 5"), n),
+    }
+
+
+def _findings(words, n):
+    """All of one operation."""
+    return {
+        "id": words.id(),
+        "operation_id": words.id("0"),
+        "kind": words.rare("'failed'", "'skipped'", n),
+        "share_id": words.id(),
+        "share_instance_id": words.id(),
+        "why": "'why'",
+        "created_at": words.time(),
+    }
+
+
+def _messages(words, n):
+    return {
+        "id": words.id(),
+        "project_id": _project(),
+        "request_id": words.rare(f"'{RARE}'", "'req-' || i", n),
+        "resource_type": words.rare("'SERVER'", "'SHARE'", n),
+        "resource_id": words.id(),
+        "action_id": words.rare("'002'", "'001'", n),
+        "detail_id": words.rare("'002'", "'001'", n),
+        "message_level": words.rare("'WARNING'", "'ERROR'", n),
+        "created_at": words.time(),
+    }
+
+
+def _locks(words, n):
+    return {
+        "id": words.id(),
+        "project_id": _project(),
+        "user_id": _either(words, n),
+        "lock_context": words.rare("'admin'", "'user'", n),
+        "share_id": words.id(),
+        "resource_type": words.rare("'access_rule'", "'share'", n),
+        "resource_id": words.id(),
+        "resource_action": words.rare("'show'", "'delete'", n),
+        "lock_reason": words.rare(f"'a {RARE} one'", f"'a {COMMON} one'", n),
+        "created_at": words.time(),
+        "updated_at": f"CASE WHEN i % 2 = 0 THEN {words.time('i + 7')} END",
+    }
+
+
+def _servers(words, n):
+    return {
+        "id": words.id(),
+        "project_id": _project(),
+        "user_id": _either(words, n),
+        "name": "'server' || i",
+        "status": words.rare("'SHUTOFF'", "'ACTIVE'", n),
+        "availability_zone": words.rare(f"'{RARE}'", f"'{COMMON}'", n),
+        "metadata": "'{}'",
+        "ssh_port": "22",
+        "ssh_user": "'root'",
+        "created_at": words.time(),
+        "updated_at": f"CASE WHEN i % 2 = 0 THEN {words.time('i + 7')} END",
+    }
+
+
+def _addresses(words, n):
+    return {
+        "server_id": words.id(),
+        "ip": "'10.' || i / 65536 % 256 || '.' || i / 256 % 256 || '.' || i % 256",
+        "network": "'net'",
+        "place": "0",
+    }
+
+
+def _attachments(words, n):
+    """On each server two, and on the first one very many."""
+    server = f"CASE WHEN i % 4 = 0 THEN {words.id('0')} ELSE {words.id('i / 2')} END"
+    return {
+        "id": words.id(),
+        "share_id": words.id(),
+        "server_id": server,
+        "project_id": _project(),
+        "user_id": _either(words, n),
+        "mode": words.rare("'virtiofs'", "'nfs'", n),
+        "mount_point": "'/mnt/' || i",
+        "tag": "'tag' || i",
+        "access_level": "'rw'",
+        "state": words.rare("'error'", "'active'", n),
+        "wanted": "'attached'",
+        "is_forced": words.false,
+        "addresses": "'[]'",
+        "made_directory": words.false,
+        "attempts": "0",
+        "created_at": words.time(),
+        "updated_at": f"CASE WHEN i % 2 = 0 THEN {words.time('i + 7')} END",
+    }
+
+
+def _orphans(words, n):
+    return {
+        "id": words.id(),
+        "server_id": words.rare(f"'{RARE}'", "'server' || i", n),
+        "machine_id": words.rare(f"'{RARE}'", f"'{COMMON}'", n),
+        "mode": "'nfs'",
+        "tag": "'tag' || i",
+        "mount_point": "'/mnt/' || i",
+        "protocol": "'nfs'",
+        "source": "'host:/path/' || i",
+        "attempts": "0",
+        "retry_at": words.time(),
+        "created_at": words.time(),
+    }
+
+
+def _events(words, n):
+    return {
+        "id": words.id(),
+        "event_type": words.rare("'share.extend.end'", "'share.create.end'", n),
+        "resource_type": words.rare("'server'", "'share'", n),
+        "resource_id": words.id(),
+        "project_id": _project(),
+        "payload": "'{}'",
+        "created_at": words.time(),
+    }
+
+
+# In the order of their foreign keys, each with how many rows it has to a share.
+GROWING = {
+    "shares": (_shares, 1),
+    "share_instances": (_instances, 1),
+    "export_locations": (_locations, 1),
+    "export_location_history": (_history, 1),
+    "operations": (_operations, 1),
+    "operation_findings": (_findings, 0.5),
+    "messages": (_messages, 0.5),
+    "resource_locks": (_locks, 0.5),
+    "servers": (_servers, 0.5),
+    "server_addresses": (_addresses, 0.5),
+    "attachments": (_attachments, 0.5),
+    "orphaned_mounts": (_orphans, 0.5),
+    "events": (_events, 0.5),
+}
+
+
+def fill(url, number):
+    """So many shares, and what belongs to them, in an empty database; then PostgreSQL's planner is told."""
+    engine = schema.migration_engine(sa.make_url(url))
+    with engine.connect() as connection, connection.begin():
+        words = _Words(connection.dialect.name, number)
+        for kind, type_id in TYPES.items():
+            of_type = f"""'{type_id}', '{kind}', {words.true}, {words.json(kind)}, {words.time("0")}"""
+            into = "share_types (id, name, is_public, extra_specs, created_at)"
+            words.run(connection, f"INSERT INTO {into} SELECT {of_type}")
+        for table, (columns, part) in GROWING.items():
+            rows = int(number * part)
+            values = columns(words, rows)
+            for column in tables.metadata.tables[table].columns:
+                if isinstance(column.type, sa.JSON) and words.is_postgresql and column.name in values:
+                    values[column.name] = f"CAST({values[column.name]} AS json)"
+            insert = f"INSERT INTO {table} ({', '.join(values)}) SELECT {', '.join(values.values())} "
+            words.run(connection, f"{insert} FROM {words.numbers(rows)}")
+    engine.dispose()
+    if words.is_postgresql:
+        # nobody tells SQLite where it is at work
+        outside = schema.migration_engine(sa.make_url(url)).execution_options(isolation_level="AUTOCOMMIT")
+        with outside.connect() as connection:
+            connection.exec_driver_sql("VACUUM ANALYZE")
+        outside.dispose()

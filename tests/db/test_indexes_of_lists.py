@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The upgrade that brings the indexes of lists goes beside whoever writes, and is repeated where it ended half-way."""
+
+import contextlib
+import uuid
+
+import psycopg
+import pytest
+
+from abaca.db.engine import schema
+from abaca.db.engine.database import Database
+from tests.db import large
+
+pytestmark = pytest.mark.system
+BEFORE, AFTER = "0009", "0010"
+STATES = (
+    "SELECT relname, indisvalid FROM pg_index JOIN pg_class ON oid = indexrelid WHERE relname LIKE 'ix!_%' ESCAPE '!'"
+)
+
+
+@pytest.fixture
+def url(postgres):
+    """A database of the revision before, with rows in every table that grows."""
+    made = postgres.create_database(f"indexed_{uuid.uuid4().hex}")
+    schema.upgrade(made, BEFORE)
+    large.fill(made, 500)
+    return made
+
+
+def connect(url):
+    return psycopg.connect(url.replace("+psycopg", ""), autocommit=True)
+
+
+def indexes(url):
+    with connect(url) as connection:
+        return dict(connection.execute(STATES).fetchall())
+
+
+def test_an_index_that_a_killed_run_left_half_made_is_made_anew(url):
+    with connect(url) as connection:
+        for name, column in (("ix_shares_name_created_at_id", "name"), ("ix_operations_kind", "kind")):
+            connection.execute(f"CREATE INDEX {name} ON {name.split('_')[1]} ({column})")
+        connection.execute(
+            "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'ix_shares_name_created_at_id'::regclass"
+        )
+    assert schema.upgrade(url) == (BEFORE, schema.HEAD)
+    found = indexes(url)
+    assert set(found.values()) == {True}
+    assert {"ix_shares_metadata", "ix_shares_name_trigrams", "ix_share_instances_created_at_id"} <= found.keys()
+    assert "ix_shares_project_id_name" not in found
+    with connect(url) as connection:
+        (made,) = connection.execute("SELECT pg_get_indexdef('ix_shares_name_created_at_id'::regclass)").fetchone()
+    assert made.endswith("(name, created_at, id)")
+
+
+def test_nobody_who_writes_waits_for_it(url):
+    """PostgreSQL would refuse it in a transaction, and in a transaction alone it would lock writers out."""
+    with connect(url) as connection:
+        connection.execute("CREATE TABLE seen (statement text)")
+        connection.execute(
+            "CREATE FUNCTION see() RETURNS event_trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN INSERT INTO seen VALUES (current_query()); END $$"
+        )
+        connection.execute(
+            "CREATE EVENT TRIGGER see ON ddl_command_start WHEN TAG IN ('CREATE INDEX') EXECUTE FUNCTION see()"
+        )
+    assert schema.upgrade(url, AFTER) == (BEFORE, AFTER)
+    with connect(url) as connection:
+        seen = [row[0] for row in connection.execute("SELECT statement FROM seen")]
+    assert seen
+    assert [one for one in seen if not one.startswith("CREATE INDEX CONCURRENTLY ")] == []
+
+
+def test_without_the_right_to_an_extension_the_upgrade_says_so_and_goes_on(postgres, caplog):
+    name = f"plain_{uuid.uuid4().hex}"
+    made = postgres.create_database(name)
+    postgres.execute("DROP ROLE IF EXISTS plain", "CREATE ROLE plain LOGIN")
+    with connect(made) as connection:
+        connection.execute("GRANT ALL ON SCHEMA public TO plain")
+    plain = made.replace("abaca@", "plain@")
+    assert schema.upgrade(plain) == (None, schema.HEAD)
+    assert "pg_trgm cannot be had" in caplog.text
+    assert "ix_shares_name_trigrams" not in indexes(made)
+    with contextlib.closing(Database(plain)) as db:
+        schema.check(db)
+    postgres.drop_database(name)
+    postgres.execute("DROP ROLE plain")

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every page of every list costs what its rows cost, not what all rows cost; what cannot is listed with the reason."""
+
+import importlib
+import pkgutil
+
+import pytest
+
+from abaca import db
+from abaca.db.engine import schema
+from abaca.db.engine.database import Database
+from abaca.db.engine.lists import Listing
+from tests.databases import fast_directory, on_postgres, on_sqlite
+from tests.db import large, offers, ways
+
+SHARES = 6_000
+
+
+@pytest.fixture(scope="session", params=[on_sqlite, on_postgres])
+def filled(request):
+    """A database of each kind with very many rows, which nobody changes."""
+    with fast_directory() as directory:
+        url = f"sqlite:///{directory / 'large.sqlite'}"
+        if request.param == "postgresql":
+            url = request.getfixturevalue("postgres").new_database()
+        opened = Database(url)
+        if opened.is_sqlite:
+            schema.create_if_empty(opened)
+        large.fill(url, SHARES)
+        yield opened
+        opened.close()
+
+
+def is_inherent(name, wanted, dialect):
+    """Whether it is listed that this page has no way of its own."""
+    kinds = offers.INHERENT[name] if dialect == "postgresql" else offers.INHERENT[name] | offers.ON_SQLITE[name]
+    reasons = kinds.get(wanted.filter), kinds.get(f"by {wanted.sort}")
+    if dialect == "sqlite" and wanted.kind == "common" and wanted.sort != offers.OFFERS[name].sort:
+        return True  # it always goes by the index of a filter, and sorts what it finds
+    # few rows are sorted whatever the order
+    return reasons[0] is not None or (reasons[1] is not None and wanted.kind in ("all", "common"))
+
+
+@pytest.mark.parametrize("name", offers.OFFERS)
+def test_every_page_has_its_way(filled, name):
+    offer = offers.OFFERS[name]
+    wrong, too_much = {}, {}
+    with filled.read() as tx:
+        watch = ways.OnSqlite(tx) if filled.is_sqlite else ways.OnPostgresql(tx)
+        for wanted, page in ways.pages(tx, offer):
+            with watch.looking() as done:
+                offer.listing.rows(tx, offer.columns, wanted.asked, page)
+            found = done()
+            if not is_inherent(name, wanted, tx.dialect):
+                wrong |= {str(wanted): found.wrong} if found.wrong else {}
+            elif found.number > watch.most(SHARES):
+                too_much[str(wanted)] = found.number
+    assert (wrong, too_much) == ({}, {})
+
+
+def test_every_list_and_all_that_it_offers_is_known_here():
+    """A list, a filter or an order that is new says in offers.py what to ask it for."""
+    modules = [
+        importlib.import_module(one.name)
+        for one in pkgutil.walk_packages(db.__path__, "abaca.db.")
+        if not one.name.startswith("abaca.db.migrations")
+    ]
+    there = {id(found): found for module in modules for found in vars(module).values() if isinstance(found, Listing)}
+    known = {id(offer.listing) for offer in offers.OFFERS.values()} | {id(one) for one in offers.SHORT}
+    assert there.keys() == known
+    for name, offer in offers.OFFERS.items():
+        assert offer.values.keys() == offer.listing.filters, name
+        listed = {**offers.INHERENT[name], **offers.ON_SQLITE[name]}
+        assert listed.keys() <= offer.listing.filters | {f"by {sort}" for sort in offer.listing.sorts}, name

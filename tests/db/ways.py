@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every page that lists offer (offers.py), asked for on a database of very many rows, and what the database did for it.
+
+PostgreSQL says for each statement how it went, with the pages that it read (auto_explain); SQLite counts its steps.
+"""
+
+import contextlib
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from abaca.db.engine.lists import Page
+from tests.db.large import GROWING, LARGE
+from tests.db.offers import NOTHING, Offer
+
+# Rows of a page, and how much may be done for each: pages that PostgreSQL reads, steps of SQLite.
+LIMIT, BUFFERS_EACH, STEPS_EACH = 10, 60, 2000
+# Of what has no way of its own: how much may be done for each share of the database.
+BUFFERS_A_ROW, STEPS_A_ROW = 8, 200
+_EXPLAIN = {
+    "log_min_duration": "0", "log_analyze": "on", "log_timing": "off", "log_buffers": "on", "log_format": "json",
+    "log_level": "notice",
+}  # fmt: skip
+
+
+class Wanted(NamedTuple):
+    """A page of a list: who asks, by which filter and how many meet it, in which order, and which page it is."""
+
+    who: str
+    filter: str | None
+    kind: str
+    sort: str
+    asked: dict[str, Any]
+    part: str
+    descending: bool = True
+
+    def __str__(self) -> str:
+        direction = "" if self.descending else " ascending"
+        return f"{self.who}: {self.filter or 'no filter'} {self.kind}, by {self.sort}{direction}, {self.part}"
+
+
+class Done(NamedTuple):
+    """What a database did for a page: how much, and what it should not have."""
+
+    number: int
+    wrong: list[str]
+
+
+def of(offer: Offer) -> Iterator[Wanted]:
+    """Every page of a list: each order without filter, and each filter by the usual order and by one other."""
+    asking = {"administrator": {}}
+    if offer.of_project is not None:
+        asking["member"] = {offer.of_project: LARGE}
+    sorts = sorted(offer.listing.sorts)
+    for who, own in asking.items():
+        same = {**offer.always, **offer.of_one, **own}
+        for sort in sorts:
+            yield Wanted(who, None, "all", sort, same, "first")
+            yield Wanted(who, None, "all", sort, same, "first", descending=False)
+            yield Wanted(who, None, "all", sort, same, "next")
+        for at, (name, values) in enumerate(offer.values.items()):
+            if name in own or name in offer.of_one:
+                continue
+            for kind, value in values._asdict().items():
+                if value is not NOTHING:
+                    asked = {**same, name: value}
+                    yield Wanted(who, name, kind, offer.sort, asked, "first")
+                    yield Wanted(who, name, kind, offer.sort, asked, "next")
+                    yield Wanted(who, name, kind, sorts[at % len(sorts)], asked, "first")
+
+
+def pages(tx: Any, offer: Offer) -> Iterator[tuple[Wanted, Page]]:
+    """The same, each with its page; those that there are not are left out."""
+    for wanted in of(offer):
+        first = Page(LIMIT, sort_key=wanted.sort, descending=wanted.descending)
+        if wanted.part == "first":
+            yield wanted, first
+            continue
+        rows = offer.listing.rows(tx, ("id",), wanted.asked, first)
+        if len(rows) == LIMIT:
+            yield wanted, first._replace(marker=rows[-1].id, offset=LIMIT)
+
+
+class OnPostgresql:
+    """A connection whose statements are explained."""
+
+    def __init__(self, tx: Any) -> None:
+        self._told: list[str] = []
+        connection = tx.connection.connection.dbapi_connection
+        connection.execute("LOAD 'auto_explain'")
+        for name, value in _EXPLAIN.items():
+            connection.execute(f"SET auto_explain.{name} = {value}")
+        connection.add_notice_handler(lambda notice: self._told.append(notice.message_primary))
+
+    @contextlib.contextmanager
+    def looking(self) -> Iterator[Any]:
+        """`done()` says what was done in the block."""
+        self._told.clear()
+        yield self._done
+
+    def _done(self) -> Done:
+        plans = [json.loads(said[said.index("{") :])["Plan"] for said in self._told if " plan:\n" in said]
+        buffers = sum(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] for plan in plans)
+        wrong = [why for plan in plans for node in _nodes(plan) for why in _wrong(node)]
+        return Done(buffers, [f"{buffers} pages", *wrong] if buffers > LIMIT * BUFFERS_EACH else wrong)
+
+    def most(self, shares: int) -> int:
+        """Of what has no way of its own."""
+        return shares * BUFFERS_A_ROW
+
+
+def _nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield node
+    for one in node.get("Plans", ()):
+        yield from _nodes(one)
+
+
+def _wrong(node: dict[str, Any]) -> Iterator[str]:
+    kind = node["Node Type"]
+    if kind == "Seq Scan" and node["Relation Name"] in GROWING:
+        yield f"reads all {node['Relation Name']}"
+    if "Sort" in kind:
+        sorted_rows = node["Plans"][0]["Actual Rows"] * node["Plans"][0]["Actual Loops"]
+        if sorted_rows > 5 * LIMIT:
+            yield f"sorts {sorted_rows}"
+    if kind.startswith("Gather"):
+        yield "takes several processes"
+
+
+class OnSqlite:
+    """A connection whose steps are counted."""
+
+    def __init__(self, tx: Any) -> None:
+        self._connection = tx.connection.connection.dbapi_connection
+
+    @contextlib.contextmanager
+    def looking(self) -> Iterator[Any]:
+        """`done()` says what was done in the block."""
+        steps = [0]
+
+        def count() -> int:
+            steps[0] += 100
+            return 0
+
+        self._connection.set_progress_handler(count, 100)
+        yield lambda: Done(steps[0], [f"{steps[0]} steps"] if steps[0] > LIMIT * STEPS_EACH else [])
+        self._connection.set_progress_handler(None, 0)
+
+    def most(self, shares: int) -> int:
+        """Of what has no way of its own."""
+        return shares * STEPS_A_ROW
