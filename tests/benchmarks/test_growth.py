@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is asked for, done again and again, or done to a share reads as much among 50,000 shares as among 1,000.
+
+Counted is what a database does, not how long it takes: pages that PostgreSQL reads, and steps of SQLite's machine.
+"""
+
+import base64
+import contextlib
+import threading
+
+import pytest
+import sqlalchemy as sa
+
+from abaca import app, settings
+from abaca.api import doors
+from abaca.http import pipeline
+from benchmarks import population
+from benchmarks.scale import questions
+from tests.api.world import NEWEST, PASSWORD, World, hashed
+from tests.conftest import ROOT, wait_until
+from tests.databases import fast_directory, on_postgres, place
+from tests.db.watched import Watched
+
+FEW, MANY = 1_000, 50_000
+# Among few it is cheaper to read all, among many a page of fifty goes down several indexes for each row.
+TIMES, MORE = 2, {"sqlite": 200, "postgresql": 600}
+VERSION = {"x-openstack-manila-api-version": NEWEST, "x-openstack-manila-api-experimental": "true"}
+CONFIG = """
+[DEFAULT]
+host = {host}
+state_path = {directory}
+auth_strategy = http_basic
+http_basic_auth_user_file = {directory}/users
+default_share_type = default
+enabled_share_backends = {backends}
+message_ttl = 999999999
+[worker]
+poll_s = 3600
+reconcile_percent = 0
+keep_operations_s = 999999999
+keep_export_locations_s = 999999999
+[events]
+keep_s = 999999999
+[nodes]
+plugin = rehearsal
+[quota]
+shares = -1
+gigabytes = -1
+[database]
+connection = {url}
+"""
+LIVE = "SELECT count(*) FROM operations WHERE state IN ('queued', 'running', 'waiting')"
+ALLOW = {"allow_access": {"access_type": "ip", "access_to": "10.9.0.1", "access_level": "rw"}}
+# What grows, a line each. Who mends one takes its line away; nothing is added.
+GROWING = ROOT / "tests/golden/growing.txt"
+
+
+class Steps:
+    """What all connections to SQLite do, in hundreds of steps of its machine."""
+
+    def __init__(self):
+        self.number = 0
+
+    def count(self):
+        self.number += 1
+        return 0
+
+
+def _world(directory, url):
+    """The API and two people of the large project."""
+    people = ((questions.ADMIN, "admin"), (questions.MEMBER, "member"))
+    (directory / "users").write_text(
+        "".join(f"{who}:{hashed(PASSWORD)}:{population.LARGE}:{role}\n" for who, role in people)
+    )
+    dummies = "".join(
+        f"[{name}]\ndriver = dummy\npool_count = {population.POOLS}\npool_size_gib = 100000000\n"
+        for name in population.BACKENDS
+    )
+    text = CONFIG.format(host=population.HOST, backends=",".join(population.BACKENDS), directory=directory, url=url)
+    (directory / "abaca.conf").write_text(text + dummies)
+    (directory / "metrics").touch()  # so that this process keeps none
+    loaded = settings.read([directory / "abaca.conf"], environ={}).settings
+    db = app.ready_database(loaded)
+    application = pipeline.make_app(loaded, db, doors.every(), compute=app.compute(loaded, db))
+    secrets = {who: base64.b64encode(f"{who}:{PASSWORD}".encode()).decode() for who, _ in people}
+    return World(
+        directory, application, db, loaded, passwords={who: f"Basic {secret}" for who, secret in secrets.items()}
+    )
+
+
+class Grown:
+    """An installation with so many shares; what it does is counted."""
+
+    def __init__(self, kind, shares, request, stack):
+        directory = stack.enter_context(fast_directory())
+        made = place(kind, directory, request)
+        stack.callback(made.close)
+        population.fill(made.url, shares)
+        self.shares, self.is_sqlite = shares, made.is_sqlite
+        self._steps, self._watched = Steps(), stack.enter_context(Watched().on())
+        sa.event.listen(sa.pool.Pool, "connect", self._prepare)
+        stack.callback(sa.event.remove, sa.pool.Pool, "connect", self._prepare)
+        self.world = _world(directory, made.url)
+        stack.callback(self.world.db.close)
+        self.tasks = stack.enter_context(self._working())
+
+    def _prepare(self, connection, _record):
+        if self.is_sqlite:
+            connection.set_progress_handler(self._steps.count, 100)
+        else:
+            connection.prepare_threshold = 0  # as it is after some runs
+
+    @contextlib.contextmanager
+    def _working(self):
+        """A worker in this process, whose periodic tasks are done when they are asked for."""
+        worker = app.worker(self.world.settings)
+        tasks, worker.periodic_tasks = worker.periodic_tasks, []
+        thread = threading.Thread(target=worker.run)
+        thread.start()
+        try:
+            wait_until(lambda: all(one.is_started for one in worker.queues.values()))
+            yield tasks
+        finally:
+            worker.stop()
+            thread.join()
+            worker.db.close()
+
+    def cost(self, do):
+        """How much the database does for it."""
+        self._watched.forget()
+        before = self._steps.number
+        do()
+        if self.is_sqlite:
+            return self._steps.number - before
+        return sum(seen.buffers for seen in self._watched.statements(self.world.db))
+
+    def ask(self, who, path):
+        answer = self.world.ask(who, "GET", f"/{path}", **VERSION)
+        assert answer.status == 200, (path, answer.body)
+
+    def act(self, method, path, body=None):
+        answer = self.world.ask("member", method, f"//v2{path}", body, **VERSION)
+        assert answer.status < 300, (method, path, answer.body)
+        wait_until(lambda: self.world.number(LIVE) == 0, 60)
+        return answer.body
+
+    def live(self):
+        """All of a share's life."""
+        path = f"/shares/{self.act('POST', '/shares', {'share': {'share_proto': 'NFS', 'size': 1}})['share']['id']}"
+        rule = self.act("POST", f"{path}/action", ALLOW)["access"]["id"]
+        self.act("POST", f"{path}/action", {"extend": {"new_size": 2}})
+        self.act("POST", f"{path}/action", {"deny_access": {"access_id": rule}})
+        self.act("DELETE", path)
+
+    def costs(self):
+        """By name."""
+        for once in (*self.tasks, self.live):  # what is only done once is done
+            getattr(once, "do", once)()
+        asked = [one for one in questions.every(self.shares) if one.path != "/metrics"]
+        found = {one.name: self.cost(lambda one=one: self.ask(one.who, one.path)) for one in asked}
+        done = {f"periodic: {task.name}": self.cost(task.do) for task in self.tasks}
+        return found | done | {"a whole life": self.cost(self.live)}
+
+
+def _grown(found, times, more):
+    """What does more than so many times as much, by name."""
+    return {
+        name: (few, found[MANY][name]) for name, few in found[FEW].items() if found[MANY][name] > times * few + more
+    }
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("kind", ["sqlite", on_postgres])
+def test_nothing_does_more_where_there_are_more_shares(kind, request, golden):
+    found = {}
+    for shares in (FEW, MANY):
+        with contextlib.ExitStack() as stack:
+            found[shares] = Grown(kind, shares, request, stack).costs()
+    known = set(GROWING.read_text().splitlines())
+    if request.config.getoption("--write-golden"):
+        # what comes near to it as well: a plan may be another one the next time
+        GROWING.write_text("\n".join(sorted({*known, *_grown(found, TIMES / 1.4, MORE[kind] / 2)})) + "\n")
+        return
+    grown = _grown(found, TIMES, MORE[kind])
+    assert {name: costs for name, costs in grown.items() if name not in known} == {}
