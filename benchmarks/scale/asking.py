@@ -58,7 +58,7 @@ def measured(askers: Mapping[int, Asker], ask: Callable[[int], Iterator[Question
         questions = dict(zip(askers, together, strict=True))
         row = Row(together[0].name, {}, bound_of(together[0].name))
         for number in range(ROUNDS + AGAIN):
-            if number >= ROUNDS and (not row.missed or row.times > CLEARLY):
+            if (number and row.has_grown and row.times > CLEARLY) or (number >= ROUNDS and not row.missed):
                 break
             costs = {size: asker.cost(questions[size], seconds / ROUNDS) for size, asker in askers.items()}
             row = row.at_least(costs)
