@@ -18,6 +18,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from abaca.db import tables
+from abaca.db.administration import pools
+from abaca.db.catalog import quotas
+from abaca.db.engine.database import Database
 from benchmarks.population import contents
 from benchmarks.population.words import (
     BACKENDS,
@@ -78,6 +81,16 @@ def fill(url: str, shares: int) -> None:
     else:
         plain = address.set(drivername="postgresql").render_as_string(hide_password=False)
         _fill_postgresql(plain, Words(shares, Postgresql(now)))
+    _count(url)
+
+
+def _count(url: str) -> None:
+    """Whatever else is counted is what is there, as after a restore."""
+    database = Database(url)
+    with database.write() as tx:
+        quotas.recount(tx)
+        pools.recount(tx)
+    database.close()
 
 
 def _fill_sqlite(path: str, words: Words) -> None:

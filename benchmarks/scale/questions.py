@@ -121,7 +121,7 @@ OFFERS = (
         "/abaca/v1/operations",
         {
             "resource_id": {FEW: id_of("share", 10), NONE: _UNKNOWN},
-            "resource_type": _rarely("share", "service"),
+            "resource_type": _rarely("share", "service", "attachment"),
             "kind": _rarely("share-create", "share-extend", "share-shrink"),
             "queue": _rarely("bench@first", "nobody"),
             "state": _rarely("done", "cancelled", "running"),
@@ -215,8 +215,8 @@ OFFERS = (
         "events",
         "/abaca/v1/events",
         {
-            "event_type": _rarely("share.create.end", "share.extend.end", "nothing"),
-            "resource_type": {ALL: "share", NONE: "server"},
+            "event_type": _rarely("share.create.end", "share.extend.end", "share.shrink.end"),
+            "resource_type": {ALL: "share", NONE: "attachment"},
             "resource_id": {FEW: id_of("share", 10), NONE: _UNKNOWN},
         },
         sorts=(),
