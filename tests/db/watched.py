@@ -31,7 +31,7 @@ class Seen(NamedTuple):
     @property
     def scanned(self):
         """The tables of which every row was looked at."""
-        found = (re.match(r"Seq Scan (\w+)|SCAN (\w+)(?! USING (COVERING )?INDEX)", line) for line in self.lines)
+        found = (re.match(r"Seq Scan (\w+)|SCAN (\w+)", line) for line in self.lines)
         return {one[1] or one[2] for one in found if one}
 
     @property
@@ -68,9 +68,9 @@ class Watched:
         connection.commit()
         connection.add_notice_handler(lambda notice: tell(notice.message_primary))
 
-    def forget(self):
-        """Begin anew."""
-        self._told.clear()
+    def forget(self, thread=None):
+        """Begin anew, or leave out what that thread has done so far."""
+        self._told[:] = [one for one in self._told if thread not in (None, one[0])]
 
     def statements(self, db):
         """What was run since, on the database `db`; transactions and settings are left out."""

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from sqlalchemy import exc
 
@@ -14,9 +16,41 @@ from abaca.db.journal import queue_figures
 from abaca.domain.attachments.attachments import ATTACHMENT
 
 if TYPE_CHECKING:
+    import datetime
+
     from prometheus_client.metrics_core import Metric
 
     from abaca.db.engine.database import Database
+    from abaca.domain.administration.events import EventTarget, Undelivered
+
+Counted = TypeVar("Counted")
+
+# What took long to count is not counted again for so many times as long, whoever scrapes how often.
+_TIMES = 200
+# What takes no longer is counted at each scrape.
+_AT_ONCE_S = 0.05
+
+
+class Kept(Generic[Counted]):
+    """What was counted last, for as long as it took to count. Any thread may ask."""
+
+    def __init__(self, count: Callable[[], Counted], clock: Callable[[], float] = time.monotonic) -> None:
+        self._count = count
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._found: tuple[float, Counted] | None = None
+
+    def get(self) -> Counted:
+        """It, or a new one; who comes while another counts waits for that. Raises SQLAlchemy's errors."""
+        with self._lock:
+            begun_s = self._clock()
+            if self._found is not None and begun_s < self._found[0]:
+                return self._found[1]
+            counted = self._count()
+            ended_s = self._clock()
+            took_s = ended_s - begun_s
+            self._found = ended_s + (took_s * _TIMES if took_s > _AT_ONCE_S else 0.0), counted
+            return counted
 
 
 class Queues:
@@ -24,6 +58,11 @@ class Queues:
 
     def __init__(self, db: Database) -> None:
         self._db = db
+        self._kept = Kept(self._count)
+
+    def _count(self) -> tuple[list[queue_figures.Figure], datetime.datetime]:
+        with self._db.read() as tx:
+            return queue_figures.live(tx, self._db.time()), tx.now
 
     def collect(self) -> Iterable[Metric]:
         """Live operations, the oldest of each queue, leases that nobody has taken over yet, and overdue steps."""
@@ -44,9 +83,7 @@ class Queues:
             "abaca_operations_overdue", "At a step that takes longer than it may.", labels=("queue", "kind")
         )
         try:
-            with self._db.read() as tx:
-                rows = queue_figures.live(tx, self._db.time())
-                now = tx.now
+            rows, now = self._kept.get()
         except exc.SQLAlchemyError:
             return []
         left: dict[str, int] = {}
@@ -67,6 +104,11 @@ class Attachments:
 
     def __init__(self, db: Database) -> None:
         self._db = db
+        self._kept = Kept(self._count)
+
+    def _count(self) -> dict[str, int]:
+        with self._db.read() as tx:
+            return attachments.count_by_state(tx)
 
     def collect(self) -> Iterable[Metric]:
         """In each state, also in those in which there is none."""
@@ -74,8 +116,7 @@ class Attachments:
 
         number = GaugeMetricFamily("abaca_attachments", "Shares on servers.", labels=("state",))
         try:
-            with self._db.read() as tx:
-                found = attachments.count_by_state(tx)
+            found = self._kept.get()
         except exc.SQLAlchemyError:
             return []
         for state in sorted(ATTACHMENT.states):
@@ -88,6 +129,11 @@ class Events:
 
     def __init__(self, db: Database) -> None:
         self._db = db
+        self._kept = Kept(self._count)
+
+    def _count(self) -> tuple[list[tuple[EventTarget, Undelivered]], datetime.datetime]:
+        with self._db.read() as tx:
+            return events.targets(tx), tx.now
 
     def collect(self) -> Iterable[Metric]:
         """For each target that ever was served."""
@@ -99,9 +145,7 @@ class Events:
         )
         dropped = GaugeMetricFamily("abaca_events_dropped", "Events given up for a target.", labels=("target",))
         try:
-            with self._db.read() as tx:
-                found = events.targets(tx)
-                now = tx.now
+            found, now = self._kept.get()
         except exc.SQLAlchemyError:
             return []
         for target, waiting in found:

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import datetime
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from abaca import errors
 from abaca.db.attachments import attachments
+from abaca.db.shares import export_location_history
 from abaca.domain.attachments.attachments import Attachment
 from abaca.operations.attachments import attachment_attach, attachment_detach
 from abaca.operations.attachments.attachment_looks import Looks, in_error, let_go, remount
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 BATCH = 500
+# What an earlier life of the worker may have left, and how much later than it says a transaction may commit.
+ENDED_LATELY, LATE = datetime.timedelta(days=1), datetime.timedelta(minutes=2)
+# Of so many attachments it is asked each time whether their exports have moved though nothing says that these ended, as
+# after a change by hand: a hundred thousand in four days. Verifying asks it of each that it looks at.
+WALK = 5
 # So many machines are looked at together.
 PAGE = 48
 
@@ -40,21 +46,39 @@ class Attachments:
         self.tools = tools
         self.looks = Looks(db, tools)
         self.verify_interval_s = verify_interval_s
+        # since when export locations that end have not been looked at
+        self._since: datetime.datetime | None = None
+        # how far the walk through all attachments has come
+        self._walked = ""
 
     # ---------------------------------------------------------------- what the database says
 
     def heal(self) -> int:
         """Fail busy attachments without an operation, retry errors, follow moved exports; how many were touched."""
-        mended = sum(
-            self.looks.one(row, mend)
-            for find, mend in ((attachments.unexplained, self._fail), (attachments.moved, remount))
-            for row in self._found(find)
-        )
+        with self.db.read() as tx:
+            unexplained = attachments.unexplained(tx, self.batch)
+        mended = sum(self.looks.one(row, self._fail) for row in unexplained)
+        mended += sum(self.looks.one(row, remount) for row in self._moved())
         return mended + sum(self._try_again(row) for row in self._due())
 
-    def _found(self, find: Callable[[Tx, int], Sequence[Attachment]]) -> Sequence[Attachment]:
+    def _moved(self) -> Iterator[Attachment]:
+        """The attachments whose exports have moved: of shares whose export locations ended lately, and of some more."""
+        now = self.db.now()
+        since, last = self._since or now - ENDED_LATELY, None
+        while True:
+            with self.db.read() as tx:
+                ended = export_location_history.ended(tx, since, self.batch, last)
+                found = attachments.moved(tx, {one.share_id for one in ended}) if ended else []
+            yield from found
+            if len(ended) < self.batch:
+                break
+            last = ended[-1]
+        self._since = now - LATE
         with self.db.read() as tx:
-            return find(tx, self.batch)
+            walked = attachments.page(tx, self._walked, WALK)
+            found = attachments.moved(tx, {one.share_id for one in walked}) if walked else []
+        self._walked = walked[-1].id if len(walked) == WALK else ""
+        yield from found
 
     def _due(self) -> Iterator[Attachment]:
         """All attachments whose next try has come; one whose server cannot be looked up holds up no other."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from abaca import errors
 from abaca.db.administration import events, messages
+from abaca.db.catalog import quotas
 from abaca.db.journal import operations
 from abaca.db.shares import export_location_history, shares
 from abaca.operations.administration import resource_locks
@@ -85,6 +86,15 @@ class Expiry:
     def _purge_export_locations(self, ended_before: datetime.datetime) -> int:
         with self.db.write() as tx:
             return export_location_history.purge(tx, ended_before, BATCH)
+
+    def counts(self) -> None:
+        """Remove counts of what projects, users and types use that are all nothing."""
+        last = None
+        while True:
+            with self.db.write() as tx:
+                last = quotas.prune(tx, BATCH, last)
+            if last is None:
+                return
 
     def recycle_bin(self) -> None:
         """Begin the deletion of shares that nobody took out of the recycle bin in time."""

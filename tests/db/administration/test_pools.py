@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from abaca.db.administration import pools, services
 from abaca.db.engine.database import Database
+from abaca.db.journal import operations
 from abaca.db.shares import share_instances
 from abaca.db.tables import administration as administration_tables
 from abaca.db.tables import shares as share_tables
@@ -151,9 +152,12 @@ def test_a_report_keeps_the_claims_of_shares_that_came_after_its_figures(db):
 
 def test_a_report_keeps_the_claim_of_an_extension_under_way(db):
     with db.write() as tx:
-        share(tx, 10, events=("created", "extend"))
+        share_id = share(tx, 10, events=("created", "extend"))
         assert pools.claim(tx, Claim(host=POOL, size_gib=10))
         assert pools.claim(tx, Claim(host=POOL, size_gib=5))
+        args = {"host": POOL, "new_size_gib": 15, "instance": {"size_gib": 10}}
+        operation = {"kind": "share-extend", "queue": BACKEND, "keys": [f"share:{share_id}"], "args": args}
+        operations.add(tx, {**operation, "resource_type": "share", "resource_id": share_id})
     with db.write() as tx:
         pools.report(tx, BACKEND, [Stats(free_gib=90.0)], taken_at=tx.now + SOON)
     assert figures(db) == (90.0, 5, 15)

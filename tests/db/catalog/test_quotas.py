@@ -17,6 +17,7 @@ from abaca.db.tables import catalog as catalog_tables
 from abaca.db.tables import shares as share_tables
 from abaca.domain.administration.pools import Claim
 from abaca.domain.catalog import quotas as rules
+from tests.databases import on_postgres
 from tests.db.administration.test_pools import at_once
 
 UNLIMITED = dict.fromkeys(rules.RESOURCES, -1)
@@ -260,3 +261,43 @@ def test_taking_giving_back_and_claiming_are_one_statement_each(db):
         pools.claim(tx, Claim(host="here@alpha#fast", size_gib=5))
         pools.release(tx, "here@alpha#fast", 5)
     assert [word for word in statements if word != "BEGIN"] == ["INSERT", "INSERT", "UPDATE", "UPDATE"]
+
+
+def prune(db, most):
+    """How many looks it took."""
+    last, looks = None, 0
+    while looks == 0 or last is not None:
+        with db.write() as tx:
+            last = quotas.prune(tx, most, last)
+        looks += 1
+    return looks
+
+
+def test_counts_of_nothing_are_forgotten_page_by_page(db):
+    for number in range(4):
+        take(db, SHARE, project=f"p{number}")
+    with db.write() as tx:
+        for project in ("p0", "p1", "p3"):
+            quotas.give_back(tx, project, "u", "t", SHARE)
+    take(db, {"shares": 1}, project="p3", user="other")
+    assert prune(db, 5) == 3
+    with db.read() as tx:
+        left = tx.rows(sa.select(catalog_tables.quota_usages.c.project_id, catalog_tables.quota_usages.c.scope))
+    other, of_type = rules.user_scope("other"), rules.type_scope("t")
+    assert {tuple(row) for row in left} == {
+        *(("p2", scope) for scope in (rules.PROJECT, rules.user_scope("u"), of_type)),
+        *(("p3", scope) for scope in (rules.PROJECT, other, of_type)),
+    }
+    take(db, SHARE, project="p0")
+    assert used(db, project="p0") == SHARE
+
+
+@pytest.mark.parametrize("database", [on_postgres], indirect=True)
+def test_a_count_that_somebody_counts_in_stays(db):
+    take(db, SHARE)
+    with db.write() as tx:
+        quotas.give_back(tx, "p", "u", "t", SHARE)
+    with db.write() as counting:
+        quotas.take(counting, "p", "u", "t", SHARE, UNLIMITED)
+        assert prune(db, 100) == 1
+    assert used(db) == SHARE

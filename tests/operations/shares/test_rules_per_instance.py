@@ -298,7 +298,7 @@ def test_an_attachment_does_not_wait_for_a_replica_that_nobody_mounts(pairs):
     pair.put(share_id, "alpha", "in_sync", "available")  # the other one is promoted
     pair.put(share_id, "beta", "active", "available")
     with pair.db.read() as tx:
-        assert [row.id for row in attachments.moved(tx, 10)] == [made]
+        assert [row.id for row in attachments.moved(tx, [share_id])] == [made]
 
 
 def test_an_attachment_is_refused_where_one_that_it_may_mount_refuses(pairs):

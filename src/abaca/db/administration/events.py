@@ -18,7 +18,7 @@ import sqlalchemy as sa
 
 from abaca.db.engine import lists
 from abaca.db.engine.database import Tx, insert_into
-from abaca.db.engine.statements import columns_of
+from abaca.db.engine.statements import columns_of, planned_for_values
 from abaca.db.tables.administration import event_deliveries as d
 from abaca.db.tables.administration import event_targets as g
 from abaca.db.tables.administration import events as t
@@ -281,10 +281,18 @@ def retry_now(tx: Tx, target: str) -> bool:
     return is_known
 
 
+_OLD = planned_for_values(
+    sa.select(t.c.id)
+    .where(t.c.created_at <= sa.bindparam("until"))
+    .order_by(t.c.created_at, t.c.seq)
+    .limit(sa.bindparam("most"))
+)
+
+
 def expire(tx: Tx, keep_s: float, most: int = 500) -> tuple[int, dict[str, int]]:
     """Forget events older than `keep_s`, at most so many: how many, and of them the undelivered by target."""
     until = tx.now - datetime.timedelta(seconds=keep_s)
-    old = [row.id for row in tx.rows(sa.select(t.c.id).where(t.c.created_at <= until).order_by(t.c.seq).limit(most))]
+    old = [row.id for row in tx.rows(_OLD, {"until": until, "most": most})]
     if not old:
         return 0, {}
     lost = sa.select(d.c.target, sa.func.count().label("number")).where(d.c.event_id.in_(old)).group_by(d.c.target)

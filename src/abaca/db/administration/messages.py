@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from abaca.db.engine.database import Tx
 from abaca.db.engine.lists import Listing, before, equal, since, steady
+from abaca.db.engine.statements import planned_for_values
 from abaca.db.tables.administration import messages as t
 from abaca.domain.administration.messages import ERROR, About, Action, Detail, Message
 from abaca.domain.ids import new_id
@@ -85,7 +86,7 @@ def _message(tx: Tx, project_id: str, about: About, cause: tuple[Action, Detail]
 
 _DELETE = sa.delete(t).where(t.c.id == sa.bindparam("message"))
 _OLD = sa.select(t.c.id).where(t.c.created_at <= sa.bindparam("until")).limit(sa.bindparam("most"))
-_EXPIRE = sa.delete(t).where(t.c.id.in_(_OLD.scalar_subquery()))
+_EXPIRE = planned_for_values(sa.delete(t).where(t.c.id.in_(_OLD)))
 
 
 def delete(tx: Tx, message_id: str) -> bool:

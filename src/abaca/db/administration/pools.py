@@ -18,7 +18,7 @@ import sqlalchemy as sa
 
 from abaca.db.administration import services
 from abaca.db.engine.database import Tx, insert_into
-from abaca.db.engine.statements import Row
+from abaca.db.engine.statements import Row, planned_for_values
 from abaca.db.journal import operations
 from abaca.db.tables.administration import pools
 from abaca.db.tables.administration import services as service_rows
@@ -143,6 +143,8 @@ def claim_anyway(tx: Tx, host: str, size_gib: int) -> None:
     tx.execute(_CLAIM_ANYWAY, {"pool": host, "size": size_gib})
 
 
+# What a back end says of its pools.
+_REPORTED = ("total_gib", "free_gib", "capabilities")
 _LONG_AGO = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - the database's times are naive UTC
 _RELEASE = (
     sa.update(pools)
@@ -170,87 +172,103 @@ def release(tx: Tx, host: str, size_gib: int, claimed_at: datetime.datetime | No
     tx.execute(_RELEASE, {"pool": host, "size": size_gib, "claimed_at": claimed_at or _LONG_AGO})
 
 
-_LOCK = (
-    sa.select(pools.c.host)
-    .where(pools.c.service_host == sa.bindparam("service"))
-    .order_by(pools.c.host)
-    .with_for_update()
-)
+_KNOWN = sa.select(pools.c.host).where(pools.c.service_host == sa.bindparam("service")).order_by(pools.c.host)
+_LOCK = _KNOWN.with_for_update()
 # Instances whose size the back end's figures may lack: they were on their way when it was asked.
 _UNSETTLED = ("creating", "creating_from_snapshot", "manage_starting", "migrating_to")
 _ON = share_instances.join(shares, shares.c.id == share_instances.c.share_id)
-_SUM = (
-    sa.select(sa.func.coalesce(sa.func.sum(shares.c.size), 0))
+_SUM = sa.select(sa.func.coalesce(sa.func.sum(shares.c.size), 0)).select_from(_ON)
+# few among very many, so each by its index; what never changed since it came is on its way
+_ON_THEIR_WAY = sa.union(
+    sa.select(share_instances.c.id).where(share_instances.c.status.in_(_UNSETTLED)),
+    sa.select(share_instances.c.id).where(share_instances.c.updated_at >= sa.bindparam("taken_at")),
+)
+_IS_HERE = sa.func.substr(share_instances.c.host, 1, sa.bindparam("length", type_=sa.Integer())) == sa.bindparam(
+    "start"
+)
+_LATE = planned_for_values(
+    sa.select(share_instances.c.host, sa.func.sum(shares.c.size).label("size"))
     .select_from(_ON)
-    .where(share_instances.c.host == pools.c.host)
-    .correlate(pools)
+    .where(share_instances.c.id.in_(_ON_THEIR_WAY), _IS_HERE)
+    .group_by(share_instances.c.host)
 )
-_SETTLED = _SUM.where(
-    share_instances.c.status.not_in(_UNSETTLED),
-    sa.func.coalesce(share_instances.c.updated_at, share_instances.c.created_at) < sa.bindparam("taken_at"),
-).scalar_subquery()
-_LEFT = pools.c.provisioned_gib - _SETTLED
-_SETTLE = (
+_FRESH = (
     sa.update(pools)
-    .where(pools.c.service_host == sa.bindparam("service"))
-    .values(claimed_gib=sa.case((_LEFT > 0, _LEFT), else_=0))
+    .where(pools.c.host == sa.bindparam("pool"))
+    .values(
+        {
+            "updated_at": sa.bindparam("at"),
+            "claimed_gib": sa.bindparam("claimed"),
+            **{name: sa.bindparam(f"new_{name}", type_=pools.c[name].type) for name in _REPORTED},
+        }
+    )
 )
-_VANISHED = (
-    pools.c.service_host == sa.bindparam("service"),
-    pools.c.host.not_in(sa.bindparam("present", expanding=True)),
+_CLOSE = (
+    sa.update(pools)
+    .where(pools.c.host == sa.bindparam("pool"))
+    .values(total_gib=0.0, free_gib=0.0, claimed_gib=sa.bindparam("claimed"))
 )
 _FORGET = sa.delete(pools).where(
-    *_VANISHED, ~sa.exists().where(share_instances.c.host == pools.c.host).correlate(pools)
+    pools.c.service_host == sa.bindparam("service"),
+    pools.c.host.in_(sa.bindparam("gone", expanding=True)),
+    ~sa.exists().where(share_instances.c.host == pools.c.host).correlate(pools),
 )
-_CLOSE = sa.update(pools).where(*_VANISHED).values(total_gib=0.0, free_gib=0.0)
 
 
 def report(tx: Tx, service_host: str, stats: Sequence[Stats], taken_at: datetime.datetime | None = None) -> None:
     """Bring a back end's pools up to its own figures. `taken_at` is the time before it was asked for them.
 
     What was claimed and cannot be in those figures stays claimed. A pool that vanished is removed; while shares live in
-    it, it stays without room.
+    it, it stays without room. Who takes room waits meanwhile, so only what is on its way is summed.
     """
     taken_at = taken_at or tx.now
-    if tx.dialect == "postgresql":
-        tx.rows(_LOCK, {"service": service_host})  # or a claim that commits meanwhile would be missed by the sum below
-    if stats:
+    found = {host_of(service_host, one.name): one for one in stats}
+    known = {row.host for row in tx.rows(_KNOWN, {"service": service_host})}
+    new = [_new(tx, service_host, host, one) for host, one in found.items() if host not in known]
+    if new:
+        tx.execute(_adding(tx.dialect), new)
+    # or a claim that commits meanwhile would be missed by the sum below
+    gone = [row.host for row in tx.rows(_LOCK, {"service": service_host}) if row.host not in found]
+    if gone:
+        tx.execute(_FORGET, {"service": service_host, "gone": gone})
+    claimed = _claimed(tx, service_host, taken_at)
+    if gone:
+        tx.execute(_CLOSE, [{"pool": host, "claimed": claimed.get(host, 0)} for host in gone])
+    if found:
         rows = [
-            {
-                "host": host_of(service_host, one.name),
-                "lives_on": host_of(service_host, one.name),
-                "service_host": service_host,
-                "name": one.name,
-                "total_gib": one.total_gib,
-                "free_gib": one.free_gib,
-                "capabilities": dict(one.capabilities),
-                "created_at": tx.now,
-                "updated_at": taken_at,
-            }
-            for one in stats
+            {"pool": host, "at": taken_at, "claimed": claimed.get(host, 0)}
+            | {f"new_{name}": value for name, value in _figures(one).items()}
+            for host, one in found.items()
         ]
-        tx.execute(_upsert(tx.dialect), rows)
-    present = {"service": service_host, "present": [host_of(service_host, one.name) for one in stats]}
-    tx.execute(_FORGET, present)
-    tx.execute(_CLOSE, present)
-    tx.execute(_SETTLE, {"service": service_host, "taken_at": taken_at})
+        tx.execute(_FRESH, rows)
+
+
+def _claimed(tx: Tx, service_host: str, taken_at: datetime.datetime) -> dict[str, int]:
+    """By pool, what was taken and may be in no figures: what is on its way, and by how much shares are to grow."""
+    start = f"{service_host}#"
+    late = tx.rows(_LATE, {"taken_at": taken_at, "start": start, "length": len(start)})
+    claimed = {str(row.host): int(row.size) for row in late}
+    for one in operations.extensions(tx, service_host):
+        claimed[one.host] = claimed.get(one.host, 0) + one.difference_gib
+    return claimed
+
+
+def _figures(one: Stats) -> dict[str, object]:
+    return {"total_gib": one.total_gib, "free_gib": one.free_gib, "capabilities": dict(one.capabilities)}
+
+
+def _new(tx: Tx, service_host: str, host: str, one: Stats) -> dict[str, object]:
+    named = {"host": host, "lives_on": host, "service_host": service_host, "name": one.name}
+    return {**named, **_figures(one), "created_at": tx.now, "updated_at": tx.now}
 
 
 @functools.cache
-def _upsert(dialect: str) -> sa.Executable:
-    insert = insert_into(pools, dialect)
-    # A pool that comes back, or was never known, starts with what lives in it.
-    lives = (
-        sa.select(sa.func.coalesce(sa.func.sum(shares.c.size), 0))
-        .select_from(_ON)
-        .where(share_instances.c.host == sa.bindparam("lives_on"))
-        .scalar_subquery()
-    )
-    fresh = ("total_gib", "free_gib", "capabilities", "updated_at")
-    upsert: sa.Executable = insert.values(provisioned_gib=lives, claimed_gib=0).on_conflict_do_update(
-        index_elements=["host"], set_={name: insert.excluded[name] for name in fresh}
-    )
-    return upsert
+def _adding(dialect: str) -> sa.Executable:
+    # A pool that comes back, or was never known, starts with what lives in it; nobody waits for it yet.
+    lives = _SUM.where(share_instances.c.host == sa.bindparam("lives_on")).scalar_subquery()
+    values = {"provisioned_gib": lives, "claimed_gib": 0}
+    adding: sa.Executable = insert_into(pools, dialect).values(values).on_conflict_do_nothing()
+    return adding
 
 
 class Difference(NamedTuple):
@@ -262,7 +280,7 @@ class Difference(NamedTuple):
 
 
 _LOCK_ALL = sa.select(pools.c.host).order_by(pools.c.host).with_for_update()
-_REAL = _SUM.scalar_subquery()
+_REAL = _SUM.where(share_instances.c.host == pools.c.host).correlate(pools).scalar_subquery()
 # What an extension has claimed is not in any size yet.
 _GROWING = sa.exists().where(
     share_instances.c.host == pools.c.host,

@@ -8,7 +8,7 @@ rule while somebody else begins to need it.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 import sqlalchemy as sa
@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from abaca import errors
 from abaca.db.engine import lists, moving
 from abaca.db.engine.database import Tx
-from abaca.db.engine.statements import columns_of
+from abaca.db.engine.statements import columns_of, planned_for_values
 from abaca.db.journal import keys
 from abaca.db.shares.export_locations import IS_WRITTEN_TO
 from abaca.db.tables.attachments import OF_ANY_PROJECT, servers
@@ -270,32 +270,63 @@ def unverified(tx: Tx, since: datetime.datetime, most: int, after: Attachment | 
 
 def inactive(tx: Tx, after: str, most: int) -> list[Attachment]:
     """Those of servers that were off, in the order of their ids: let in, or in error for nothing but that."""
-    waits = sa.or_(t.c.state == "inactive", sa.and_(t.c.state == "error", t.c.error_code == SERVER_OFF))
-    return tx.entities(Attachment, _ATTACHMENTS.where(waits, t.c.id > after).order_by(t.c.id).limit(most))
+    return tx.entities(Attachment, _INACTIVE, {"after": after, "most": most})
 
 
-def moved(tx: Tx, most: int) -> list[Attachment]:
-    """Active ones whose export location their share no longer has, while it has others."""
-    of_share = (
-        sa.select(export_locations.c.path)
-        .join(share_instances, share_instances.c.id == export_locations.c.share_instance_id)
-        .where(share_instances.c.share_id == t.c.share_id, export_locations.c.is_admin_only.is_(False), IS_WRITTEN_TO)
-        .correlate(t)
-    )
-    statement = (
-        _ATTACHMENTS.where(
-            t.c.state == "active",
-            ~sa.exists(of_share.where(export_locations.c.path == t.c.source)),
-            sa.exists(of_share),
-        )
-        .order_by(t.c.id)
-        .limit(most)
-    )
-    return tx.entities(Attachment, statement)
+_IS_OFF = sa.or_(t.c.state == "inactive", sa.and_(t.c.state == "error", t.c.error_code == SERVER_OFF))
+_INACTIVE = planned_for_values(
+    _ATTACHMENTS.where(_IS_OFF, t.c.id > sa.bindparam("after")).order_by(t.c.id).limit(sa.bindparam("most"))
+)
+
+
+def moved(tx: Tx, share_ids: Collection[str]) -> list[Attachment]:
+    """Active ones of some shares whose export location their share no longer has, while it has others."""
+    return tx.entities(Attachment, _MOVED, {"of_shares": sorted(share_ids)})
+
+
+_OF_THEIR_SHARE = (
+    sa.select(export_locations.c.path)
+    .join(share_instances, share_instances.c.id == export_locations.c.share_instance_id)
+    .where(share_instances.c.share_id == t.c.share_id, export_locations.c.is_admin_only.is_(False), IS_WRITTEN_TO)
+    .correlate(t)
+)
+_MOVED = planned_for_values(
+    _ATTACHMENTS.where(
+        t.c.share_id.in_(sa.bindparam("of_shares", expanding=True)),
+        t.c.state == "active",
+        ~sa.exists(_OF_THEIR_SHARE.where(export_locations.c.path == t.c.source)),
+        sa.exists(_OF_THEIR_SHARE),
+    ).order_by(t.c.id)
+)
+
+
+class OnShare(msgspec.Struct, frozen=True, gc=False):
+    """An attachment, and which share it attaches."""
+
+    id: str
+    share_id: str
+
+
+def page(tx: Tx, after: str, most: int) -> list[OnShare]:
+    """The next of all attachments, in the order of their ids."""
+    return tx.entities(OnShare, _PAGE, {"after": after, "most": most})
+
+
+_PAGE = planned_for_values(
+    sa.select(*columns_of(OnShare, t))
+    .where(t.c.id > sa.bindparam("after"))
+    .order_by(t.c.id)
+    .limit(sa.bindparam("most"))
+)
 
 
 def unexplained(tx: Tx, most: int) -> list[Attachment]:
     """Busy ones without a live operation."""
-    unheld = ~keys.is_held("attachment", t.c.id)
-    statement = _ATTACHMENTS.where(t.c.state.in_(sorted(ATTACHMENT.busy)), unheld).order_by(t.c.id).limit(most)
-    return tx.entities(Attachment, statement)
+    return tx.entities(Attachment, _UNEXPLAINED, {"most": most})
+
+
+_UNEXPLAINED = planned_for_values(
+    _ATTACHMENTS.where(t.c.state.in_(sorted(ATTACHMENT.busy)), ~keys.is_held("attachment", t.c.id))
+    .order_by(t.c.id)
+    .limit(sa.bindparam("most"))
+)

@@ -179,6 +179,44 @@ def remove_type(tx: Tx, share_type_id: str) -> None:
         tx.execute(sa.delete(table).where(table.c.scope == rules.type_scope(share_type_id)))
 
 
+class Scope(NamedTuple):
+    """Whose uses are counted: a project's, or of it a user's or a share type's."""
+
+    project_id: str
+    scope: str
+
+
+def prune(tx: Tx, most: int, after: Scope | None = None) -> Scope | None:
+    """Forget, of the next `most` counts, those that count nothing; the last that was looked at, None at the end.
+
+    One that somebody is counting in at this moment stays.
+    """
+    place = after or Scope("", "")
+    found = tx.rows(_PAGE, {"project": place.project_id, "scope": place.scope, "most": most})
+    unused = [{"project": row.project_id, "of_scope": row.scope} for row in found if not any(row[2:])]
+    for one in unused:
+        if tx.rows(_LOCK_UNUSED, one):
+            tx.execute(_FORGET, one)
+    return Scope(found[-1].project_id, found[-1].scope) if len(found) == most else None
+
+
+_PLACE = (quota_usages.c.project_id, quota_usages.c.scope)
+_PAGE = (
+    sa.select(*_PLACE, *(quota_usages.c[name] for name in COUNTED))
+    .where(sa.tuple_(*_PLACE) > sa.tuple_(sa.bindparam("project"), sa.bindparam("scope")))
+    .order_by(*_PLACE)
+    .limit(sa.bindparam("most"))
+)
+_IS_UNUSED = (
+    quota_usages.c.project_id == sa.bindparam("project"),
+    quota_usages.c.scope == sa.bindparam("of_scope"),
+    *(quota_usages.c[name] == sa.literal_column("0") for name in COUNTED),
+)
+# nobody is waited for, so whatever the order nobody waits for each other
+_LOCK_UNUSED = sa.select(quota_usages.c.scope).where(*_IS_UNUSED).with_for_update(skip_locked=True)
+_FORGET = sa.delete(quota_usages).where(*_IS_UNUSED)
+
+
 class Difference(NamedTuple):
     """A count that is not what the rows say."""
 

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 
 from abaca.db.engine import lists
 from abaca.db.engine.database import Tx, insert_into
-from abaca.db.engine.statements import columns_of
+from abaca.db.engine.statements import columns_of, planned_for_values
 from abaca.db.journal import keys, order
 from abaca.db.tables.journal import operation_keys as k
 from abaca.db.tables.journal import operations as t
@@ -123,6 +123,33 @@ def extends(share_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
     return keys.is_held("share", share_id, t.c.kind == "share-extend")
 
 
+class _Grown(msgspec.Struct, frozen=True):
+    size_gib: int
+
+
+class Extension(msgspec.Struct, frozen=True):
+    """A share in the pool `host` that is to grow, as its operation says it."""
+
+    host: str
+    new_size_gib: int
+    instance: _Grown
+
+    @property
+    def difference_gib(self) -> int:
+        """By how much."""
+        return self.new_size_gib - self.instance.size_gib
+
+
+def extensions(tx: Tx, queue: str) -> list[Extension]:
+    """Those of a back end that have not ended."""
+    return [msgspec.convert(row.args, Extension) for row in tx.rows(_EXTENSIONS, {"on_queue": queue})]
+
+
+_EXTENSIONS = planned_for_values(
+    sa.select(t.c.args).where(t.c.kind == "share-extend", t.c.queue == sa.bindparam("on_queue"), t.c.state.in_(LIVE))
+)
+
+
 class Joined(msgspec.Struct, frozen=True, gc=False):
     """An unfinished operation that somebody joins; with `pause` it is paused, or shall be."""
 
@@ -214,11 +241,21 @@ def forget(tx: Tx, op_ids: Sequence[str]) -> None:
 
 def purge(tx: Tx, ended_before: datetime.datetime, most: int = 1000) -> int:
     """Forget up to `most` operations that ended before then; how many."""
-    # a parent looks at its children until it ends itself
-    parent = t.alias("parent")
-    is_joined = sa.exists().where(parent.c.id == t.c.parent_id, parent.c.state.in_(LIVE))
-    old = sa.select(t.c.seq).where(t.c.state.in_(ENDED), t.c.finished_at < ended_before, ~is_joined)
-    # what another worker is purging is left to that
-    chosen = tx.rows(old.order_by(t.c.seq).limit(most).with_for_update(of=t, skip_locked=True))
+    chosen = tx.rows(_OLD, {"before": ended_before, "most": most})
+    if not chosen:
+        return 0
     tx.execute(sa.delete(t).where(t.c.seq.in_([row.seq for row in chosen])))
     return len(chosen)
+
+
+_parent = t.alias("parent")
+# a parent looks at its children until it ends itself
+_is_joined = sa.exists().where(_parent.c.id == t.c.parent_id, _parent.c.state.in_(LIVE))
+_OLD = planned_for_values(
+    sa.select(t.c.seq)
+    .where(t.c.state.in_(ENDED), t.c.finished_at < sa.bindparam("before"), ~_is_joined)
+    .order_by(t.c.seq)
+    .limit(sa.bindparam("most"))
+    # what another worker is purging is left to that
+    .with_for_update(of=t, skip_locked=True)
+)

@@ -9,6 +9,7 @@ import msgspec
 import sqlalchemy as sa
 
 from abaca.db.engine.database import Tx
+from abaca.db.engine.statements import planned_for_values
 from abaca.db.journal.operations import LIVE
 from abaca.db.tables.journal import operations as t
 
@@ -27,7 +28,7 @@ class Figure(msgspec.Struct, frozen=True, gc=False):
     overdue: int
 
 
-_FIGURES = (
+_FIGURES = planned_for_values(
     sa.select(
         t.c.queue,
         t.c.kind,

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from abaca.db.engine import lists
 from abaca.db.engine.database import Tx
-from abaca.db.engine.statements import Row
+from abaca.db.engine.statements import Row, columns_of, planned_for_values
 from abaca.db.tables.shares import export_location_history as t
 from abaca.domain.ids import new_id
 from abaca.domain.shares.export_locations import ExportLocation
@@ -134,7 +134,35 @@ def project_of(tx: Tx, share_id: str) -> str | None:
     return found
 
 
+class Ended(msgspec.Struct, frozen=True, gc=False):
+    """A location that is one no more, until when it was, and whose."""
+
+    until: datetime.datetime
+    id: str
+    share_id: str
+
+
+def ended(tx: Tx, since: datetime.datetime, most: int, after: Ended | None = None) -> list[Ended]:
+    """Those that have ended since then, in that order; those after one, if it is given."""
+    place = (since, "") if after is None else (after.until, after.id)
+    return tx.entities(Ended, _ENDED, {"until": place[0], "id": place[1], "most": most})
+
+
+_ENDED = planned_for_values(
+    sa.select(*columns_of(Ended, t))
+    .where(
+        t.c.until >= sa.bindparam("until"),  # by this the index is gone by
+        sa.tuple_(t.c.until, t.c.id) > sa.tuple_(sa.bindparam("until"), sa.bindparam("id")),
+    )
+    .order_by(t.c.until, t.c.id)
+    .limit(sa.bindparam("most"))
+)
+
+
 def purge(tx: Tx, ended_before: datetime.datetime, most: int) -> int:
     """Forget up to `most` that ended before then; how many."""
-    old = sa.select(t.c.id).where(t.c.until < ended_before).limit(most)
-    return tx.execute(sa.delete(t).where(t.c.id.in_(old))).rowcount
+    return tx.execute(_PURGE, {"before": ended_before, "most": most}).rowcount
+
+
+_OLD = sa.select(t.c.id).where(t.c.until < sa.bindparam("before")).limit(sa.bindparam("most"))
+_PURGE = planned_for_values(sa.delete(t).where(t.c.id.in_(_OLD)))

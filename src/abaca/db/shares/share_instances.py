@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from abaca.db.engine import lists, moving
 from abaca.db.engine.database import Tx
-from abaca.db.engine.statements import Column, Select, columns_of, joined
+from abaca.db.engine.statements import Column, Select, columns_of, joined, planned_for_values
 from abaca.db.journal import keys
 from abaca.db.journal.operations import ACTIVE
 from abaca.db.tables.catalog import share_types
@@ -240,25 +240,34 @@ _is_busy_for_nothing = ~keys.is_held(INSTANCE_KEY, t.c.id, operations.c.kind != 
 
 def busy_without_operation(tx: Tx, service_host: str, most: int = 500) -> list[ShareInstance]:
     """Busy instances of a back end that no live operation explains."""
-    statement = _WHOLE.where(
+    return tx.entities(ShareInstance, _busy(service_host), {"on_queue": service_host, "most": most})
+
+
+@functools.lru_cache(64)
+def _busy(service_host: str) -> Select:
+    found = _WHOLE.where(
         t.c.status.in_(sorted(SHARE_INSTANCE.busy)),
         _is_on(service_host),
         _is_busy_for_nothing,
         # that operation is about the whole back end
         sa.or_(t.c.status != "ensuring", ~_ensuring),
-    ).limit(most)
-    return tx.entities(ShareInstance, statement, {"on_queue": service_host})
+    )
+    return planned_for_values(found.limit(sa.bindparam("most")))
 
 
 def rules_without_operation(tx: Tx, service_host: str, most: int = 500) -> list[PlacedInstance]:
     """Instances of a back end with rules on their way that no live operation carries."""
+    return tx.entities(PlacedInstance, _unsynced(service_host), {"most": most})
+
+
+@functools.lru_cache(64)
+def _unsynced(service_host: str) -> Select:
     # two small sets, each by its index: an OR would read every instance of the back end
     syncing = sa.select(t.c.id).where(RULES_SYNCING)
     rules = instance_access_rules.c
     pending = sa.select(rules.share_instance_id).where(RULE_NOT_ACTIVE, rules.state.in_(PENDING))
-    statement = (
+    return planned_for_values(
         sa.select(*columns_of(PlacedInstance, t))
         .where(t.c.id.in_(sa.union(syncing, pending)), _is_on(service_host), _has_no_operation)
-        .limit(most)
+        .limit(sa.bindparam("most"))
     )
-    return tx.entities(PlacedInstance, statement)

@@ -16,9 +16,9 @@ from abaca import errors
 from abaca.db.catalog import share_types as share_type_rows
 from abaca.db.engine import lists, moving
 from abaca.db.engine.database import Tx
-from abaca.db.engine.statements import Column, Row, columns_of, joined
+from abaca.db.engine.statements import Column, Row, columns_of, joined, planned_for_values
 from abaca.db.tables.catalog import share_types
-from abaca.db.tables.shares import OF_ANY_PROJECT, export_locations, share_instances, shares
+from abaca.db.tables.shares import IN_RECYCLE_BIN, OF_ANY_PROJECT, export_locations, share_instances, shares
 from abaca.domain import metadata
 from abaca.domain.shares.shares import Share
 
@@ -264,19 +264,34 @@ def expired(tx: Tx, host: str | None, most: int) -> list[Expired]:
 
     Their rows are locked until this transaction ends: whoever restores one was sooner, or comes too late.
     """
-    of_host = share_instances.c.host
-    statement = (
-        sa.select(*columns_of(Expired, shares, instance_id=share_instances.c.id))
-        .select_from(shares.join(share_instances, _speaks))
-        .where(
-            shares.c.is_soft_deleted.is_(True),
-            shares.c.scheduled_to_be_deleted_at <= tx.now,
-            # one that could not be deleted waits for somebody who has read why
-            share_instances.c.status.not_in(("deleting", "error_deleting")),
-            of_host.is_(None) if host is None else of_host.startswith(host + "#", autoescape=True),
-        )
-        .order_by(shares.c.id)
-        .limit(most)
-        .with_for_update(of=shares)
-    )
-    return tx.entities(Expired, statement)
+    here = {"start": "", "length": 0} if host is None else {"start": f"{host}#", "length": len(host) + 1}
+    due = tx.rows(_DUE, {"until": tx.now, "most": most, "nowhere": host is None, **here})
+    return tx.entities(Expired, _EXPIRED, {"until": tx.now, "due": [row.id for row in due]}) if due else []
+
+
+_IS_EXPIRED = (
+    # as the index says it
+    IN_RECYCLE_BIN,
+    shares.c.scheduled_to_be_deleted_at <= sa.bindparam("until"),
+    # one that could not be deleted waits for somebody who has read why
+    share_instances.c.status.not_in(("deleting", "error_deleting")),
+)
+_IS_THERE = sa.func.coalesce(
+    sa.func.substr(share_instances.c.host, 1, sa.bindparam("length", type_=sa.Integer())) == sa.bindparam("start"),
+    sa.bindparam("nowhere", type_=sa.Boolean()),
+)
+_DUE = planned_for_values(
+    sa.select(shares.c.id)
+    .select_from(shares.join(share_instances, _speaks))
+    .where(*_IS_EXPIRED, _IS_THERE)
+    .order_by(shares.c.scheduled_to_be_deleted_at)
+    .limit(sa.bindparam("most"))
+)
+# in the order in which others lock these
+_EXPIRED = (
+    sa.select(*columns_of(Expired, shares, instance_id=share_instances.c.id))
+    .select_from(shares.join(share_instances, _speaks))
+    .where(shares.c.id.in_(sa.bindparam("due", expanding=True)), *_IS_EXPIRED)
+    .order_by(shares.c.id)
+    .with_for_update(of=shares)
+)

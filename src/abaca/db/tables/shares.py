@@ -72,6 +72,10 @@ for _name in ("name", "description"):
 OF_ANY_PROJECT = shares.c.project_id > sa.literal_column("''")
 partial_index("ix_shares_created_at_id", OF_ANY_PROJECT, shares.c.created_at, shares.c.id)
 
+# The recycle bin holds few of them, and each minute it is looked for those whose time is over.
+IN_RECYCLE_BIN = shares.c.is_soft_deleted.is_(sa.true())
+partial_index("ix_shares_scheduled_to_be_deleted_at", IN_RECYCLE_BIN, shares.c.scheduled_to_be_deleted_at)
+
 share_instances = sa.Table(
     "share_instances",
     metadata,
@@ -93,6 +97,7 @@ share_instances = sa.Table(
     sa.Index("ix_share_instances_share_id_status_rank_id", "share_id", "status_rank", "id"),
     sa.Index("ix_share_instances_host_id", "host", "id"),
     sa.Index("ix_share_instances_status", "status"),
+    sa.Index("ix_share_instances_updated_at", "updated_at"),
     sa.Index("ix_share_instances_share_type_id", "share_type_id"),
     sa.Index("ix_share_instances_share_network_id", "share_network_id"),
     sa.Index("ix_share_instances_availability_zone", "availability_zone"),

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a worker looks at again and again costs the same whatever the database holds: nothing is read that rests.
+
+A worker with everything that it does beside operations runs on a database that is filled as after a year of use; each
+statement that it sends is judged by the plan that the database had for it. Whatever is added to the worker is judged.
+"""
+
+import contextlib
+import sqlite3
+import threading
+from typing import NamedTuple
+
+import pytest
+import sqlalchemy as sa
+
+from abaca import app, settings
+from abaca.db import tables
+from benchmarks import population
+from tests.conftest import wait_until
+from tests.databases import fast_directory, on_postgres, on_sqlite, place, postgres  # noqa: F401 (fixtures)
+from tests.db.watched import Watched
+
+SHARES = 5_000
+CONFIG = """
+[DEFAULT]
+host = {host}
+state_path = {directory}
+auth_strategy = none
+enabled_share_backends = {names}
+enabled_share_protocols = NFS
+[database]
+connection = {url}
+[worker]
+lease_s = 1
+poll_s = 1
+[nodes]
+plugin = rehearsal
+[events]
+log = true
+"""
+# How many pages a look may read. The largest tables have thousands.
+MOST_BUFFERS = 100
+# This goes through all of them, some at a time (reconcile/attachments.py).
+MORE_BUFFERS = {"attachments": 500}
+# By then each connection has the plan that it keeps.
+TIMES = 8
+# What runs as long as the worker does; how much these read depends on what there is to do at the moment.
+ALWAYS = {"claims", "leases"}
+
+
+class Looks(NamedTuple):
+    """The names of what is periodic, what was seen of each at its last run, and the tables that have many rows."""
+
+    names: set
+    seen: list
+    large: set
+
+
+@pytest.fixture(scope="module", params=[on_sqlite, on_postgres])
+def looks(request):
+    watched = Watched()
+    with fast_directory() as directory, watched.on():
+        made = place(request.param, directory, request)
+        population.fill(made.url, SHARES)
+        if made.is_sqlite:
+            forget_analysis(made.url)
+        large = large_tables(made.open())
+        worker = app.worker(read(directory, made.url))
+        running = threading.Thread(target=worker.run, name="claims")
+        running.start()
+        try:
+            wait_until(lambda: all(one.is_started for one in worker.queues.values()), 20)
+            for task in worker.periodic_tasks:
+                for _ in range(TIMES):
+                    watched.forget(task.name)
+                    in_thread(task)
+            names = {task.name for task in worker.periodic_tasks} | ALWAYS
+            seen = [one for one in watched.statements(worker.db) if one.thread in names]
+            yield Looks(names, seen, large)
+        finally:
+            worker.stop()
+            running.join(20)
+            worker.db.close()
+            made.close()
+
+
+def forget_analysis(url):
+    """Abaca never has SQLite count its rows, and is planned for as if nobody had."""
+    with contextlib.closing(sqlite3.connect(sa.make_url(url).database)) as connection, connection:
+        connection.execute("DELETE FROM sqlite_stat1")
+
+
+def large_tables(db):
+    with db.read() as tx:
+        found = {
+            table.name: tx.connection.scalar(sa.select(sa.func.count()).select_from(table))
+            for table in tables.metadata.sorted_tables
+        }
+    return {name for name, number in found.items() if number >= SHARES / 10}
+
+
+def read(directory, url):
+    text = CONFIG.format(host=population.HOST, directory=directory, url=url, names=",".join(population.BACKENDS))
+    for name in population.BACKENDS:
+        text += f"[{name}]\ndriver = dummy\n"
+    (directory / "abaca.conf").write_text(text)
+    return settings.read([directory / "abaca.conf"], environ={}).settings
+
+
+def in_thread(task):
+    thread = threading.Thread(target=task.do, name=task.name)
+    thread.start()
+    thread.join(30)
+
+
+def test_everything_that_is_periodic_was_seen(looks):
+    assert {one.thread for one in looks.seen} == looks.names
+
+
+def test_the_database_is_as_after_a_year(looks):
+    rest = {"shares", "share_instances", "operations", "attachments", "export_location_history", "access_rules"}
+    assert looks.large >= rest
+
+
+def test_no_look_reads_what_rests(looks):
+    found = [
+        f"{one.thread}: {one.buffers} pages, all of {sorted(one.scanned)}: {one.text}\n  " + "\n  ".join(one.lines)
+        for one in looks.seen
+        if one.scanned & looks.large
+        or (one.buffers > MORE_BUFFERS.get(one.thread, MOST_BUFFERS) and one.thread not in ALWAYS)
+    ]
+    assert not found, "\n".join(found)
