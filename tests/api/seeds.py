@@ -89,6 +89,9 @@ def plant(world: World) -> dict[str, str]:
         "/servers/{server_id}/shares/{share_id}": share_id,
         "/services/{verb}": "disable",
         "/os-services/{verb}": "disable",
+        # up: not to be removed
+        "/services/{host}": "testhost@alpha",
+        "/backends/{host}": "testhost@alpha",
         "/quota-sets/{project_id}": PROJECT,
         "/os-quota-sets/{project_id}": PROJECT,
     }

@@ -24,6 +24,7 @@ from abaca.api import doors
 from abaca.api.versions import MAXIMUM
 from abaca.db.engine.database import Database
 from abaca.http import health, pipeline, users_file
+from abaca.journal import questions, wakeup
 from tests.conftest import wait_until
 
 PROJECT = "a1" * 16
@@ -148,7 +149,9 @@ def call(
 
 
 def _application(loaded: settings.Settings, db: Database, compute: Any = None) -> Any:
-    application = pipeline.make_app(loaded, db, doors.every(), compute=compute or app.compute(loaded, db))
+    asked = questions.Questions(db, wakeup.NoListener)
+    known = compute or app.compute(loaded, db)
+    application = pipeline.make_app(loaded, db, doors.every(), compute=known, questions=asked)
     return health.front(application, health.Health(db), None)
 
 

@@ -10,7 +10,7 @@ import sys
 import pytest
 import yaml
 
-from abaca.cli import shown
+from abaca.cli import tables
 from abaca.db.engine.database import Database
 from abaca.db.journal import operations
 
@@ -62,7 +62,7 @@ def test_a_list_fits_a_terminal_of_a_hundred_columns_with_a_line_a_row(file):
 def test_ids_are_cut_to_where_they_differ():
     alike = ["01a203a2-2bfa-75b1-8bd3-ab1a8a38e126", "01a203a2-2bfa-75b1-8bd3-ab1a8a38e999"]
     other = "01a203a2-2bfb-75b1-8bd3-ab1a8a38e126"
-    assert shown.short_ids([*alike, other]) == {
+    assert tables.short_ids([*alike, other]) == {
         alike[0]: "01a203a2-2bfa-75b1-8bd3-ab1a8a38e1",
         alike[1]: "01a203a2-2bfa-75b1-8bd3-ab1a8a38e9",
         other: "01a203a2-2bfb",

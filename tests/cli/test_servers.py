@@ -83,7 +83,7 @@ def test_a_file_is_imported_and_may_be_imported_again(server, write):
     ("name", "text", "says"),
     [
         ("servers.yaml", "servers: [{name: x}]", "'project_id' is required"),
-        ("servers.yaml", YAML + "- {name: ' ', addresses: [10.0.0.1]}", "server 3"),
+        ("servers.yaml", YAML + "- {name: ' ', addresses: [10.0.0.1]}", "Server 3 ( )"),
         ("servers.yaml", YAML + "- {name: a, addresses: [10.0.0.1], password: x}", "'password'"),
         ("servers.yaml", YAML + "- {name: a, addresses: [10.0.0.1], key: 'file:/etc/shadow'}", "key_directory"),
         ("servers.yaml", "{", "cannot be read"),
@@ -115,12 +115,6 @@ def test_two_projects_may_have_a_server_of_one_name(server):
 def test_what_is_not_there_cannot_be_removed(server):
     said = server("remove", "web")
     assert (said.status, said.err) == (1, "abaca: Server web could not be found.\n")
-
-
-def test_with_the_servers_of_a_nova_nothing_is_registered(abaca, config):
-    file = config("[compute]\nplugin = nova\n")
-    said = abaca("server", "add", "web", "--config-file", file, "--project", PROJECT, "--address", "10.0.0.1")
-    assert (said.status, "come from nova" in said.err) == (1, True)
 
 
 def test_a_key_that_is_not_here_and_an_address_of_another_are_said(server, tmp_path):

@@ -12,9 +12,13 @@ from abaca.db.attachments import servers
 from abaca.db.journal import operations
 from abaca.db.shares import export_locations, share_instances
 from abaca.db.shares.export_location_history import NOBODY, Owner
+from abaca.db.tables import journal
 from abaca.db.tables import shares as tables
 from abaca.domain.ids import new_id
+from abaca.journal import questions, wakeup
 from abaca.operations.administration import backend_reconcile, instance_mend
+from abaca.operations.attachments import attachment_explain, server_check
+from abaca.operations.attachments.attachment_parts import QUEUE
 from abaca.operations.shares.share_instances import told
 from tests import planting
 from tests.api.world import PROJECT
@@ -233,17 +237,37 @@ def verify(theatre, attachment_id):
     return attachment_id
 
 
+def ask(theatre, kind, args):
+    """Ask workers a question, as the API does; who is answered is nobody."""
+    asked = questions.Questions(theatre.db, wakeup.NoListener)
+    asked.ask(kind, args, QUEUE, None)
+    asked.close()
+    with theatre.db.read() as tx:
+        newest = sa.select(journal.operations.c.resource_id).where(journal.operations.c.kind == kind.kind)
+        return tx.scalar(newest.order_by(journal.operations.c.seq.desc()).limit(1))
+
+
+def check(theatre, prepared):
+    return ask(theatre, server_check.OPERATION, server_check.Args(prepared[1]))
+
+
+def explain(theatre, attachment_id):
+    return ask(theatre, attachment_explain.OPERATION, attachment_explain.Args(attachment_id))
+
+
 # By kind; a second case of a kind has a word more.
 CASES = {
     "attachment-attach": Case(a_share_and_a_server, attach),
     "attachment-attach virtiofs": Case(a_share_and_a_guest, hand_in, ("mount_on_server",)),
     "attachment-detach": Case(an_attachment, detach),
     "attachment-detach virtiofs": Case(a_handed_in_share, detach, ("unmount_on_server",)),
+    "attachment-explain": Case(an_attachment, explain),
     "attachment-verify": Case(an_attachment, verify),
     "backend-ensure-dry-run": Case(a_share_that_has_moved, ensure_dry),
     "backend-reconcile": Case(a_share, reconcile),
     "instance-mend": Case(a_share, mend),
     "backend-ensure": Case(a_share_that_has_moved, ensure),
+    "server-check": Case(a_share_and_a_server, check),
     "share-create": Case(nothing, new_share),
     "share-delete": Case(a_share, delete),
     "share-delete two instances": Case(a_share_with_two_instances, delete_both_instances, ("delete_on_backend",)),

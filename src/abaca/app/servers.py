@@ -66,8 +66,15 @@ def serve_nodes(settings: Settings, db: Database) -> WorkQueue[AttachmentParts]:
     from abaca.journal.queues import WorkQueue
     from abaca.operations.attachments.attachment_parts import QUEUE, AttachmentParts
 
-    longest_s = settings.nodes.longest_pause_s
-    parts = AttachmentParts(compute(settings, db), nodes(settings), longest_pause_s=longest_s)
+    said = settings.nodes
+    parts = AttachmentParts(
+        compute(settings, db),
+        nodes(settings),
+        longest_pause_s=said.longest_pause_s,
+        nfs_port=said.nfs_port,
+        mount_options=said.mount_options,
+        here=settings.host,
+    )
     return WorkQueue(QUEUE, parts, settings.nodes.max_connections, stop=parts.stop)
 
 

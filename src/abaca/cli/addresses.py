@@ -4,110 +4,80 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import click
 
-from abaca import app, errors
 from abaca.cli import shown
-from abaca.cli.options import Given, configured
+from abaca.cli.options import Api, asking
 
 if TYPE_CHECKING:
-    from abaca.db.engine.database import Database
-    from abaca.domain.attachments.attachments import Attachment
+    from abaca.cli.client import Answer, Client
 
 COLUMNS = ("address", "exported", "shares", "attachments", "not_active")
-# So many attachments are named.
-SHOWN = 50
+LOOK_AGAIN_S = 1.0
 
 
 @click.command("addresses")
-@configured
+@asking
 @click.argument("host")
 @click.option("--wait", is_flag=True, help="Wait until nothing is mounted from an address that is no longer exported.")
 @shown.listed
-def addresses(given: Given, host: str, *, wait: bool, output: shown.Output) -> None:
+def addresses(api: Api, host: str, *, wait: bool, output: shown.Output) -> None:
     """Show from which addresses the shares of a back end can be mounted, and from which attachments are.
 
     HOST is host@backend. An address that is not exported any more must not be taken from the host before nothing is
     mounted from it: processes with open files would hang. Mounts by hand are not seen here.
     """
-    from abaca.db.administration import services
-    from abaca.db.attachments import addresses as db_addresses
-    from abaca.db.engine import schema
-
-    db = app.open_database(given.load().settings)
-    try:
-        schema.check(db)
-        with db.read() as tx:
-            if services.find(tx, host) is None:
-                raise errors.NotFound(f"There is no service {services.SHARE_BINARY} on host {host}.")
+    with api.open() as client:
         if wait:
-            _wait(db, host)
-        with db.read() as tx:
-            rows = _rows(db_addresses.exported(tx, host), db_addresses.mounted(tx, host))
-            left = db_addresses.left_behind(tx, host)
-    finally:
-        db.close()
-    shown.table(rows, output, brief=COLUMNS)
-    if output.is_for_people:
-        tell_left(left)
+            _wait(client, host)
+        shown.table(client.each(_path(host), output.most), output, brief=COLUMNS)
+        if output.is_for_people:
+            warn(client, host)
 
 
-def warn(given: Given, host: str) -> None:
+def warn(client: Client, host: str) -> None:
     """Say which attachments are still mounted from addresses of a back end that are gone; nothing where none is."""
-    from abaca.db.attachments import addresses as db_addresses
-
-    db = app.open_database(given.load().settings)
-    try:
-        with db.read() as tx:
-            tell_left(db_addresses.left_behind(tx, host))
-    finally:
-        db.close()
+    _tell_left(client.each(_path(host)))
 
 
-def tell_left(left: dict[str, list[Attachment]]) -> None:
+def _path(host: str) -> str:
+    return f"/backends/{quote(host, safe='@')}/addresses"
+
+
+def _tell_left(rows: Iterable[Answer]) -> None:
     """One line for each, and what to do."""
-    for address, rows in sorted(left.items()):
-        click.echo(f"{address} is not exported any more, and {len(rows)} attachments are mounted from it:")
-        for row in rows[:SHOWN]:
-            why = f": {row.error_text}" if row.error_text else ""
-            click.echo(f"  {row.id} on server {row.server_id} at {row.mount_point}, {row.state}{why}")
-        if len(rows) > SHOWN:
-            click.echo(f"  and {len(rows) - SHOWN} more")
-    if left:
+    is_any = False
+    for row in rows:
+        left = row["left_behind"]
+        if not left:
+            continue
+        is_any = True
+        number = row["attachments"]
+        are = "1 attachment is" if number == 1 else f"{number} attachments are"
+        click.echo(f"{row['address']} is not exported any more, and {are} mounted from it:")
+        for one in left:
+            why = f": {one['problem']}" if one["problem"] else ""
+            click.echo(f"  {one['id']} on server {one['server_id']} at {one['mount_point']}, {one['state']}{why}")
+        if number > len(left):
+            click.echo(f"  and {number - len(left)} more")
+    if is_any:
         click.echo(
             "Keep those addresses on the host until this is empty (--wait). Who has files open can close them, or "
             "lose them: abaca attachment verify --force ATTACHMENT"
         )
 
 
-def _wait(db: Database, host: str) -> None:
-    from abaca.db.attachments import addresses as db_addresses
-
+def _wait(client: Client, host: str) -> None:
     told = -1
     while True:
-        with db.read() as tx:
-            number = sum(map(len, db_addresses.left_behind(tx, host).values()))
+        number = sum(row["attachments"] for row in client.each(_path(host)) if not row["exported"])
         if number != told:
             click.echo(f"{number} attachments are mounted from addresses that are not exported any more", err=True)
             told = number
         if not number:
             return
-        time.sleep(1)
-
-
-def _rows(exported: dict[str, int], mounted: dict[str, list[Attachment]]) -> list[dict[str, object]]:
-    found: list[dict[str, object]] = []
-    for address in sorted({*exported, *mounted}):
-        there = mounted.get(address, [])
-        found.append(
-            {
-                "address": address,
-                "exported": address in exported,
-                "shares": exported.get(address, 0),
-                "attachments": len(there),
-                "not_active": sum(row.state != "active" for row in there),
-            }
-        )
-    return found
+        time.sleep(LOOK_AGAIN_S)

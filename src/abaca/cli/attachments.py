@@ -46,17 +46,16 @@ attachment.add_command(explain)
 @click.option("--server", help="Only on this server, by name or id.")
 @click.option("--mode", type=click.Choice(domain.MODES), help="Only those attached this way.")
 @click.option("--state", type=click.Choice(sorted(domain.ATTACHMENT.states)), help="Only in this state.")
-@click.option("--limit", default=1000, show_default=True, help="At most so many, the newest first.")
 @shown.listed
 def list_attachments(
-    api: Api, *, share: str | None, server: str | None, limit: int, output: shown.Output, **equal: str | None
+    api: Api, *, share: str | None, server: str | None, output: shown.Output, **equal: str | None
 ) -> None:
     """List attachments, the newest first."""
     with api.open() as client:
         share_id = lookups.share_id(client, share) if share else None
         server_id = lookups.server_id(client, server) if server else None
-        found = client.each(PATH, limit, share_id=share_id, server_id=server_id, **equal)
-        shown.table([_brief(row) for row in found], output, brief=BRIEF, wide=WIDE)
+        found = client.each(PATH, output.most, share_id=share_id, server_id=server_id, **equal)
+        shown.table(map(_brief, found), output, brief=BRIEF, wide=WIDE)
 
 
 @attachment.command("show")
@@ -134,7 +133,7 @@ def verify(api: Api, attachment_id: str, *, force: bool) -> None:
 def orphaned(api: Api, *, output: shown.Output) -> None:
     """List what forced detaching left on machines that could not be entered; it goes by itself when they can."""
     with api.open() as client:
-        shown.table(list(client.each("/orphaned-mounts")), output, brief=ORPHANED)
+        shown.table(client.each("/orphaned-mounts", output.most), output, brief=ORPHANED)
 
 
 def _id_of(client: Client, said: str) -> str:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -42,11 +43,9 @@ def list_backends(api: Api, *, output: shown.Output) -> None:
     does not answer, `problem` says why.
     """
     with api.open() as client:
-        found = client.get("/backends")["backends"]
-        if api.is_here:
-            found = [*found, *_configured(api, client, {one["host"] for one in found})]
-    rows = [row for one in sorted(found, key=lambda one: str(one["host"])) for row in _rows(one)]
-    shown.table(rows, output, brief=BRIEF)
+        new = _configured(api, client) if api.is_here else []
+        found = heapq.merge(client.each("/backends", output.most), new, key=lambda one: str(one["host"]))
+        shown.table((row for one in found for row in _rows(one)), output, brief=BRIEF)
 
 
 @backend.command("ensure")
@@ -66,8 +65,7 @@ def ensure(api: Api, host: str, *, dry_run: bool, watch: bool) -> None:
         _tell(asked, f"{does} the shares of {host}")
         if watch:
             _watch(client, asked["id"])
-            if api.is_here:
-                warn(api.given, host)
+            warn(client, host)
 
 
 @backend.command("reconcile")
@@ -134,13 +132,12 @@ def _pool(pool: Answer) -> dict[str, object]:
     }
 
 
-def _configured(api: Api, client: Client, known: set[str]) -> list[dict[str, object]]:
-    """The back ends of this host's configuration that no worker has served yet."""
+def _configured(api: Api, client: Client) -> list[dict[str, object]]:
+    """The back ends of this host's configuration that no worker has served yet, in the order of their hosts."""
     loaded = api.given.load().settings
     found: list[dict[str, object]] = []
-    for one in loaded.backends:
-        host = f"{loaded.host}@{one.name}"
-        if host not in known:
+    for host in sorted(f"{loaded.host}@{one.name}" for one in loaded.backends):
+        if next(client.each("/backends", 1, host=host), None) is None:
             queued = sum(1 for _ in client.each("/operations", queue=host, live=True))
             fields = dict.fromkeys(("status", "last_seen_at", "problem"))
             found.append({**fields, "host": host, "state": "new", "pools": [], "operations": {"queued": queued}})

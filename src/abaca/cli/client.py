@@ -10,7 +10,7 @@ import io
 import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import msgspec
 
@@ -68,15 +68,19 @@ class Client:
     def each(self, path: str, limit: int | None = None, **query: object) -> Iterator[Answer]:
         """The things of a list, page after page, at most `limit`; each page is asked for when it is needed."""
         left = limit
-        marker: object = None
+        follows: dict[str, object] = {}
         while left is None or left > 0:
             size = PAGE if left is None else min(PAGE, left)
-            page = {**query, "limit": size, "marker": marker, "all_projects": self.sees_all or None}
-            found = next(value for value in self.get(path, **page).values() if isinstance(value, list))
+            page = {**query, **follows, "limit": size, "all_projects": self.sees_all or None}
+            answer = self.get(path, **page)
+            links = next((value for name, value in answer.items() if name.endswith("_links")), None)
+            found = next(value for name, value in answer.items() if value is not links and isinstance(value, list))
             yield from found
-            if len(found) < size:
+            if not links or not found:
                 return
-            marker = found[-1]["id"]
+            # where the marker has gone meanwhile, the offset counts
+            asked = dict(parse_qsl(urlsplit(links[0]["href"]).query))
+            follows = {name: asked[name] for name in ("marker", "offset") if name in asked}
             left = None if left is None else left - len(found)
 
     def id_of(self, path: str, what: str, said: str, *, named: bool = True, project_id: str | None = None) -> str:

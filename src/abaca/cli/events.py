@@ -31,12 +31,11 @@ def event() -> None:
 @asking
 @click.option("--type", "event_type", help="Only of this type, e.g. share.create.end.")
 @click.option("--resource", "resource_id", help="Only about this resource.")
-@click.option("--limit", default=100, show_default=True, help="At most so many, the newest first.")
 @shown.listed
-def list_events(api: Api, *, limit: int, output: shown.Output, **equal: str | None) -> None:
-    """List events, and how many targets do not have each yet."""
+def list_events(api: Api, *, output: shown.Output, **equal: str | None) -> None:
+    """List events, the newest first, and how many targets do not have each yet."""
     with api.open() as client:
-        shown.table(list(client.each("/events", limit, **equal)), output, brief=EVENTS)
+        shown.table(client.each("/events", output.most, **equal), output, brief=EVENTS)
 
 
 @event.command("targets")
@@ -45,8 +44,8 @@ def list_events(api: Api, *, limit: int, output: shown.Output, **equal: str | No
 def list_targets(api: Api, *, output: shown.Output) -> None:
     """List who is told, what each still has to get, since when, and why it does not."""
     with api.open() as client:
-        found = client.get("/event-targets")["event_targets"]
-    shown.table([_brief(target) for target in found], output, brief=BRIEF, wide=WIDE)
+        found = client.each("/event-targets", output.most)
+        shown.table(map(_brief, found), output, brief=BRIEF, wide=WIDE)
 
 
 @event.command("retry")

@@ -3,19 +3,15 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
 
-from abaca import app
 from abaca.cli import shown
-from abaca.cli.options import Api, Given, asking
+from abaca.cli.options import Api, asking
 
 if TYPE_CHECKING:
     from abaca.cli.client import Answer, Client
-    from abaca.db.engine.database import Database
 
 PATH = "/operations"
 BRIEF = ("id", "kind", "resource_id", "state", "step", "attempt", "age", "problem")
@@ -36,13 +32,12 @@ def operation() -> None:
 @click.option("--kind", help="Only of this kind, e.g. share-create.")
 @click.option("--queue", help="Only on this queue, e.g. host@backend.")
 @click.option("--resource", "resource_id", help="Only about this resource.")
-@click.option("--limit", default=100, show_default=True, help="At most so many, the newest first.")
 @shown.listed
-def list_operations(api: Api, *, with_ended: bool, limit: int, output: shown.Output, **equal: str | None) -> None:
-    """List operations that have not ended."""
+def list_operations(api: Api, *, with_ended: bool, output: shown.Output, **equal: str | None) -> None:
+    """List operations that have not ended, the newest first."""
     with api.open() as client:
-        found = client.each(PATH, limit, live=None if with_ended else True, **equal)
-        shown.table([_brief(row) for row in found], output, brief=BRIEF, wide=WIDE)
+        found = client.each(PATH, output.most, live=None if with_ended else True, **equal)
+        shown.table(map(_brief, found), output, brief=BRIEF, wide=WIDE)
 
 
 @operation.command("show")
@@ -108,19 +103,6 @@ def _show(client: Client, said: str) -> Answer:
 
 def _id_of(client: Client, said: str) -> str:
     return client.id_of(PATH, "Operation", said, named=False)
-
-
-@contextlib.contextmanager
-def open_database(given: Given) -> Iterator[Database]:
-    """The database of the configuration, at the right revision. Raises `ConfigError`."""
-    from abaca.db.engine import schema
-
-    db = app.open_database(given.load().settings)
-    try:
-        schema.check(db)
-        yield db
-    finally:
-        db.close()
 
 
 def _brief(row: Answer) -> dict[str, object]:

@@ -3,14 +3,20 @@
 
 from __future__ import annotations
 
-import contextlib
+from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import click
 
-from abaca import app
 from abaca.cli import shown
-from abaca.cli.options import Given, configured
-from abaca.domain.administration.services import NEVER
+from abaca.cli.options import Api, asking
+
+if TYPE_CHECKING:
+    from abaca.cli.client import Answer
+
+PATH = "/services"
+BRIEF = ("host", "state", "status", "zone", "seen", "instances")
+WIDE = ("host", "state", "status", "zone", "last_seen_at", "instances")
 
 
 @click.group()
@@ -19,46 +25,26 @@ def service() -> None:
 
 
 @service.command("list")
-@configured
+@asking
 @shown.listed
-def list_(given: Given, *, output: shown.Output) -> None:
+def list_(api: Api, *, output: shown.Output) -> None:
     """List the services with their state, and how many share instances live there."""
-    from abaca.db.administration import services
-    from abaca.db.engine import schema
-
-    loaded = given.load().settings
-    with contextlib.closing(app.open_database(loaded)) as db:
-        schema.check(db)
-        with db.read() as tx:
-            alive_since = services.alive_since(tx, loaded.service_down_time)
-            held = services.instances_held(tx)
-            rows = [
-                {
-                    "host": one.host,
-                    "state": one.state(alive_since),
-                    "zone": one.availability_zone,
-                    "seen": None if one.heartbeat_at == NEVER else one.heartbeat_at,
-                    "instances": held.get(one.host, 0),
-                }
-                for one in services.of_back_ends(tx)
-            ]
-    shown.table(rows, output, brief=("host", "state", "zone", "seen", "instances"))
+    with api.open() as client:
+        shown.table(map(_brief, client.each(PATH, output.most)), output, brief=BRIEF, wide=WIDE)
 
 
 @service.command()
+@asking
 @click.argument("host")
-@configured
-def remove(given: Given, *, host: str) -> None:
+def remove(api: Api, *, host: str) -> None:
     """Remove the service of HOST (host@backend) with its pools, when no worker and no share is left there.
 
     A worker that serves it later makes it anew.
     """
-    from abaca.db.administration import services
-    from abaca.db.engine import schema
-
-    loaded = given.load().settings
-    with contextlib.closing(app.open_database(loaded)) as db:
-        schema.check(db)
-        with db.write() as tx:
-            services.remove(tx, host, loaded.service_down_time)
+    with api.open() as client:
+        client.delete(f"{PATH}/{quote(host, safe='@')}")
     click.echo(f"The service {host} is removed.")
+
+
+def _brief(row: Answer) -> dict[str, object]:
+    return {**row, "seen": shown.age_of(row["last_seen_at"])}

@@ -5,31 +5,35 @@ from __future__ import annotations
 
 import datetime
 import functools
+import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import click
 import msgspec
 
 from abaca import errors
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
 FORMS = ("table", "wide", "json", "yaml")
-# The first characters of an id are the milliseconds in which its row was made: they tell most rows apart.
-SHORTEST_ID = 13
-ID_LENGTH = 36
-# A column of so many characters is not cut to make a table fit.
-NARROW = 16
+# So many rows are shown at once: what a list needs of memory does not grow with it.
+AT_ONCE = 500
 
 
 class Output(msgspec.Struct, frozen=True):
-    """What a command line asks of the output: its form, and which fields; without fields those of the form."""
+    """What a command line asks of the output: its form, which fields, and how many rows at most.
+
+    Without fields it is those of the form.
+    """
 
     form: str = "table"
     columns: tuple[str, ...] = ()
+    limit: int = 1000
+
+    @property
+    def most(self) -> int:
+        """How many rows to get: one more than are shown tells that there are more."""
+        return self.limit + 1
 
     @property
     def is_for_people(self) -> bool:
@@ -40,12 +44,13 @@ class Output(msgspec.Struct, frozen=True):
 def listed(command: Callable[..., object]) -> Callable[..., object]:
     """Give a command that lists the options, and its function an `Output` as `output`."""
 
+    @click.option("--limit", type=click.IntRange(min=1), default=1000, show_default=True, help="At most so many.")
     @click.option("--columns", metavar="NAME,NAME", help="Only these fields, in this order.")
     @_formed
     @functools.wraps(command)
-    def with_columns(output: Output, columns: str | None, **rest: object) -> object:
+    def with_columns(output: Output, columns: str | None, limit: int, **rest: object) -> object:
         named = tuple(name.strip() for name in (columns or "").split(",") if name.strip())
-        return command(output=msgspec.structs.replace(output, columns=named), **rest)
+        return command(output=msgspec.structs.replace(output, columns=named, limit=limit), **rest)
 
     return with_columns
 
@@ -66,12 +71,12 @@ detailed = _formed
 
 
 def table(
-    rows: Sequence[Mapping[str, object]], output: Output, *, brief: Sequence[str], wide: Sequence[str] | None = None
+    rows: Iterable[Mapping[str, object]], output: Output, *, brief: Sequence[str], wide: Sequence[str] | None = None
 ) -> None:
-    """Rows, with the `brief` fields in a table and the `wide` ones in all other forms.
+    """Rows as they come, with the `brief` fields in a table and the `wide` ones in all other forms.
 
-    A table has a line a row: ids are cut to where they differ, and what is too long ends in "…". Raises Invalid for
-    columns that there are not.
+    A table has a line a row: ids are cut to where they differ, and what is too long ends in "…". Rows beyond the limit
+    are not shown; that there are some is said on standard error. Raises Invalid for columns that there are not.
     """
     every = wide or brief
     columns = output.columns or (brief if output.form == "table" else every)
@@ -79,11 +84,16 @@ def table(
     for name in columns:
         if name not in known:
             raise errors.Invalid(f"There is no column {name}; there are: {', '.join(known)}.")
-    fields = [{column: row.get(column) for column in columns} for row in rows]
-    if not output.is_for_people:
-        _print_data(fields, output.form)
-        return
-    _print(_table(columns, fields, is_short=output.form == "table"))
+    left = iter(rows)
+    fields = ({column: row.get(column) for column in columns} for row in itertools.islice(left, output.limit))
+    if output.is_for_people:
+        from abaca.cli import tables
+
+        tables.show(columns, fields, at_once=AT_ONCE, is_short=output.form == "table")
+    else:
+        _print_list(fields, output.form)
+    if next(left, None) is not None:
+        click.echo(f"abaca: there are more than these {output.limit}; --limit {10 * output.limit} shows more", err=True)
 
 
 def one(fields: Mapping[str, object], output: Output) -> None:
@@ -91,16 +101,9 @@ def one(fields: Mapping[str, object], output: Output) -> None:
     if not output.is_for_people:
         _print_data(fields, output.form)
         return
-    from rich import table as rich_table
-    from rich import text
+    from abaca.cli import tables
 
-    lines = rich_table.Table(box=None, show_header=False, pad_edge=False)
-    lines.add_column(style="bold")
-    lines.add_column(overflow="fold")
-    for name, value in fields.items():
-        if value is not None:
-            lines.add_row(name.replace("_", " "), text.Text(_text(value)))
-    _print(lines)
+    tables.fields([(name.replace("_", " "), value) for name, value in fields.items() if value is not None])
 
 
 def age_of(said: str | None) -> str:
@@ -127,50 +130,19 @@ def _now() -> datetime.datetime:
     return datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
 
 
-def short_ids(ids: Sequence[str]) -> dict[str, str]:
-    """Each id with as much of its beginning as tells it from the others; at least `SHORTEST_ID` characters."""
-    ordered = sorted(set(ids))
-    found = {}
-    for before, this, after in zip(["", *ordered], ordered, [*ordered[1:], ""], strict=False):
-        shared = max(_shared(this, other) for other in (before, after))
-        found[this] = this[: max(SHORTEST_ID, shared + 1)].rstrip("-")
-    return found
-
-
-def _shared(this: str, other: str) -> int:
-    """How many characters two texts have in common at their beginnings."""
-    return next((at for at, (a, b) in enumerate(zip(this, other, strict=False)) if a != b), min(len(this), len(other)))
-
-
-def _table(columns: Sequence[str], rows: Sequence[Mapping[str, object]], *, is_short: bool) -> RenderableType:
-    from rich import box, text
-    from rich import table as rich_table
-
-    lines = rich_table.Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    cells: list[list[text.Text]] = []
-    for column in columns:
-        texts = [_text(row.get(column)) for row in rows]
-        is_id = column == "id" or column.endswith("_id")
-        if is_short and is_id:
-            short = short_ids([one for one in texts if len(one) == ID_LENGTH])
-            texts = [short.get(one, one) for one in texts]
-        is_narrow = is_id or max(map(len, texts), default=0) <= NARROW
-        lines.add_column(column.replace("_", " "), no_wrap=is_narrow)
-        how: Literal["ellipsis", "fold"] = "ellipsis" if is_short else "fold"
-        cells.append([text.Text(one, no_wrap=is_short or is_narrow, overflow=how) for one in texts])
-    for row in zip(*cells, strict=True):
-        lines.add_row(*row)
-    return lines
-
-
-def _print(shown: RenderableType) -> None:
-    from rich import console
-
-    screen = console.Console()
-    if not screen.is_terminal:
-        # a pipe is as wide as need be
-        screen = console.Console(width=1000)
-    screen.print(shown)
+def _print_list(rows: Iterable[Mapping[str, object]], form: str) -> None:
+    """The same as `_print_data` of all rows, one by one."""
+    number = 0
+    for number, row in enumerate(rows, 1):
+        if form == "yaml":
+            _print_data([row], form)
+        else:
+            encoded = msgspec.json.format(msgspec.json.encode(row, enc_hook=str)).decode()
+            click.echo(("[\n" if number == 1 else ",\n") + textwrap.indent(encoded, "  "), nl=False)
+    if not number:
+        click.echo("[]")
+    elif form == "json":
+        click.echo("\n]")
 
 
 def _print_data(value: object, form: str) -> None:
@@ -181,11 +153,3 @@ def _print_data(value: object, form: str) -> None:
     import yaml
 
     click.echo(yaml.safe_dump(msgspec.json.decode(encoded), sort_keys=False, allow_unicode=True), nl=False)
-
-
-def _text(value: object) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, (dict, list)):
-        return msgspec.json.encode(value, enc_hook=str).decode()
-    return str(value)

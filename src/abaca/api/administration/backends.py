@@ -14,9 +14,11 @@ from abaca.db.engine.database import Tx
 from abaca.db.journal import queue_figures
 from abaca.domain.administration.pools import Pool, parts
 from abaca.domain.administration.services import NEVER, Service
+from abaca.http.bodies import Filters, Text
+from abaca.http.paging import Listed
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
-from abaca.http.wire import Plain, View
+from abaca.http.wire import Many, View
 from abaca.operations.administration import backend_reconcile
 
 INDEX = policy.admin("backend:get_all", "List back ends with their pools and what waits for them.")
@@ -50,20 +52,25 @@ class BackEndView(View):
     operations: dict[str, int]
 
 
-@RESOURCE.get(policy=INDEX, view=Plain("backends", list[BackEndView]))
-def index(call: Call) -> list[dict[str, object]]:
-    """All back ends that were ever served, in the order of their hosts."""
+class BackEndFilters(Filters, unknown="refuse"):
+    """What the list may be asked for."""
+
+    host: Text
+
+
+@RESOURCE.get(policy=INDEX, view=Many("backends", BackEndView, links="backends_links"), filters=BackEndFilters)
+def index(call: Call, filters: dict[str, object]) -> Listed:
+    """Back ends that were ever served, in the order of their hosts; the `marker` is a host."""
     down_time_s = call.settings.service_down_time
     with call.db.read() as tx:
         alive_since = services.alive_since(tx, down_time_s)
+        found, next_marker = services.places(tx, filters, call.page)
         of_host: dict[str, list[Pool]] = {}
         for pool in pools.read_for_scheduling(tx, down_time_s):
             of_host.setdefault(pool.service_host, []).append(pool)
         live = _live(tx)
-        return [
-            _shown(service, alive_since, of_host.get(service.host, []), live.get(service.host, {}))
-            for service in services.of_back_ends(tx)
-        ]
+    rows = [_shown(one, alive_since, of_host.get(one.host, []), live.get(one.host, {})) for one in found]
+    return Listed([[row[name] for name in call.columns] for row in rows], is_marked=True, next_marker=next_marker)
 
 
 def _live(tx: Tx) -> dict[str, dict[str, int]]:

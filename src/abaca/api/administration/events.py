@@ -13,7 +13,7 @@ from abaca.http.bodies import Filters, IdPrefix, Text, among
 from abaca.http.paging import Listed
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
-from abaca.http.wire import Many, Plain, View
+from abaca.http.wire import Many, View
 from abaca.operations.registry import EVENT_TYPES, RESOURCE_TYPES
 
 INDEX = policy.admin("event:get_all", "List events.")
@@ -76,11 +76,20 @@ def index(call: Call, filters: dict[str, object]) -> Listed:
         return Listed(db.EVENTS.rows(tx, call.columns, filters, call.page._replace(sort_key="seq")))
 
 
-@TARGET.get(policy=TARGETS, view=Plain("event_targets", list[TargetView]))
-def index_targets(call: Call) -> list[dict[str, object]]:
-    """Every target that was ever served or has events waiting."""
+@TARGET.get(policy=TARGETS, view=Many("event_targets", TargetView, links="event_targets_links"))
+def index_targets(call: Call) -> Listed:
+    """The targets that were ever served or have events waiting, by name; the `marker` is a name."""
+    page = call.page
     with call.db.read() as tx:
-        return [_shown(target, waiting, tx.now) for target, waiting in db.targets(tx)]
+        known = [one for one in db.targets(tx) if page.marker is None or one[0].name > page.marker]
+        found = known[: page.limit]
+        rows = [_shown(target, waiting, tx.now) for target, waiting in found]
+    goes_on = found and len(known) > len(found)
+    return Listed(
+        [[row[name] for name in call.columns] for row in rows],
+        is_marked=True,
+        next_marker=found[-1][0].name if goes_on else None,
+    )
 
 
 @TARGET.post("/{name}/retry", policy=RETRY, status=202)

@@ -153,7 +153,7 @@ class OperationFilters(Filters, unknown="refuse"):
 
 @RESOURCE.get(
     policy=reader("operation:get_all", "List operations."),
-    view=Many("operations", OperationView),
+    view=Many("operations", OperationView, links="operations_links"),
     filters=OperationFilters,
 )
 def index(call: Call, filters: dict[str, object]) -> Listed:
@@ -177,7 +177,12 @@ def show(call: Call, id: str) -> Row:
     return row
 
 
-@RESOURCE.get("/{id}/findings", policy=GET_FINDINGS, view=Many("findings", FindingView), filters=FindingFilters)
+@RESOURCE.get(
+    "/{id}/findings",
+    policy=GET_FINDINGS,
+    view=Many("findings", FindingView, links="findings_links"),
+    filters=FindingFilters,
+)
 def index_findings(call: Call, id: str, filters: dict[str, object]) -> Sequence[Row]:
     """What an operation found, one by one: shares that were skipped, that failed, what is unknown, what would change.
 

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from abaca.api.administration import (
+    addresses,
     backends,
     ensure_shares,
     events,
     messages,
     operations,
+    own_services,
     pools,
     reconcile,
     resource_locks,
@@ -22,10 +24,12 @@ RESOURCES = (
     services.RESOURCE,
 )
 OWN = (
+    addresses.RESOURCE,
     backends.RESOURCE,
     ensure_shares.RESOURCE,
     events.RESOURCE,
     events.TARGET,
     operations.RESOURCE,
     reconcile.RESOURCE,
+    own_services.RESOURCE,
 )

@@ -3,11 +3,21 @@
 
 from __future__ import annotations
 
-from abaca.api.attachments import attachments, mount_instructions, orphaned_mounts, servers
+from abaca.api.attachments import (
+    attachments,
+    examining,
+    mount_instructions,
+    orphaned_mounts,
+    registering,
+    servers,
+)
 
 OWN = (
     attachments.RESOURCE,
+    examining.ATTACHMENTS,
+    examining.SERVERS,
     mount_instructions.RESOURCE,
     orphaned_mounts.RESOURCE,
+    registering.RESOURCE,
     servers.RESOURCE,
 )

@@ -119,7 +119,7 @@ def show(call: Call, server_id: str) -> tuple[object, ...]:
 @RESOURCE.post(policy=CREATE, view=SERVER, body=Create, status=201)
 def create(call: Call, body: Create) -> tuple[object, ...]:
     """Register a server; nothing is asked of it."""
-    _refuse_others(call)
+    refuse_others(call)
     values, at = _checked(call, body)
     values = {**servers.DEFAULTS, "project_id": call.caller.project_id, **values, "user_id": call.caller.user_id}
     servers.check_project(values["project_id"])
@@ -130,7 +130,7 @@ def create(call: Call, body: Create) -> tuple[object, ...]:
 @RESOURCE.put("/{server_id}", policy=UPDATE, view=SERVER, body=Update)
 def update(call: Call, server_id: str, body: Update) -> tuple[object, ...]:
     """Change what is registered."""
-    _refuse_others(call)
+    refuse_others(call)
     values, at = _checked(call, body)
     if not values and at is None:
         raise errors.Invalid(f"Send at least one of: {', '.join(servers.FIELDS)}.")
@@ -144,7 +144,6 @@ def update(call: Call, server_id: str, body: Update) -> tuple[object, ...]:
 @RESOURCE.delete("/{server_id}", policy=DELETE, status=204)
 def delete(call: Call, server_id: str) -> None:
     """Forget a server; its attachments and their access end, and what is on it stays."""
-    _refuse_others(call)
     with call.db.write() as tx:
         server_id = _id_of(call, tx, server_id)
         _found(call, tx, server_id)
@@ -161,7 +160,8 @@ def _checked(call: Call, body: Update) -> tuple[dict[str, Any], tuple[tuple[str,
     return values, at
 
 
-def _refuse_others(call: Call) -> None:
+def refuse_others(call: Call) -> None:
+    """Raises Conflict where servers are not registered but come from elsewhere."""
     plugin = call.settings.compute.plugin
     if plugin != "inventory":
         raise errors.Conflict(f"Servers come from {plugin} here ([compute] plugin): nothing can be registered.")

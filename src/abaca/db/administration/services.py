@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from abaca import errors
 from abaca.db.engine.database import Tx, insert_into
-from abaca.db.engine.lists import Filter, Listing, equal
+from abaca.db.engine.lists import Filter, Listing, Page, equal
 from abaca.db.engine.statements import columns_of
 from abaca.db.journal import order
 from abaca.db.journal.operations import LIVE
@@ -168,12 +168,22 @@ def switch(
 
 
 _OF_BACK_ENDS = sa.select(*columns_of(Service, t)).where(t.c.binary == SHARE_BINARY).order_by(t.c.host)
+_AFTER = _OF_BACK_ENDS.where(t.c.host > sa.bindparam("after_host"))
 _FIND = _OF_BACK_ENDS.where(t.c.host == sa.bindparam("of_host"))
 
 
 def of_back_ends(tx: Tx) -> list[Service]:
     """The share services of all back ends that were ever served, in the order of their hosts."""
     return tx.entities(Service, _OF_BACK_ENDS)
+
+
+def places(tx: Tx, asked: Mapping[str, object], page: Page) -> tuple[list[Service], str | None]:
+    """A page of them, or that of the `host` asked for, and the marker of the next page; None where none follows."""
+    if "host" in asked:
+        one = find(tx, str(asked["host"]))
+        return [one] if one is not None else [], None
+    found = tx.entities(Service, _AFTER.limit(page.limit), {"after_host": page.marker or ""})
+    return found, found[-1].host if found and len(found) == page.limit else None
 
 
 def find(tx: Tx, host: str) -> Service | None:
@@ -185,7 +195,7 @@ _HELD = sa.select(share_instances.c.host, sa.func.count()).group_by(share_instan
 
 
 def instances_held(tx: Tx) -> dict[str, int]:
-    """How many share instances live on each host@backend that has any."""
+    """How many share instances live on each host@backend that has any; this counts all there are."""
     held: dict[str, int] = {}
     for pool, number in tx.rows(_HELD):
         host = (pool or "").partition("#")[0]

@@ -135,11 +135,26 @@ class MountPlan(msgspec.Struct, frozen=True, kw_only=True):
 class AttachmentParts:
     """Handed to steps as their `driver`; its back end is only the name of the queue."""
 
-    def __init__(self, servers: Servers, nodes: Machines, *, longest_pause_s: float = RETRY_S[-1]) -> None:
-        """`longest_pause_s` is how long what failed waits at most before it is tried again."""
+    def __init__(
+        self,
+        servers: Servers,
+        nodes: Machines,
+        *,
+        longest_pause_s: float = RETRY_S[-1],
+        nfs_port: int = 2049,
+        mount_options: Sequence[str] = (),
+        here: str = "",
+    ) -> None:
+        """`longest_pause_s` is how long what failed waits at most before it is tried again.
+
+        NFS servers listen on `nfs_port`, and are mounted with `mount_options`; `here` is the name of the host that logs in.
+        """
         self.servers = servers
         self.nodes = nodes
         self.longest_pause_s = longest_pause_s
+        self.nfs_port = nfs_port
+        self.mount_options = mount_options
+        self.here = here
         self.backend = contract.Backend(
             name=QUEUE, host=QUEUE, share_backend_name=QUEUE, state_dir=Path("/nonexistent/nodes")
         )
