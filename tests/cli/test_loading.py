@@ -55,3 +55,43 @@ def test_the_supervisor_loads_hardly_anything():
         "abaca.errors",
         "abaca.logs",
     }
+
+
+ASKED = """
+import json, sys
+from abaca.cli.main import main
+
+try:
+    main(sys.argv[1:])
+except SystemExit as end:
+    assert end.code == 0
+print(json.dumps(sorted(sys.modules)), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "without"),
+    [
+        (
+            ["operation", "list", "--config-file"],
+            {
+                "oslo_policy",
+                "oslo_config.cfg",
+                "stevedore",
+                "requests",
+                "urllib3",
+                "openstack",
+                "granian",
+                "rich.console",
+            },
+        ),
+        (["--help"], {"msgspec", "sqlalchemy", "falcon", "yaml", "logging", "asyncio"}),
+    ],
+    ids=["list", "help"],
+)
+def test_a_command_loads_only_what_it_needs(abaca, config, words, without):
+    file = config()
+    abaca("db", "upgrade", "--config-file", file)
+    given = [*words, str(file)] if words[-1] == "--config-file" else words
+    done = subprocess.run([sys.executable, "-c", ASKED, *given], capture_output=True, text=True, timeout=60, check=True)
+    assert set(json.loads(done.stderr)) & (without | NOBODY - {"rich"}) == set()

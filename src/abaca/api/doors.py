@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 import falcon
 
 import abaca
@@ -18,6 +21,11 @@ def every() -> tuple[Door, ...]:
     """All of them; the document of the first is also that of the whole service."""
     shares, servers = shared_file_systems(), compute()
     return shares, own(shares.table, servers.table), servers
+
+
+def for_commands() -> tuple[Door, ...]:
+    """What commands ask inside of their own process: our own door without its descriptions, and the servers."""
+    return _own(Table(routes.OWN)), compute()
 
 
 def shared_file_systems() -> Door:
@@ -36,16 +44,6 @@ def shared_file_systems() -> Door:
 
 def own(shares: Table, servers: Table) -> Door:
     """/abaca/v1: what is Abaca's own, in one version; and the descriptions of all doors."""
-
-    def document(base: str) -> dict[str, str]:
-        return {
-            "name": "Abaca",
-            "release": abaca.__version__,
-            "href": f"{base}/abaca/v1/",
-            "openapi": f"{base}{descriptions.INDEX}",
-            "docs": f"{base}/docs",
-        }
-
     table = Table(routes.OWN)
     described = (
         descriptions.Series(table, descriptions.OWN, descriptions.INDEX, 0, 0),
@@ -58,13 +56,21 @@ def own(shares: Table, servers: Table) -> Door:
             compute_versions.MAXIMUM,
         ),
     )
+    return _own(table, descriptions.public(described))
+
+
+def _own(table: Table, public: Mapping[str, Callable[[str], Any]] | None = None) -> Door:
+    def document(base: str) -> dict[str, str]:
+        return {
+            "name": "Abaca",
+            "release": abaca.__version__,
+            "href": f"{base}/abaca/v1/",
+            "openapi": f"{base}{descriptions.INDEX}",
+            "docs": f"{base}/docs",
+        }
+
     return Door(
-        "/abaca/v1",
-        table,
-        lambda _request, _response: Asked(),
-        document,
-        public=descriptions.public(described),
-        one_error_form=True,
+        "/abaca/v1", table, lambda _request, _response: Asked(), document, public=public or {}, one_error_form=True
     )
 
 

@@ -22,8 +22,7 @@ from abaca.db.engine.lists import Page
 from abaca.domain import ids
 from abaca.domain.callers import Caller
 from abaca.http import auth, bodies, doors, faults, health, paging, reading, routing, waiting, wire
-from abaca.policy import ADMIN_ONLY, Rule
-from abaca.policy.decisions import Policy
+from abaca.policy import ADMIN_ONLY, Decides, Rule
 from abaca.settings import Settings
 
 Application = falcon.App[Any, Any]
@@ -40,7 +39,7 @@ class Parts:
     settings: Settings
     db: Database
     doors: tuple[doors.Door, ...]
-    policy: Policy
+    policy: Decides
     strategy: auth.Strategy
     project_id: re.Pattern[str]
     extras: Mapping[str, Any]
@@ -364,8 +363,10 @@ STEPS: tuple[Step, ...] = (
 )
 
 
-def make_policy(settings: Settings, all_doors: Sequence[doors.Door]) -> Policy:
+def make_policy(settings: Settings, all_doors: Sequence[doors.Door]) -> Decides:
     """The rules of all routes, as the operator has changed them. Raises ConfigError for files that cannot be used."""
+    from abaca.policy.decisions import Policy  # oslo.policy takes longer to load than all of the API
+
     dirs = [settings.policy_file.parent / name for name in settings.oslo_policy.policy_dirs]
     return Policy([rule for door in all_doors for rule in door.table.rules], settings.policy_file, dirs)
 
@@ -376,12 +377,13 @@ def make_parts(
     all_doors: Sequence[doors.Door],
     *,
     strategy: auth.Strategy | None = None,
+    policy: Decides | None = None,
     **extras: Any,
 ) -> Parts:
-    """What the requests to these doors share. Without a `strategy` callers are known by the configured one. Handlers
-    find `extras` in `call.parts.extras`. Raises ConfigError for settings that cannot work.
+    """What the requests to these doors share; without `strategy` and `policy` the configured ones. Handlers find
+    `extras` in `call.parts.extras`. Raises ConfigError for settings that cannot work.
     """
-    policy = make_policy(settings, all_doors)
+    policy = policy or make_policy(settings, all_doors)
     project_id = re.compile(settings.project_id_regex)
     return Parts(settings, db, tuple(all_doors), policy, strategy or auth.strategy(settings), project_id, extras)
 

@@ -6,7 +6,10 @@ Rule names are those of Manila, so that policy files keep their meaning.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from abaca.domain.callers import Caller, Identity
 
 CONTEXT_IS_ADMIN = "context_is_admin"
 ADMIN_ONLY = f"rule:{CONTEXT_IS_ADMIN}"
@@ -18,6 +21,16 @@ class Rule(NamedTuple):
     name: str
     check: str
     description: str
+
+
+class Decides(Protocol):
+    """Says who may do what: `decisions.Policy`, or one that knows a single caller."""
+
+    def is_admin(self, identity: Identity, /) -> bool: ...
+
+    def allows(
+        self, rule: str, caller: Caller, /, *, project_id: str | None = None, user_id: str | None = None
+    ) -> bool: ...
 
 
 BASE_RULES = (

@@ -147,7 +147,7 @@ class AttachmentParts:
     ) -> None:
         """`longest_pause_s` is how long what failed waits at most before it is tried again.
 
-        NFS servers listen on `nfs_port`, and are mounted with `mount_options`; `here` is the name of the host that logs in.
+        NFS servers listen on `nfs_port` and are mounted with `mount_options`. `here` is the name of this host.
         """
         self.servers = servers
         self.nodes = nodes
