@@ -133,6 +133,13 @@ def test_the_addresses_of_a_back_end_are_seen_from_afar(world, afar):
     assert (missing.status, "no service" in missing.err) == (1, True)
 
 
+def test_a_back_end_goes_by_its_name(afar):
+    said = afar("backend", "ensure", "alpha", "--dry-run", "--wait")
+    assert (said.status, "the shares of testhost@alpha" in said.out) == (0, True), said
+    missing = afar("backend", "addresses", "nothing")
+    assert (missing.status, "is called nothing" in missing.err) == (1, True)
+
+
 def test_services_are_seen_and_removed_from_afar(afar):
     (row,) = json.loads(afar("service", "list", "--json").out)
     assert (row["host"], row["state"], row["status"]) == ("testhost@alpha", "up", "enabled")

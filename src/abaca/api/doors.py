@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import falcon
 
@@ -59,7 +58,7 @@ def own(shares: Table, servers: Table) -> Door:
     return _own(table, descriptions.public(described))
 
 
-def _own(table: Table, public: Mapping[str, Callable[[str], Any]] | None = None) -> Door:
+def _own(table: Table, public: Mapping[str, Callable[[str], object]] | None = None) -> Door:
     def document(base: str) -> dict[str, str]:
         return {
             "name": "Abaca",

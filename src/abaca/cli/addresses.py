@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import click
 
-from abaca.cli import shown
+from abaca.cli import lookups, shown
 from abaca.cli.options import Api, asking
 
 if TYPE_CHECKING:
@@ -28,10 +28,12 @@ LOOK_AGAIN_S = 1.0
 def addresses(api: Api, host: str, *, wait: bool, output: shown.Output) -> None:
     """Show from which addresses the shares of a back end can be mounted, and from which attachments are.
 
-    HOST is host@backend. An address that is not exported any more must not be taken from the host before nothing is
-    mounted from it: processes with open files would hang. Mounts by hand are not seen here.
+    HOST is host@backend, or the name of either where one alone has that. An address that is not exported any more must
+    not be taken from the host before nothing is mounted from it: processes with open files would hang. Mounts by hand
+    are not seen here.
     """
     with api.open() as client:
+        host = lookups.host(client, host)
         if wait:
             _wait(client, host)
         shown.table(client.each(_path(host), output.most), output, brief=COLUMNS)

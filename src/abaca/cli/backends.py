@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from abaca import errors
-from abaca.cli import shown, watching
+from abaca.cli import lookups, shown, watching
 from abaca.cli.addresses import addresses, warn
 from abaca.cli.options import Api, asking
 
@@ -52,14 +52,15 @@ def list_backends(api: Api, *, output: shown.Output) -> None:
 @asking
 @click.argument("host")
 @click.option("--dry-run", is_flag=True, help="Change nothing, and find out what would change.")
-@click.option("--watch", is_flag=True, help="Wait for the end, and show how far it is.")
+@click.option("--watch", "--wait", "watch", is_flag=True, help="Wait for the end, and show how far it is.")
 def ensure(api: Api, host: str, *, dry_run: bool, watch: bool) -> None:
     """Make the shares of a back end what its configuration says, while it serves.
 
-    HOST is host@backend, as `abaca backend list` shows it. Shares that are busy or broken are left out. If it is under
-    way already, this joins it; if it is paused, it stays so until `abaca operation resume`.
+    HOST is host@backend, as `abaca backend list` shows it, or the name of either. Shares that are busy or broken are
+    left out. If it is under way already, this joins it; if it is paused, it stays so until `abaca operation resume`.
     """
     with api.open() as client:
+        host = lookups.host(client, host)
         asked = client.post("/services/ensure-shares", {"host": host, "dry_run": dry_run})["operation"]
         does = "finds out what ensuring would change of" if dry_run else "ensures"
         _tell(asked, f"{does} the shares of {host}")
@@ -72,14 +73,15 @@ def ensure(api: Api, host: str, *, dry_run: bool, watch: bool) -> None:
 @asking
 @click.argument("host")
 @click.option("--dry-run", is_flag=True, help="Mend nothing, and find out what differs.")
-@click.option("--watch", is_flag=True, help="Wait for the end, and show how far it is.")
+@click.option("--watch", "--wait", "watch", is_flag=True, help="Wait for the end, and show how far it is.")
 def reconcile(api: Api, host: str, *, dry_run: bool, watch: bool) -> None:
     """Compare a back end with the database now, at full speed, and have mended what differs.
 
-    HOST is host@backend, as `abaca backend list` shows it. Workers do the same slowly, all the time. What only the back
-    end knows is named and left alone. If somebody has asked for it already, this joins it.
+    HOST is host@backend, as `abaca backend list` shows it, or the name of either. Workers do the same slowly, all the
+    time. What only the back end knows is named and left alone. If somebody has asked for it already, this joins it.
     """
     with api.open() as client:
+        host = lookups.host(client, host)
         asked = client.post("/services/reconcile", {"host": host, "dry_run": dry_run})["operation"]
         _tell(asked, f"compares {host} with the database, and mends {'nothing' if dry_run else 'what differs'}")
         if watch:

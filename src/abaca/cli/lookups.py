@@ -33,6 +33,24 @@ def server_id(client: Client, said: str) -> str:
     return ids[0] if ids else client.id_of("/servers", "Server", said, named=False)
 
 
+def host(client: Client, said: str) -> str:
+    """The host@backend that is meant: by itself, or by the back end's or the host's name where one alone has that.
+
+    A whole one is taken as it is. Raises `NotFound`, and `Conflict` where several are meant.
+    """
+    if "@" in said:
+        return said
+    known = [str(one["host"]) for one in client.each("/backends")]
+    meant = [one for one in known if said in one.split("@")]
+    if len(meant) > 1:
+        raise errors.Conflict(f"{said} could be any of {', '.join(meant[:MOST_MEANT])}; say which.")
+    if not meant:
+        raise errors.NotFound(
+            f"No back end and no host is called {said}; abaca backend list shows those that there are."
+        )
+    return meant[0]
+
+
 def server_ids(client: Client, said: Sequence[str]) -> tuple[list[str], list[str]]:
     """The ids of servers, each once, and for those that there are not a sentence each."""
     found: dict[str, None] = {}

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import click
 
-from abaca.cli import shown
+from abaca.cli import lookups, shown
 from abaca.cli.options import Api, asking
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def remove(api: Api, *, host: str) -> None:
     A worker that serves it later makes it anew.
     """
     with api.open() as client:
+        host = lookups.host(client, host)
         client.delete(f"{PATH}/{quote(host, safe='@')}")
     click.echo(f"The service {host} is removed.")
 
