@@ -34,18 +34,7 @@ def _cpu_s(pid: int) -> float:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return 0.0
-    own, of_ended = sum(map(int, fields[11:13])), sum(map(int, fields[13:15]))
-    # the first knows of threads that have ended, the second of less than ten milliseconds
-    return max(own / _TICKS, _of_threads_s(pid)) + of_ended / _TICKS
-
-
-def _of_threads_s(pid: int) -> float:
-    found = 0
-    with contextlib.suppress(OSError):
-        for thread in Path(f"/proc/{pid}/task").iterdir():
-            with contextlib.suppress(OSError):
-                found += int((thread / "schedstat").read_text().split()[0])
-    return found / 1e9
+    return sum(map(int, fields[11:15])) / _TICKS
 
 
 def rss_mib(root: int) -> float:
@@ -67,14 +56,42 @@ def _kib(pid: int, kind: str) -> int:
 
 
 class Spent:
-    """CPU seconds of several trees since a moment, by name."""
+    """CPU seconds of several trees since a moment, by name; of what still runs to less than a microsecond."""
 
     def __init__(self, roots: Mapping[str, int]) -> None:
         self._roots = roots
-        self._before = {name: cpu_s(root) for name, root in roots.items()}
+        self._before = {name: (_threads(root), _of_ended_s(root)) for name, root in roots.items()}
 
     def so_far(self) -> dict[str, float]:
-        return {name: cpu_s(root) - self._before[name] for name, root in self._roots.items()}
+        return {name: self._since(*self._before[name], root) for name, root in self._roots.items()}
+
+    @staticmethod
+    def _since(before: Mapping[str, int], ended_s: float, root: int) -> float:
+        now = _threads(root)
+        live_ns = sum(ns - before.get(thread, 0) for thread, ns in now.items())
+        # what a process that has ended since then had taken before
+        gone_ns = sum(ns for thread, ns in before.items() if thread not in now)
+        return live_ns / 1e9 + max(0.0, _of_ended_s(root) - ended_s - gone_ns / 1e9)
+
+
+def _threads(root: int) -> dict[str, int]:
+    """Nanoseconds of CPU of each thread of a tree."""
+    found = {}
+    for pid in tree(root):
+        with contextlib.suppress(OSError):
+            for thread in Path(f"/proc/{pid}/task").iterdir():
+                with contextlib.suppress(OSError):
+                    found[str(thread)] = int((thread / "schedstat").read_text().split()[0])
+    return found
+
+
+def _of_ended_s(root: int) -> float:
+    """Seconds of CPU of processes of a tree that have ended."""
+    found = 0
+    for pid in tree(root):
+        with contextlib.suppress(OSError):
+            found += sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[13:15]))
+    return found / _TICKS
 
 
 def processes(root: int) -> Iterator[tuple[str, float]]:
