@@ -78,7 +78,7 @@ class CreateSecurityService(Body, key="security_service", missing=422):
 
     type: Text | None = None
     name: Name | None = None
-    description: Text | None = None
+    description: Name | None = None
     dns_ip: Name | None = None
     server: Name | None = None
     domain: Name | None = None
@@ -93,7 +93,7 @@ class UpdateSecurityService(Body, key="security_service", missing=422):
 
     type: Text | UnsetType = UNSET
     name: Name | UnsetType | None = UNSET
-    description: Text | UnsetType | None = UNSET
+    description: Name | UnsetType | None = UNSET
     dns_ip: Name | UnsetType | None = UNSET
     server: Name | UnsetType | None = UNSET
     domain: Name | UnsetType | None = UNSET

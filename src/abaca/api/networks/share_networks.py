@@ -99,7 +99,7 @@ class CreateShareNetwork(Body, key="share_network", missing=422):
     """A share network and its first subnet."""
 
     name: Name | None = None
-    description: Text | None = None
+    description: Name | None = None
     neutron_net_id: Name | None = None
     neutron_subnet_id: Name | None = None
     nova_net_id: Text | None = None
@@ -110,7 +110,7 @@ class UpdateShareNetwork(Body, key="share_network", missing=422):
     """Its words, and the Neutron ids of its only default subnet."""
 
     name: Name | UnsetType | None = UNSET
-    description: Text | UnsetType | None = UNSET
+    description: Name | UnsetType | None = UNSET
     neutron_net_id: Name | UnsetType = UNSET
     neutron_subnet_id: Name | UnsetType = UNSET
     nova_net_id: Text | UnsetType = UNSET

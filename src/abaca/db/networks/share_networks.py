@@ -25,9 +25,10 @@ _OF_SUBNETS = ("neutron_net_id", "neutron_subnet_id", "network_type", "segmentat
 
 def _with(table: sa.Table, column: str) -> Filter:
     found = sa.select(table.c.share_network_id)
-    return where(
-        lambda name: t.c.id.in_(found.where(table.c[column] == sa.bindparam(name, type_=table.c[column].type)))
-    )
+    kind = table.c[column].type
+    # whoever asks for a number that no column holds finds nothing
+    asked = sa.BigInteger() if isinstance(kind, sa.Integer) else kind
+    return where(lambda name: t.c.id.in_(found.where(table.c[column] == sa.bindparam(name, type_=asked))))
 
 
 SHARE_NETWORKS = Listing(
