@@ -49,13 +49,15 @@ class Watched:
     @contextlib.contextmanager
     def on(self):
         """To be entered before the databases are opened."""
-        sa.event.listen(sa.pool.Pool, "connect", self._watch)
+        sa.event.listen(sa.pool.Pool, "connect", self.watch)
         try:
             yield self
         finally:
-            sa.event.remove(sa.pool.Pool, "connect", self._watch)
+            sa.event.remove(sa.pool.Pool, "connect", self.watch)
 
-    def _watch(self, connection, _record):
+    def watch(self, connection, _record=None):
+        """What one connection is asked from now on."""
+
         def tell(said):
             self._told.append((threading.current_thread().name, said))
 
