@@ -31,8 +31,8 @@ quick: environment ## Run the tests that need no real components, in about two m
 	@$(BIN)/python -m pytest -m "not system" $(SPREAD) $(ARGS)
 
 .PHONY: thorough
-thorough: environment ## All toys of the journal, and twice the hostile requests of `make test` (TOYS_SEED, HOSTILE_SEED=n: others)
-	@TOYS_THOROUGH=1 HOSTILE_THOROUGH=1 $(BIN)/python -m pytest $(SPREAD) $(ARGS) tests/journal tests/api/test_hostile.py
+thorough: environment ## All faults, all toys of the journal, twice the hostile requests of `make test` (FAULTS_SEED, TOYS_SEED, HOSTILE_SEED=n: others)
+	@FAULTS_THOROUGH=1 TOYS_THOROUGH=1 HOSTILE_THOROUGH=1 $(BIN)/python -m pytest $(SPREAD) $(ARGS) tests/operations/test_faults.py tests/journal tests/api/test_hostile.py
 
 .PHONY: check
 check: environment ## Check format, lint, types, layers, house rules and that all tests can be read

@@ -16,6 +16,7 @@ class Concluded(NamedTuple):
     fault: str
     stuck: bool
     leaked: bool
+    of: str = "all"
 
 
 def lines(reporter: pytest.TerminalReporter) -> None:
@@ -28,7 +29,8 @@ def lines(reporter: pytest.TerminalReporter) -> None:
         operations = {step.partition(":")[0] for step in steps}
         size = f"{len(operations)} operations x {len(steps)} steps x {len(faults)} faults"
         stuck, leaked = sum(one.stuck for one in cases), sum(one.leaked for one in cases)
-        reporter.write_line(f"faults: {size} = {len(cases)} cases, {stuck} stuck, {leaked} leaked")
+        of = ", ".join(sorted({one.of for one in cases}))
+        reporter.write_line(f"faults: {size} = {len(cases)} cases ({of}), {stuck} stuck, {leaked} leaked")
     _toys(reporter)
     hostile = _told(reporter, "hostile")
     if hostile:

@@ -2,10 +2,14 @@
 """Every operation is hurt at every moment, in every way: it ends, and what is left is what the database says.
 
 Kinds are discovered, and so are their steps; a moment is before a step, inside it (its effect is there, nothing is
-recorded yet) or after it, on the way forward, on the way back, and at the end of either.
+recorded yet) or after it, on the way forward, on the way back, and at the end of either. Errors are raised at each
+moment; processes and the database die at one or two of each step, drawn by FAULTS_SEED, and in `make thorough` at all.
 """
 
 import contextlib
+import itertools
+import os
+import random
 import threading
 
 import pytest
@@ -20,6 +24,10 @@ from tests.operations.cases import CASES
 from tests.operations.nursery import Nursery
 
 MOMENTS = ("before", "inside", "after")
+SEED = os.environ.get("FAULTS_SEED", "0")
+IS_THOROUGH = bool(os.environ.get("FAULTS_THOROUGH"))
+# what the closing line says of the cases
+CHOSEN = "all" if IS_THOROUGH else f"deaths sampled by FAULTS_SEED={SEED}"
 
 
 def forward(what: Operation):
@@ -59,6 +67,17 @@ def ways():
                     yield pytest.param(case, way, point, id="-".join(filter(None, words)))
 
 
+def some_ways(of):
+    """Those of all steps of all cases; unless all are wanted, one or two moments of each, drawn by the seed."""
+    drawn = random.Random(f"{SEED} {of}")
+    found = []
+    for _, its in itertools.groupby(ways(), key=lambda one: (one.values[:2], one.values[2].rpartition(":")[0])):
+        moments = list(its)
+        number = len(moments) if IS_THOROUGH else min(len(moments), drawn.choice((1, 2)))
+        found += [moments[at] for at in sorted(drawn.sample(range(len(moments)), number))]
+    return pytest.mark.parametrize(("case", "way", "point"), found)
+
+
 every_way = pytest.mark.parametrize(("case", "way", "point"), list(ways()))
 in_process = pytest.mark.parametrize("theatre", ["sqlite", on_postgres], indirect=True)
 # `make quick` kills only one process for each kind; the rest needs more time than it has
@@ -88,7 +107,7 @@ def conclude(theatre, record_property):
     """`conclude(case, subject, fault, point)`: waits for the end, and compares; the run's closing line counts it."""
 
     def conclude(case, subject, fault, point):
-        told = Concluded(point.rpartition(":")[0], fault, stuck=True, leaked=False)
+        told = Concluded(point.rpartition(":")[0], fault, stuck=True, leaked=False, of=CHOSEN)
         try:
             ended = theatre.until_ended(kind_of(case), subject)
             theatre.settle()
@@ -148,7 +167,7 @@ def kill(theatre, case, way, point, timing):
 
 
 @with_processes
-@every_way
+@some_ways("comes back")
 def test_its_worker_is_killed_and_comes_back(theatre, conclude, case, way, point):
     subject = kill(theatre, case, way, point, stage.TIMING)
     theatre.enter()
@@ -156,7 +175,7 @@ def test_its_worker_is_killed_and_comes_back(theatre, conclude, case, way, point
 
 
 @with_processes
-@every_way
+@some_ways("takes over")
 def test_its_worker_is_killed_and_another_takes_over(theatre, conclude, case, way, point):
     subject = kill(theatre, case, way, point, stage.HASTY)
     theatre.enter("another", timing=stage.HASTY)
@@ -164,7 +183,7 @@ def test_its_worker_is_killed_and_another_takes_over(theatre, conclude, case, wa
 
 
 @pytest.mark.parametrize("theatre", [on_postgres], indirect=True)
-@every_way
+@some_ways("database")
 def test_the_database_crashes_and_comes_back(theatre, conclude, case, way, point):
     subject = begin(theatre, case)
     faults = armed(arms(case, way, point, "passing"))
