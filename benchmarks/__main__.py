@@ -17,7 +17,9 @@ ALL = ("idle", "reads", "creates", "access", "attach", "ensure", "millions")
 def main(names: list[str]) -> int:
     """Print each figure as it is known, and all of them as a table at the end."""
     if names[:1] == ["scale"]:
-        return importlib.import_module("benchmarks.scale").run(names[1:])  # type: ignore[no-any-return]
+        from benchmarks import scale
+
+        return scale.run(names[1:])
     unknown = set(names) - set(ALL)
     if unknown:
         print(f"There is no benchmark {', '.join(sorted(unknown))}; there are: {', '.join(ALL)}.", file=sys.stderr)

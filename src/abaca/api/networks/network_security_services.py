@@ -9,6 +9,7 @@ from abaca.api.networks.security_services import security_service
 from abaca.api.networks.share_networks import ONE, compatible, found
 from abaca.db.engine.database import Tx
 from abaca.db.networks import security_services as services
+from abaca.domain.networks.security_services import SecurityService
 from abaca.http.bodies import Body, Flag, Text
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
@@ -72,10 +73,7 @@ def update_security_service(call: Call, id: str, body: ReplaceSecurityService) -
     """Replace a directory by another one of its type."""
     with call.db.write() as tx:
         share_network_for_change(call, tx, id)
-        current = security_service(call, tx, body.current_service_id)
-        new = security_service(call, tx, body.new_service_id)
-        if current.type != new.type:
-            raise errors.Conflict(f"Security service {new.id} is of the type {new.type}, not {current.type}.")
+        current, new = _replacement(call, tx, id, body)
         _detach(call, tx, id, current.id)
         _attach(call, tx, id, new.id)
         return found(call, tx, id)
@@ -93,12 +91,7 @@ def check_replacement(call: Call, id: str, body: CheckReplacement) -> dict[str, 
     """Whether every share server of the network can change from one directory to the other."""
     with call.db.read() as tx:
         share_network(call, tx, id)
-        current = security_service(call, tx, body.current_service_id)
-        new = security_service(call, tx, body.new_service_id)
-        if id not in services.networks_of(tx, [current.id]).get(current.id, []):
-            raise errors.Invalid(f"Share network {id} does not have security service {current.id}.")
-        if current.type != new.type:
-            raise errors.Conflict(f"Security service {new.id} is of the type {new.type}, not {current.type}.")
+        current, new = _replacement(call, tx, id, body)
     return compatible(call, requested_operation=_requested("update_security_service", current.id, new.id))
 
 
@@ -116,6 +109,19 @@ def check_addition(call: Call, id: str, body: CheckAddition) -> dict[str, object
         share_network(call, tx, id)
         service = security_service(call, tx, body.security_service_id)
     return compatible(call, requested_operation=_requested("add_security_service", None, service.id))
+
+
+def _replacement(
+    call: Call, tx: Tx, network_id: str, body: ReplaceSecurityService
+) -> tuple[SecurityService, SecurityService]:
+    """The security service that goes, which the network has, and the one that comes, which is of its type."""
+    current = security_service(call, tx, body.current_service_id)
+    new = security_service(call, tx, body.new_service_id)
+    if network_id not in services.networks_of(tx, [current.id]).get(current.id, []):
+        raise errors.Invalid(f"Share network {network_id} does not have security service {current.id}.")
+    if current.type != new.type:
+        raise errors.Conflict(f"Security service {new.id} is of the type {new.type}, not {current.type}.")
+    return current, new
 
 
 def _requested(operation: str, current: str | None, new: str) -> dict[str, object]:
