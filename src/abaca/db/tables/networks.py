@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The networks of projects: share networks, their subnets, and the directories that share servers join."""
+"""The networks of projects: share networks, their subnets, what serves shares there, and the directories it joins."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sqlalchemy as sa
 
 from abaca.db.tables.columns import ID, KEY, NAME, TIME, an_id, metadata, partial_index, state, times
 from abaca.domain.networks.share_networks import SHARE_NETWORK
+from abaca.domain.networks.share_servers import SHARE_SERVER
 
 share_networks = sa.Table(
     "share_networks",
@@ -94,4 +95,68 @@ share_network_security_services = sa.Table(
     ),
     sa.Column("created_at", TIME, nullable=False),
     sa.Index("ix_share_network_security_services_security_service_id", "security_service_id"),
+)
+
+# `host` is host@backend. `details` is what the driver wants told of the server; the three flags are what its back end
+# could when it was made. One on which nothing is since `unused_since` goes, when it `is_auto_deletable`.
+share_servers = sa.Table(
+    "share_servers",
+    metadata,
+    an_id(),
+    sa.Column("project_id", KEY, nullable=False),
+    sa.Column("share_network_id", ID, sa.ForeignKey("share_networks.id"), nullable=False),
+    sa.Column("host", KEY, nullable=False),
+    state("status", SHARE_SERVER),
+    sa.Column("identifier", NAME),
+    sa.Column("is_auto_deletable", sa.Boolean, nullable=False),
+    sa.Column("details", sa.JSON, nullable=False),
+    sa.Column("security_service_update_support", sa.Boolean, nullable=False),
+    sa.Column("network_allocation_update_support", sa.Boolean, nullable=False),
+    sa.Column("share_server_multiple_subnet_support", sa.Boolean, nullable=False),
+    sa.Column("unused_since", TIME),
+    *times(),
+    sa.Index("ix_share_servers_created_at_id", "created_at", "id"),
+    sa.Index("ix_share_servers_share_network_id_host", "share_network_id", "host"),
+    sa.Index("ix_share_servers_host_id", "host", "id"),
+)
+NOBODY_USES = share_servers.c.unused_since.is_not(None)
+partial_index("ix_share_servers_unused_since", NOBODY_USES, share_servers.c.unused_since)
+
+# By which subnets a share server is reached. A subnet stays as long as a server has it.
+share_server_subnets = sa.Table(
+    "share_server_subnets",
+    metadata,
+    sa.Column("share_server_id", ID, sa.ForeignKey("share_servers.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column(
+        "share_network_subnet_id",
+        ID,
+        sa.ForeignKey("share_network_subnets.id", name="fk_share_server_subnets_subnet"),
+        primary_key=True,
+    ),
+    sa.Index("ix_share_server_subnets_share_network_subnet_id", "share_network_subnet_id"),
+)
+
+# The addresses of share servers; without a subnet one of the operator's own network. `network` is where the address is
+# unique, as the network plug-in calls it.
+network_allocations = sa.Table(
+    "network_allocations",
+    metadata,
+    an_id(),
+    sa.Column("share_server_id", ID, sa.ForeignKey("share_servers.id"), nullable=False),
+    sa.Column(
+        "share_network_subnet_id", ID, sa.ForeignKey("share_network_subnets.id", name="fk_network_allocations_subnet")
+    ),
+    sa.Column("network", KEY, nullable=False),
+    sa.Column("ip_address", sa.String(64), nullable=False),
+    sa.Column("ip_version", sa.Integer, nullable=False),
+    sa.Column("cidr", sa.String(64), nullable=False),
+    sa.Column("gateway", sa.String(64)),
+    sa.Column("mtu", sa.Integer),
+    sa.Column("network_type", sa.String(32)),
+    sa.Column("segmentation_id", sa.BigInteger),
+    sa.Column("mac_address", sa.String(32)),
+    *times(),
+    sa.UniqueConstraint("network", "ip_address"),
+    sa.Index("ix_network_allocations_share_server_id", "share_server_id"),
+    sa.Index("ix_network_allocations_share_network_subnet_id", "share_network_subnet_id"),
 )
