@@ -168,7 +168,7 @@ def world(directory: Path, *, worker: bool, more: str = "", backend: str = "") -
     (directory / "users").write_text("\n".join(lines))
     (directory / "abaca.conf").write_text(CONFIG.format(directory=directory, more=more, backend=backend))
     loaded = settings.read([directory / "abaca.conf"], environ={}).settings
-    db = app.ready_database(loaded)
+    db = app.ready_database(loaded, for_requests=True)
     made = World(directory, _application(loaded, db), db, loaded)
     for name in PEOPLE:
         secret = base64.b64encode(f"{name}:{PASSWORD}".encode()).decode()

@@ -20,9 +20,13 @@ log = logging.getLogger(__name__)
 LOOK_AGAIN_S = 2
 
 
-def open_database(settings: Settings) -> Database:
-    """The database, with announcements of work to workers; its revision is not looked at."""
+def open_database(settings: Settings, *, for_requests: bool = False) -> Database:
+    """The database, with announcements of work to workers; its revision is not looked at.
+
+    With `for_requests` no statement takes longer than the settings let requests.
+    """
     from abaca.db.engine.database import Database
+    from abaca.db.engine.limits import Limits
     from abaca.journal import wakeup
 
     if settings.uses_sqlite and not settings.state_path.is_dir():
@@ -33,8 +37,10 @@ def open_database(settings: Settings) -> Database:
     announce: wakeup.Datagrams | wakeup.Notify = (
         wakeup.Datagrams(settings.state_path) if settings.uses_sqlite else wakeup.Notify()
     )
+    said = settings.database
+    most = Limits(said.look_limit_s, said.change_limit_s) if for_requests else None
     try:
-        db = Database(settings.database_url, wakeup=announce, pool_size=settings.database.max_pool_size)
+        db = Database(settings.database_url, wakeup=announce, pool_size=said.max_pool_size, most=most)
     except ImportError as error:
         raise missing(error) from None
     if settings.event_targets:
@@ -53,14 +59,14 @@ def listener(settings: Settings, db: Database, name: str) -> Listener:
     return wakeup.NotifyListener(db.url)
 
 
-def ready_database(settings: Settings) -> Database:
+def ready_database(settings: Settings, *, for_requests: bool = False) -> Database:
     """The database at the revision that this code needs; an empty SQLite file is made. Raises `ConfigError`.
 
     Waits for a database that does not answer yet: after a power cut everything starts at once.
     """
     from abaca.db.engine import schema
 
-    db = open_database(settings)
+    db = open_database(settings, for_requests=for_requests)
     if db.is_sqlite:
         schema.create_if_empty(db)
     while True:

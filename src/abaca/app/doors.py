@@ -35,7 +35,7 @@ def api(settings: Settings, *, process: str = "api") -> Api:
     from abaca.http import health, pipeline, waiting
     from abaca.journal import questions
 
-    db = ready_database(settings)
+    db = ready_database(settings, for_requests=True)
     db.keep_time()
     metrics = open_metrics(settings, f"{process}-{settings.osapi_share_listen_port}") if settings.api.metrics else None
     if metrics is not None:

@@ -16,7 +16,7 @@ import msgspec
 import sqlalchemy.exc
 
 from abaca import errors
-from abaca.db.engine import trouble
+from abaca.db.engine import limits, trouble
 
 LOG = logging.getLogger(__name__)
 
@@ -84,6 +84,12 @@ def known(error: BaseException, request_id: str) -> errors.AbacaError:
     if (problem := trouble.of_disk(error)) is not None:
         LOG.warning("request=%s the database %s", request_id, problem)
         return errors.Unavailable(f"The database {problem} at the moment; try again in some seconds.")
+    if limits.is_over(error):
+        LOG.warning("request=%s was stopped: a statement took longer than [database] lets requests", request_id)
+        return errors.Unavailable(
+            "This took the database longer than a request may, so it was stopped, and nothing has changed. "
+            "Ask for less at a time, such as a smaller page or no count; or try again in some seconds."
+        )
     if _is_away(error):
         LOG.warning("request=%s the database does not answer: %s", request_id, error)
         return errors.Unavailable(part="The database")

@@ -49,6 +49,13 @@ class Database(Section, frozen=True):
     max_pool_size: Annotated[
         int, said("Connections kept open in each of a process's two pools (looking, writing).", ge=1)
     ] = 8
+    look_limit_s: Annotated[
+        float, said("Seconds after which a statement is stopped by which a request looks; it is answered 503.", ge=0.1)
+    ] = 20.0
+    change_limit_s: Annotated[
+        float,
+        said("The same of a request that changes something, with what it waits there for others.", ge=0.1),
+    ] = 30.0
 
 
 class OsloPolicy(Section, frozen=True):

@@ -22,7 +22,7 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy import event, exc
 
-from abaca.db.engine import guard, statements
+from abaca.db.engine import guard, limits, statements
 from abaca.db.engine.statements import Entity, Parameters, Row
 
 Clock = Callable[[], float]
@@ -62,7 +62,7 @@ class NoWakeup:
 class Tx:
     """One transaction. `now` is its time, naive UTC, the same for every row that it writes."""
 
-    __slots__ = ("_queues", "_statements", "connection", "now", "subscriptions")
+    __slots__ = ("_queues", "_statements", "connection", "now", "subscriptions", "turns")
 
     def __init__(
         self,
@@ -76,6 +76,8 @@ class Tx:
         # None: nobody wants any event
         self.subscriptions = subscriptions
         self._statements = known
+        # of those who look for what may take long; whoever changes something has none
+        self.turns: limits.Turns | None = None
         self._queues: dict[str, None] = {}
 
     @property
@@ -138,6 +140,10 @@ class Tx:
     def _ready(self, statement: sa.Executable, parameters: Parameters | None) -> statements.Ready | None:
         return self._statements.ready(self.connection.dialect, statement, parameters or statements.NONE)
 
+    def turn(self) -> contextlib.AbstractContextManager[None]:
+        """To be entered for what may take long: one at a time of a process does. Raises `Unavailable`."""
+        return contextlib.nullcontext() if self.turns is None else self.turns.one()
+
     def savepoint(self) -> contextlib.AbstractContextManager[object]:
         """What is written in the block is undone when it raises; the transaction can go on."""
         return self.connection.begin_nested()
@@ -183,8 +189,12 @@ class Database:
         wakeup: Wakeup | None = None,
         pool_size: int = 8,
         abandoned_s: float = 20.0,
+        most: limits.Limits | None = None,
     ) -> None:
-        """PostgreSQL takes back what a transaction has locked when nothing is heard from it for `abandoned_s`."""
+        """PostgreSQL takes back what a transaction has locked when nothing is heard from it for `abandoned_s`.
+
+        A statement that takes longer than `most` says is stopped.
+        """
         self.url = sa.make_url(url)
         self.wakeup: Wakeup = wakeup or NoWakeup()
         # who wants events of what is written; None: nobody
@@ -194,10 +204,15 @@ class Database:
         self._closed = threading.Event()
         self._is_rehearsal = False
         self._statements = statements.Statements()
+        # who asks for much
+        self._turns = limits.Turns()
         self._writer = _engine(self.url, pool_size, autocommit=False)
         self._reader = _engine(self.url, pool_size, autocommit=True)
         if not self.is_sqlite:
             event.listen(self._writer, "connect", _not_abandoned(abandoned_s))
+        if most is not None:
+            event.listen(self._reader, "connect", limits.limiting(most.look_s))
+            event.listen(self._writer, "connect", limits.limiting(most.change_s))
 
     @property
     def is_sqlite(self) -> bool:
@@ -243,7 +258,9 @@ class Database:
     def read(self) -> Iterator[Tx]:
         """A connection for looking. Each statement sees what was committed before it."""
         with _connect(self._reader) as connection:
-            yield Tx(connection, self.now(), self._statements)
+            tx = Tx(connection, self.now(), self._statements)
+            tx.turns = self._turns
+            yield tx
 
     def once(self) -> contextlib.AbstractContextManager[Tx]:
         """A connection for one statement that is a transaction by itself: a round trip where `write()` takes three."""

@@ -17,6 +17,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import exc
 
+from abaca.db.engine.limits import Deadline
 from abaca.db.engine.written import ALL, written
 from abaca.db.tables import columns
 
@@ -120,14 +121,18 @@ class SqliteCursor(sqlite3.Cursor):
 
     def execute(self, sql: str, *parameters: Any) -> SqliteCursor:
         """As ever. Raises `StateWriteRefused`."""
+        connection = self.connection
+        connection.deadline.begin()  # type: ignore[attr-defined]
         if sql not in _harmless:
-            _look(sql, self.connection)
+            _look(sql, connection)
         return _execute(self, sql, *parameters)
 
     def executemany(self, sql: str, *parameters: Any) -> SqliteCursor:
         """As ever. Raises `StateWriteRefused`."""
+        connection = self.connection
+        connection.deadline.begin()  # type: ignore[attr-defined]
         if sql not in _harmless:
-            _look(sql, self.connection)
+            _look(sql, connection)
         return _executemany(self, sql, *parameters)
 
     def executescript(self, sql: str) -> SqliteCursor:
@@ -140,6 +145,10 @@ class SqliteConnection(sqlite3.Connection):
     """A connection all of whose cursors have the guard."""
 
     is_moving = False
+
+    def __init__(self, *arguments: object, **more: object) -> None:
+        super().__init__(*arguments, **more)  # type: ignore[arg-type]
+        self.deadline = Deadline()
 
     def cursor(self, factory: Any = SqliteCursor) -> Any:
         """A cursor with the guard."""

@@ -16,6 +16,7 @@ Entities have the columns that their fields are called like; whoever works with 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -33,6 +34,8 @@ from abaca.db.engine.statements import Column, Entity, Row, Select, planned_for_
 
 # How many statements a listing keeps; a statement is some kilobytes.
 REMEMBERED = 512
+# To skip so many rows takes long.
+DEEP = 10_000
 # The unique column of every list.
 _KEY = "id"
 
@@ -206,8 +209,12 @@ class Listing:
     def rows(
         self, tx: Tx, columns: tuple[str, ...], asked: Mapping[str, object], page: Page | None = None
     ) -> Sequence[Row]:
-        """The rows that meet all conditions in `asked`, in order. Raises Invalid for an order that is not offered."""
-        return tx.rows(*self._ask(tx, columns, asked, page))
+        """The rows that meet all conditions in `asked`, in order. Raises Invalid for an order that is not offered.
+
+        An offset that is `DEEP` reads all that it skips: one at a time does; raises `Unavailable`.
+        """
+        with tx.turn() if page is not None and page.offset >= DEEP else contextlib.nullcontext():
+            return tx.rows(*self._ask(tx, columns, asked, page))
 
     def one(self, tx: Tx, columns: tuple[str, ...], asked: Mapping[str, object]) -> Row | None:
         """The first row that meets all conditions, or None."""
@@ -240,9 +247,10 @@ class Listing:
         return self._statement(columns, shape, order), parameters
 
     def count(self, tx: Tx, asked: Mapping[str, object]) -> int:
-        """How many rows meet all conditions."""
+        """How many rows meet all conditions. It reads them all, so one at a time counts; raises `Unavailable`."""
         shape, parameters = self._shape(tx, asked)
-        return int(tx.scalar(self._counting(shape), parameters))
+        with tx.turn():
+            return int(tx.scalar(self._counting(shape), parameters))
 
     def _after(self, tx: Tx, page: Page) -> Row | tuple[()]:
         """Where the page before ended, or nothing: then the offset counts. A marker that is gone is no marker."""
