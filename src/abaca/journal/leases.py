@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -86,7 +87,15 @@ class Leases:
         self._look(
             lambda tx: claims.inherit(tx, [queue], list(self.held), worker=self.name, now_s=self.db.time()),
         )
+        with self.db.read() as tx:
+            later = claims.left_by(tx, [queue], list(self.held), worker=self.name)
+        for op_id in later:  # one at a time: who waits for a row holds none
+            self._look(functools.partial(self._inherit_one, op_id, queue))
         self._look(lambda tx: self._take_over(tx, [queue]))
+
+    def _inherit_one(self, op_id: str, queue: str, tx: Tx) -> Sequence[claims.Left]:
+        now_s = self.db.time()
+        return claims.inherit_one(tx, op_id, [queue], list(self.held), worker=self.name, now_s=now_s)
 
     def _take_over(self, tx: Tx, queues: Sequence[str]) -> Sequence[claims.Left]:
         found = claims.take_over(tx, queues, list(self.held), now_s=self.db.time())

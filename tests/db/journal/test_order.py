@@ -22,14 +22,19 @@ OLD = {"state": "running", "owner": "w#1", "lease_until": 10.0}
 
 # What locks several rows, and what these rows are like.
 ACTS = {
-    "promote": ({"state": "waiting", "not_before": 5.0}, lambda tx: claims.promote(tx, ["q"], 100.0)),
-    "regain": (OLD, lambda tx: claims.regain(tx, ["q"], [], owner="w#1")),
-    "take-over": (OLD, lambda tx: claims.take_over(tx, ["q"], [], now_s=100.0)),
-    "inherit": (OLD, lambda tx: claims.inherit(tx, ["q"], [], worker="w", now_s=5.0)),
     "hear": ({"state": "waiting"}, lambda tx: waits.hear(tx, "bell")),
     "signal": ({"state": "waiting"}, lambda tx: waits.signal_operations(tx, ["b", "a"])),
     "cancel-children": ({"parent_id": "parent"}, lambda tx: children.cancel(tx, ["parent"])),
     "cancel-of-key": ({}, lambda tx: steering.cancel_of_key(tx, "k")),
+}
+
+DUE = {"state": "waiting", "not_before": 5.0}
+# What looks for work that was left behind, or that is due, and waits for nobody.
+LOOKS = {
+    "promote": lambda tx: claims.promote(tx, ["q"], 100.0),
+    "regain": lambda tx: claims.regain(tx, ["q"], [], owner="w#1"),
+    "take-over": lambda tx: claims.take_over(tx, ["q"], [], now_s=100.0),
+    "inherit": lambda tx: claims.inherit(tx, ["q"], [], worker="w", now_s=5.0),
 }
 
 
@@ -115,10 +120,33 @@ def test_a_lease_that_cannot_be_renewed_now_keeps_no_other_from_being_renewed(db
         assert operations.show(tx, "b").lease_until > OLD["lease_until"]
 
 
-def test_whoever_looks_for_work_left_behind_holds_none_while_it_waits_for_more(db):
-    """What was its own, `a`, has the higher number; whoever takes over `b` first may want `a` next."""
-    put(db, **OLD)
+@pytest.mark.parametrize("look", list(LOOKS))
+def test_what_another_transaction_writes_is_left_to_the_next_look(db, look):
+    """The other one may have the higher number, `a`, as its own, and be about to signal the lower."""
+    put(db, **(DUE if look == "promote" else OLD))
+    with db.write() as writing:
+        lock(writing, "a")
+        with db.write() as tx:
+            LOOKS[look](tx)
+        assert queued(db) == {"b"}
     with db.write() as tx:
-        tx.execute(sa.update(T).where(T.c.id == "b").values(owner="v#1"))
-    leases = Leases("w", "w#1", db, 30.0)
-    assert problems_of(db, lambda: leases.reclaim(["q"])) == []
+        LOOKS[look](tx)
+    assert queued(db) == {"a", "b"}
+
+
+def queued(db):
+    with db.read() as tx:
+        return {name for name in "ab" if operations.show(tx, name).state == "queued"}
+
+
+def test_what_is_left_of_an_earlier_life_is_waited_for_one_by_one(db):
+    put(db, **OLD)
+    leases = Leases("w", "w#2", db, 30.0)
+    thread = threading.Thread(target=leases.inherit, args=("q",))
+    with db.write() as tx:
+        lock(tx, "b")
+        thread.start()
+        wait_until(lambda: waiting(db) == 1)
+        lock(tx, "a")
+    thread.join(20)
+    assert queued(db) == {"a", "b"}

@@ -103,7 +103,7 @@ def claim(tx: Tx, queue: str, kinds: Sequence[str], most: int, lease: Lease) -> 
 
 
 def promote(tx: Tx, queues: Sequence[str], now_s: float) -> None:
-    """What has waited long enough is queued again, and its queue announced."""
+    """What has waited long enough is queued again, and its queue announced; what is being written, at the next look."""
     for row in tx.rows(_PROMOTE, {"queues": queues, "now_s": now_s}):
         tx.wake(row.queue)
 
@@ -111,7 +111,7 @@ def promote(tx: Tx, queues: Sequence[str], now_s: float) -> None:
 _PROMOTE = (
     sa.update(t)
     .where(
-        order.locked(
+        order.free(
             t.c.state == sa.literal_column("'waiting'"),
             t.c.queue.in_(sa.bindparam("queues", expanding=True)),
             t.c.not_before <= sa.bindparam("now_s"),
@@ -162,7 +162,7 @@ class Left(msgspec.Struct, frozen=True, gc=False):
 
 _LEFT_BY = columns_of(Left, t)
 _is_mine = t.c.owner == sa.bindparam("mine")
-_REGAIN = sa.update(t).where(order.locked(_left, _is_mine)).values(_BACK).returning(*_LEFT_BY)
+_REGAIN = sa.update(t).where(order.free(_left, _is_mine)).values(_BACK).returning(*_LEFT_BY)
 
 WORKER_LOST = "WorkerLost"
 _LOST_TEXT = "The worker that ran it has ended; it goes on."
@@ -180,13 +180,21 @@ _LOST: dict[str, object] = {
 }
 _is_over = t.c.lease_until < sa.bindparam("due")
 _of_an_earlier_life = sa.func.substr(t.c.owner, 1, sa.bindparam("length")) == sa.bindparam("earlier")
-_TAKE_OVER = sa.update(t).where(order.locked(_left, _is_over)).values(_LOST).returning(*_LEFT_BY)
-_INHERIT = sa.update(t).where(order.locked(_left, _of_an_earlier_life)).values(_LOST).returning(*_LEFT_BY)
+_TAKE_OVER = sa.update(t).where(order.free(_left, _is_over)).values(_LOST).returning(*_LEFT_BY)
+_INHERIT = sa.update(t).where(order.free(_left, _of_an_earlier_life)).values(_LOST).returning(*_LEFT_BY)
+_LEGACY = sa.select(t.c.id).where(_left, _of_an_earlier_life)
+_INHERIT_ONE = (
+    sa.update(t).where(_left, _of_an_earlier_life, t.c.id == sa.bindparam("op")).values(_LOST).returning(*_LEFT_BY)
+)
 _PAUSE_S = 30.0
 
 
 def regain(tx: Tx, queues: Sequence[str], held: Sequence[str], *, owner: str) -> list[Left]:
-    """Queue again what is `owner`'s though it does not hold it: it had to let go while the database was away."""
+    """Queue again what is `owner`'s though it does not hold it: it had to let go while the database was away.
+
+    Like `take_over` and `inherit` it leaves out what another transaction writes at this moment: that one may want a row
+    which is locked here.
+    """
     return tx.entities(Left, _REGAIN, {"queues": queues, "held": held, "mine": owner, "at": tx.now})
 
 
@@ -197,8 +205,24 @@ def take_over(tx: Tx, queues: Sequence[str], held: Sequence[str], *, now_s: floa
 
 def inherit(tx: Tx, queues: Sequence[str], held: Sequence[str], *, worker: str, now_s: float) -> list[Left]:
     """Queue again all that `worker` has left in an earlier life, whatever its lease says."""
+    return tx.entities(Left, _INHERIT, {**_losing(tx, queues, held, now_s), **_earlier(worker)})
+
+
+def left_by(tx: Tx, queues: Sequence[str], held: Sequence[str], *, worker: str) -> list[str]:
+    """The ids of what `inherit` would take, written by another transaction or not."""
+    return [row.id for row in tx.rows(_LEGACY, {"queues": queues, "held": held, **_earlier(worker)})]
+
+
+def inherit_one(
+    tx: Tx, op_id: str, queues: Sequence[str], held: Sequence[str], *, worker: str, now_s: float
+) -> list[Left]:
+    """The same for one operation, which is waited for."""
+    return tx.entities(Left, _INHERIT_ONE, {**_losing(tx, queues, held, now_s), **_earlier(worker), "op": op_id})
+
+
+def _earlier(worker: str) -> dict[str, object]:
     earlier = f"{worker}#"
-    return tx.entities(Left, _INHERIT, {**_losing(tx, queues, held, now_s), "earlier": earlier, "length": len(earlier)})
+    return {"earlier": earlier, "length": len(earlier)}
 
 
 def _losing(tx: Tx, queues: Sequence[str], held: Sequence[str], now_s: float) -> dict[str, object]:
