@@ -92,6 +92,7 @@ ANSWERS = {
     "update_server_network": lambda server, current, new, instances: network_outcome(
         dict(server.details), instances, [*current, new]
     ),
+    "remove_server_network": lambda server, old, instances: network_outcome(dict(server.details), instances, []),
     "check_security_service": lambda server, new, current: True,
     "update_security_service": lambda server, new, current: dict(server.details),
     "check_server_migration": lambda migration: FITS,

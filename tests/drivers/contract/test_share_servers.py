@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What drivers promise of share servers."""
 
+import msgspec
 import pytest
 
 from abaca.drivers import contract
@@ -34,6 +35,15 @@ class TestRunsServers:
     def test_a_server_has_the_addresses_of_its_subnets(self, harness, driver):
         server = server_of(driver, setup("10.5.0.1", "10.5.0.2"))
         assert harness.servers()[server.id] == ["10.5.0.1", "10.5.0.2"]
+
+    def test_a_server_that_is_set_up_again_has_the_subnets_that_are_told_then(self, harness, driver):
+        first, second = subnet("10.5.0.1"), subnet("10.6.0.1")
+        wanted = contract.ServerSetup(id=fresh_id(), share_network_id=fresh_id(), subnets=[first])
+        server_of(driver, wanted)
+        server = server_of(driver, msgspec.structs.replace(wanted, subnets=[first, second]))
+        assert harness.servers()[server.id] == ["10.5.0.1", "10.6.0.1"]
+        server_of(driver, msgspec.structs.replace(wanted, subnets=[second]))
+        assert harness.servers()[server.id] == ["10.6.0.1"]
 
     def test_a_share_is_exported_from_its_servers_addresses(self, harness, driver):
         server = server_of(driver, setup("10.5.0.1", "10.5.0.2"))
@@ -87,6 +97,27 @@ class TestUpdatesServerNetworks:
         outcome = twice(driver.update_server_network, server, wanted.subnets, subnet("10.6.0.4"), [share])
         assert hosts(outcome.exports[share.id]) == ["10.5.0.4", "10.6.0.4"]
         assert harness.servers()[server.id] == ["10.5.0.4", "10.6.0.4"]
+
+    def test_a_subnet_that_goes_takes_its_export_location_with_it(self, harness, driver):
+        wanted = setup("10.5.0.4")
+        server = server_of(driver, wanted)
+        share, new = harness.instance(server=server), subnet("10.6.0.4")
+        driver.create(share)
+        driver.update_server_network(server, wanted.subnets, new, [share])
+        outcome = twice(driver.remove_server_network, server, wanted.subnets[0], [share])
+        assert hosts(outcome.exports[share.id]) == ["10.6.0.4"]
+        assert harness.servers()[server.id] == ["10.6.0.4"]
+        now = contract.ShareServer(id=server.id, details=outcome.details)
+        assert hosts(driver.create(harness.instance(id=share.id, server=now)).exports) == ["10.6.0.4"]
+        driver.delete(share)
+
+    def test_the_last_subnet_stays(self, harness, driver):
+        wanted = setup("10.5.0.4")
+        server = server_of(driver, wanted)
+        with pytest.raises(contract.Refused):
+            driver.remove_server_network(server, wanted.subnets[0], [])
+        assert harness.servers()[server.id] == ["10.5.0.4"]
+        gone(driver.remove_server_network, contract.ShareServer(id=fresh_id()), subnet("10.6.0.4"), [])
 
     def test_whether_a_subnet_could_be_added_is_known_and_changes_nothing(self, harness, driver):
         wanted = setup("10.5.0.4")

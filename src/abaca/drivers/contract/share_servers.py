@@ -82,7 +82,11 @@ class RunsServers(abc.ABC):
 
     @abc.abstractmethod
     def set_up_server(self, setup: ServerSetup) -> dict[str, str]:
-        """Make the server; what is returned comes back as `ShareServer.details`. Raises `Full`, `Unreachable`."""
+        """Make the server with exactly these subnets; what is returned comes back as `ShareServer.details`.
+
+        One that is there is made so again, and its shares stay: after a reboot of its host, or to have other subnets.
+        Raises `Full`, `Refused`, `Unreachable`.
+        """
 
     @abc.abstractmethod
     def tear_down_server(self, server: ShareServer) -> None:
@@ -106,14 +110,14 @@ class ManagesServers(abc.ABC):
 
 
 class ServerNetworkOutcome(Value, frozen=True, kw_only=True):
-    """What a server became by a new subnet: its details, and where each of its instances is mounted from now."""
+    """What a server became by a change of its subnets: its details, and where each instance is mounted from now."""
 
     details: Mapping[str, str]
     exports: Mapping[str, Sequence[Export]]
 
 
 class UpdatesServerNetworks(abc.ABC):
-    """Subnets are added under running share servers (`network_allocation_update_support`)."""
+    """Subnets come and go under running share servers (`network_allocation_update_support`)."""
 
     @abc.abstractmethod
     def check_server_network(self, server: ShareServer, current: Sequence[Subnet], new: Subnet) -> bool:
@@ -123,7 +127,19 @@ class UpdatesServerNetworks(abc.ABC):
     def update_server_network(
         self, server: ShareServer, current: Sequence[Subnet], new: Subnet, instances: Sequence[ShareInstance]
     ) -> ServerNetworkOutcome:
-        """Serve on the addresses of `new` as well. Raises `Refused`, `Unreachable`."""
+        """Serve on the addresses of `new` as well; when that fails, all is as before.
+
+        Raises `Gone`, `Refused`, `Unreachable`.
+        """
+
+    @abc.abstractmethod
+    def remove_server_network(
+        self, server: ShareServer, old: Subnet, instances: Sequence[ShareInstance]
+    ) -> ServerNetworkOutcome:
+        """Serve on the addresses of `old` no more; that it has none is success.
+
+        Raises `Gone`, `Refused` when no other would be left, `Unreachable`.
+        """
 
 
 class UpdatesSubnetMetadata(abc.ABC):

@@ -32,10 +32,10 @@ class ShareServers(
             record = records.get(SERVER, setup.id) or {
                 "share_network_id": setup.share_network_id,
                 "identifier": f"dummy-{setup.id}",
-                "addresses": addresses(setup.subnets),
-                "subnets": {subnet.id: dict(subnet.metadata) for subnet in setup.subnets},
                 "security_services": {service.type: service.id for service in setup.security_services},
             }
+            record["addresses"] = addresses(setup.subnets)
+            record["subnets"] = {subnet.id: dict(subnet.metadata) for subnet in setup.subnets}
             records.put(SERVER, setup.id, record)
         return details(record)
 
@@ -83,6 +83,20 @@ class ShareServers(
             record = records.need(SERVER, server.id)
             record["addresses"] += [a for a in addresses([new]) if a not in record["addresses"]]
             record["subnets"][new.id] = dict(new.metadata)
+            records.put(SERVER, server.id, record)
+            return self._outcome(records, server.id, record, instances)
+
+    @with_faults
+    def remove_server_network(
+        self, server: contract.ShareServer, old: contract.Subnet, instances: Sequence[contract.ShareInstance]
+    ) -> contract.ServerNetworkOutcome:
+        with self.state_file.change() as records:
+            record = records.need(SERVER, server.id)
+            if set(record["subnets"]) == {old.id}:
+                raise contract.Refused(reason=f"share server {server.id} has no other subnet")
+            leaving = addresses([old])
+            record["addresses"] = [address for address in record["addresses"] if address not in leaving]
+            record["subnets"].pop(old.id, None)
             records.put(SERVER, server.id, record)
             return self._outcome(records, server.id, record, instances)
 
