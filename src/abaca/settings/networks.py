@@ -68,6 +68,7 @@ class DeclaredSubnet(Section, frozen=True):
         said("What users give as `neutron_net_id` for it. Unset: it is only had by default."),
     ] = None
     subnet_id: Annotated[Name | None, said("What they give as `neutron_subnet_id`.")] = None
+    projects: Annotated[Names, said("Ids of the projects that may have it. Unset: all.")] = ()
     ranges: Annotated[
         Names,
         said("Addresses that share servers may have, such as `10.20.0.10-10.20.0.250`. Unset: all of the subnet's."),
@@ -188,7 +189,8 @@ def check(networks: Networks, declared: Sequence[DeclaredSubnet]) -> None:
 
 def _check_pair(one: DeclaredSubnet, other: DeclaredSubnet) -> None:
     names = f"[subnet_{one.name}] and [subnet_{other.name}]"
-    if one.is_default and other.is_default and one.availability_zone == other.availability_zone:
+    same_projects = not (one.projects and other.projects) or bool(set(one.projects) & set(other.projects))
+    if one.is_default and other.is_default and same_projects and one.availability_zone == other.availability_zone:
         zone = f"zone {one.availability_zone}" if one.availability_zone else "all zones"
         raise errors.ConfigError(
             problem=f"{names} are both the default of {zone}",
