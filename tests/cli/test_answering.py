@@ -43,9 +43,9 @@ class Application:
 class Served:
     """A server of that application, with two threads."""
 
-    def __init__(self, *, waiting=1000, body_s=30.0, head_s=30.0, connections=500):
+    def __init__(self, *, waiting=1000, body_s=30.0, head_s=30.0, connections=500, listening=None):
         self.application = Application()
-        self.listening = ports.listen("127.0.0.1", 0, 1024)
+        self.listening = listening or ports.listen("127.0.0.1", 0, 1024)
         self.port = self.listening.getsockname()[1]
         answers = answering.Answering(self.application, answering.Bounds(2, waiting, body_s))
         self.server = serving.Server(self.listening, answers, serving.Limits(1024, connections, head_s, 30.0))
@@ -62,6 +62,10 @@ class Served:
         self.server.stop()
         self._thread.join(20)
         assert not self._thread.is_alive()
+
+    @property
+    def is_alive(self):
+        return self._thread.is_alive()
 
     def connect(self, raw=b""):
         connection = socket.create_connection(("127.0.0.1", self.port), 10)
@@ -179,3 +183,29 @@ def test_a_request_comes_to_the_application_as_any_wsgi_server_brings_it(serve):
     assert seen["PATH_INFO"].encode("latin-1") == "/a b/é/\ufffd".encode()
     assert (seen["QUERY_STRING"], seen["CONTENT_TYPE"], seen["HTTP_X_TWO"]) == ("x=%20&y", "text/x", "1,2")
     assert (seen["REMOTE_ADDR"], seen["SERVER_PROTOCOL"], seen["HTTP_HOST"]) == ("127.0.0.1", "HTTP/1.1", "here:1")
+
+
+GET = b"GET / HTTP/1.1\r\nHost: here\r\n\r\n"
+
+
+def test_who_was_connected_when_the_end_came_is_answered_for_the_last_time(serve):
+    served = serve()
+    quiet, kept = served.connect(), served.connect(GET)
+    assert status_of(kept) == 200  # so both are accepted
+    served.server.stop()
+    for connection in (quiet, kept):
+        connection.sendall(GET)
+        with http.client.HTTPResponse(connection) as answer:
+            answer.begin()
+            assert (answer.status, answer.getheader("connection")) == (200, "close")
+
+
+def test_who_connects_after_the_end_is_answered_by_the_next_on_that_socket(serve):
+    with ports.listen("127.0.0.1", 0, 1024) as listening:
+        first = serve(listening=listening.dup())
+        assert first.ask()[0] == 200
+        first.server.stop()
+        connections = []
+        wait_until(lambda: connections.append(first.connect(GET)) or not first.is_alive)
+        serve(listening=listening.dup())
+        assert {status_of(connection) for connection in connections} == {200}

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from abaca.cli import exits
+from abaca.cli import exits, ports
 from lab import processes
 from tests.conftest import wait_until
 from tests.databases import postgres  # noqa: F401 (a fixture)
@@ -254,6 +254,7 @@ class Asking(threading.Thread):
         self.is_over = threading.Event()
         self.answered = 0
         self.refused = []
+        self.cut_off = []
         self.start()
 
     def run(self):
@@ -265,8 +266,8 @@ class Asking(threading.Thread):
                     self.answered += connection.getresponse().status == 200
                 except ConnectionRefusedError as error:
                     self.refused.append(error)
-                except OSError:
-                    continue  # it was being answered by one that was killed
+                except OSError as error:
+                    self.cut_off.append(error)
 
     def until_answered_again(self):
         before = self.answered
@@ -303,7 +304,35 @@ def test_no_connection_is_refused_while_all_of_it_starts_again(started, asking):
     wait_until(lambda: running.said().count("the API answers at") == 2, START_S)
     client.until_answered_again()
     assert set(running.children().values()).isdisjoint(before.values())
-    assert client.refused == []
+    assert (client.refused, client.cut_off) == ([], [])
     running.process.send_signal(signal.SIGTERM)
     wait_until(lambda: processes.is_free("127.0.0.1", running.port))
     assert running.ended() == 0
+
+
+# Hands on a socket as systemd does.
+HANDS_ON = """
+import os, socket, sys
+os.environ |= {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "1"}
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+# The same with one at another address, as a socket unit has whose address was not changed with the configuration.
+ELSEWHERE = f"""
+import os, socket
+listening = socket.create_server(("127.0.0.2", int(os.environ["OS_DEFAULT__OSAPI_SHARE_LISTEN_PORT"])))
+os.dup2(listening.detach(), 3)
+os.set_inheritable(3, True)
+{HANDS_ON}"""
+
+
+def test_a_socket_handed_on_at_another_address_is_not_served(started):
+    running = started("api", before=(sys.executable, "-c", ELSEWHERE))
+    wait_until(running.answers, START_S)
+    assert f"listens at 127.0.0.2 port {running.port}, not at 127.0.0.1 port" in running.said()
+    assert not ports.is_listened_on("127.0.0.2", running.port)
+
+
+def test_a_socket_that_was_not_handed_on_after_all_is_done_without(started):
+    running = started("api", before=(sys.executable, "-c", HANDS_ON))
+    wait_until(running.answers, START_S)
+    assert "and there is none: Bad file descriptor" in running.said()

@@ -87,10 +87,11 @@ class Bounds(NamedTuple):
 class Request:
     """One request on its way; called, it is the application's `start_response`."""
 
-    __slots__ = ("_headers", "_status", "_transport", "_written", "environ", "waits")
+    __slots__ = ("_headers", "_is_last", "_status", "_transport", "_written", "environ", "waits")
 
-    def __init__(self, arrival: Arrival) -> None:
+    def __init__(self, arrival: Arrival, is_last: Callable[[], bool]) -> None:
         self._transport = arrival.proto
+        self._is_last = is_last
         self._written: list[bytes] = []
         self.environ = environ_of(arrival.scope)
         self.waits = self.environ[waiting.KEY] = waiting.Waits()
@@ -103,7 +104,8 @@ class Request:
 
     def send(self, chunks: Iterable[bytes]) -> None:
         """Answer; a body is sent whole, so that a client that reads slowly holds nobody."""
-        self._transport.response_bytes(self._status, self._headers, b"".join([*self._written, *chunks]))
+        headers = [*self._headers, _LAST] if self._is_last() else self._headers
+        self._transport.response_bytes(self._status, headers, b"".join([*self._written, *chunks]))
 
     async def body(self, most: int) -> bytes:
         """The whole body. Raises Invalid for one that is cut off, and OverLimit beyond `most` bytes."""
@@ -138,6 +140,11 @@ class Answering:
         self._beside: queue.SimpleQueue[Arrival | Request] = queue.SimpleQueue()
         self._fetching: set[asyncio.Task[None]] = set()
         self._bodies = 0
+        self._is_ending = threading.Event()
+
+    def close_connections(self) -> None:
+        """Say with every answer from now on that its connection ends with it, so that no request follows on it."""
+        self._is_ending.set()
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Start the threads; what requests wait for comes to `loop`."""
@@ -163,7 +170,7 @@ class Answering:
         while True:
             found = due.get()
             try:
-                self._answer(found if isinstance(found, Request) else Request(found))
+                self._answer(found if isinstance(found, Request) else Request(found, self._is_ending.is_set))
             except Exception as error:
                 log.exception("a request was not answered")
                 if not isinstance(found, Request):
@@ -223,6 +230,7 @@ async def _come(later: waiting.Later) -> None:
     here.exception()  # who shows the answer raises it
 
 
+_LAST = ("connection", "close")
 _JSON = (("content-type", reading.JSON),)
 # What a header is called in WSGI. Clients may invent others, which are not kept.
 _NAMES = {"content-type": "CONTENT_TYPE", "content-length": "CONTENT_LENGTH"}

@@ -7,6 +7,7 @@ import errno
 import logging
 import os
 import socket
+from collections.abc import Collection
 
 from abaca import errors
 
@@ -24,8 +25,8 @@ def listen(address: str, port: int, backlog: int) -> socket.socket:
     Raises `ConfigError` with the mend, or `Unavailable` for an address that this host may still get.
     """
     listening = _handed_on()
-    if listening is not None and listening.getsockname()[1] != port:
-        log.warning("the socket that was handed on listens on port %d, not %d", listening.getsockname()[1], port)
+    if listening is not None and (found := listening.getsockname()[:2]) not in _meant(address, port):
+        log.warning("the socket that was handed on listens at %s port %d, not at %s port %d", *found, address, port)
         listening.close()
         listening = None
     if listening is None:
@@ -37,6 +38,14 @@ def listen(address: str, port: int, backlog: int) -> socket.socket:
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, DEAF_S)
     listening.listen(backlog)
     return listening
+
+
+def _meant(address: str, port: int) -> Collection[tuple[str, int]]:
+    """The addresses that one in the settings may stand for."""
+    try:
+        return [found[4][:2] for found in socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)]  # type: ignore[misc]
+    except OSError:
+        return []  # whoever listens there is told
 
 
 def _bound(address: str, port: int) -> socket.socket:
@@ -60,8 +69,12 @@ def _handed_on() -> socket.socket | None:
     of, many = os.environ.pop("LISTEN_PID", ""), os.environ.pop("LISTEN_FDS", "")
     if of != str(os.getpid()) or not many.isdecimal() or int(many) < 1:
         return None
-    os.set_inheritable(HANDED_ON, False)
-    return socket.socket(fileno=HANDED_ON)
+    try:
+        os.set_inheritable(HANDED_ON, False)
+        return socket.socket(fileno=HANDED_ON)
+    except OSError as error:
+        log.warning("LISTEN_FDS says that a socket was handed on, and there is none: %s", error.strerror)
+        return None
 
 
 def refuse_unless_free(address: str, port: int) -> None:

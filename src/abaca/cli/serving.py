@@ -8,12 +8,15 @@ Granian's worker is driven directly. Any other WSGI server works as well: `abaca
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
 import logging
 import os
 import resource
 import socket
-from collections.abc import Callable
+import stat
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import NamedTuple
 
 from granian._granian import CallbackScheduler, WorkerSignal
@@ -25,6 +28,9 @@ log = logging.getLogger(__name__)
 
 # By name, since its stubs say otherwise.
 _granian = importlib.import_module("granian._granian")
+# Granian closes connections of which it has read nothing when it is told to stop. So it is told this many seconds after
+# it accepted the last: that one's request is there by then, and is answered.
+LAST_S = 0.3
 # Files that the process has open beside connections of clients: databases, logs, figures.
 OTHER_FILES = 64
 
@@ -53,6 +59,8 @@ class Server:
 
     def __init__(self, listening: socket.socket, answers: answering.Answering, limits: Limits) -> None:
         self._listening = listening
+        self._inode = os.fstat(listening.fileno()).st_ino
+        self._others = descriptors(self._inode) - {listening.fileno()}
         self._answers = answers
         self._limits = limits
         self._stop = WorkerSignal()
@@ -65,8 +73,14 @@ class Server:
 
     def stop(self) -> None:
         """Take no more connections, let requests under way end, but not for ever; from any thread."""
-        self._stop.set()
-        self._loop.call_soon_threadsafe(lambda: self._loop.call_later(self._limits.stop_s, os._exit, 0))
+        self._answers.close_connections()
+        with contextlib.suppress(RuntimeError):  # it has ended
+            self._loop.call_soon_threadsafe(self._end)
+
+    def _end(self) -> None:
+        accept_no_more(descriptors(self._inode) - self._others)
+        self._loop.call_later(LAST_S, self._stop.set)
+        self._loop.call_later(LAST_S + self._limits.stop_s, os._exit, 0)
 
     async def _serve(self, on_ready: Callable[[], None]) -> None:
         over = asyncio.Event()
@@ -92,6 +106,30 @@ class Server:
             metrics=(None, _granian.MetricsAggregator(1)),
         )
         worker.serve_str(scheduler, self._loop, self._stop)
+
+
+def descriptors(inode: int) -> set[int]:
+    """Those of this process by which it has a socket."""
+    found = set()
+    for descriptor in [int(entry.name) for entry in Path("/proc/self/fd").iterdir()]:
+        with contextlib.suppress(OSError):  # the one that listed them
+            status = os.fstat(descriptor)
+            if status.st_ino == inode and stat.S_ISSOCK(status.st_mode):
+                found.add(descriptor)
+    return found
+
+
+def accept_no_more(listening: Iterable[int]) -> None:
+    """Leave new connections to whoever else has the listening socket, or has it next: here another takes its place.
+
+    Granian has no way to stop accepting but to end.
+    """
+    with socket.socket(socket.AF_UNIX) as deaf:
+        deaf.setblocking(False)
+        deaf.bind("")  # a name of the kernel's choice, in no directory
+        deaf.listen(0)
+        for descriptor in listening:
+            os.dup2(deaf.fileno(), descriptor, inheritable=False)
 
 
 def connections_at_most(wanted: int) -> int:
