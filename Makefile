@@ -83,7 +83,7 @@ new-driver: environment ## Start a storage driver: make new-driver NAME=cephfs
 environment: .venv/.installed ## Make the Python environment .venv from the lock
 
 .PHONY: openstack
-openstack: .venv-openstack/.installed ## Make the environment in which tests run Keystone and Nova
+openstack: .venv-openstack/.installed ## Make the environment in which tests run Keystone, Nova and Neutron
 
 .PHONY: packages
 packages: ## Install the Debian packages that real components come in

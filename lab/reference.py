@@ -44,7 +44,8 @@ def settings() -> str:
         if (cls := reading.section_class(info)) is not None:
             sections[info.name] = cls
     parts = [MADE, "# Settings\n", "INI files in oslo.config's dialect; see `abaca config` for the values in force.\n"]
-    for name, cls in {**sections, "webhook_<name>": tree.Webhook, "<back end>": tree.Backend}.items():
+    several = {"webhook_<name>": tree.Webhook, "subnet_<name>": tree.DeclaredSubnet, "<back end>": tree.Backend}
+    for name, cls in {**sections, **several}.items():
         parts += [f"## [{name}]\n", f"{paragraph(cls)}\n", options(cls)]
     authtoken = next(info for info in msgspec.structs.fields(tree.Settings) if info.name == "keystone_authtoken")
     parts += ["## [keystone_authtoken]\n", f"{reading.meta(authtoken).description}\n"]

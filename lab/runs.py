@@ -2,9 +2,10 @@
 """A run of the lab: a directory, a prefix, and the promise that nothing of it is left behind.
 
 What belongs to a run can be found again without its memory: processes carry its mark in their environment (those that
-daemons start inherit it), interfaces and namespaces carry its prefix in their name, mounts and loop devices lie in its
-directory. So the same `clear` serves the normal end, the warden (a process that waits for the owner to die, by whatever
-signal), and the next run on this machine, which clears after owners that are gone.
+daemons start inherit it), interfaces and namespaces carry its prefix in their name or its directory in their alias,
+mounts and loop devices lie in its directory. So the same `clear` serves the normal end, the warden (a process that
+waits for the owner to die, by whatever signal), and the next run on this machine, which clears after owners that are
+gone.
 """
 
 from __future__ import annotations
@@ -301,7 +302,13 @@ def _loops(facts: dict[str, Any]) -> list[str]:
 
 
 def _links(facts: dict[str, Any]) -> list[str]:
-    return [name for name in _names("/sys/class/net") if name.startswith(facts["prefix"])]
+    """Those with the run's prefix, and those whose alias names one of its directories."""
+    return [
+        name
+        for name in _names("/sys/class/net")
+        if name.startswith(facts["prefix"])
+        or any(place in f"{line}/" for line in _lines(f"/sys/class/net/{name}/ifalias") for place in _places(facts))
+    ]
 
 
 def _namespaces() -> set[str]:

@@ -25,6 +25,7 @@ from abaca.api.versions import MAXIMUM
 from abaca.db.engine.database import Database
 from abaca.http import health, pipeline, users_file
 from abaca.journal import questions, wakeup
+from abaca.scheduler.known_pools import KnownPools
 from tests.conftest import wait_until
 
 PROJECT = "a1" * 16
@@ -151,7 +152,7 @@ def call(
 def _application(loaded: settings.Settings, db: Database, compute: Any = None) -> Any:
     asked = questions.Questions(db, wakeup.NoListener)
     known = compute or app.compute(loaded, db)
-    application = pipeline.make_app(loaded, db, doors.every(), compute=known, questions=asked)
+    application = pipeline.make_app(loaded, db, doors.every(), compute=known, questions=asked, known_pools=KnownPools())
     return health.front(application, health.Health(db), None)
 
 

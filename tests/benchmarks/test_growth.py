@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from abaca import app, settings
 from abaca.api import doors
 from abaca.http import pipeline
+from abaca.scheduler.known_pools import KnownPools
 from benchmarks import population
 from benchmarks.scale import questions
 from tests.api.world import NEWEST, PASSWORD, World, hashed
@@ -81,7 +82,9 @@ def _world(directory, url):
     (directory / "metrics").touch()  # so that this process keeps none
     loaded = settings.read([directory / "abaca.conf"], environ={}).settings
     db = app.ready_database(loaded)
-    application = pipeline.make_app(loaded, db, doors.every(), compute=app.compute(loaded, db))
+    application = pipeline.make_app(
+        loaded, db, doors.every(), compute=app.compute(loaded, db), known_pools=KnownPools()
+    )
     secrets = {who: base64.b64encode(f"{who}:{PASSWORD}".encode()).decode() for who, _ in people}
     return World(
         directory, application, db, loaded, passwords={who: f"Basic {secret}" for who, secret in secrets.items()}

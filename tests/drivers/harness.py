@@ -4,6 +4,8 @@
 A new driver gets a class here and a line in HARNESSES; every contract test of its capabilities then runs for it.
 """
 
+import ipaddress
+import json
 import os
 import tempfile
 import uuid
@@ -41,10 +43,22 @@ def rules(*words):
     return [contract.AccessRule(id=fresh_id(), type="ip", to=to, level=level) for to, level in pairs]
 
 
+def subnet(*addresses, **more):
+    """A subnet on which a server has these addresses, each with the length of its network: `subnet("10.5.0.1/24")`."""
+    interfaces = [ipaddress.ip_interface(address) for address in addresses]
+    allocations = [
+        contract.Allocation(id=fresh_id(), ip_address=str(one.ip), cidr=str(one.network), ip_version=one.version)
+        for one in interfaces
+    ]
+    cidr = str(interfaces[0].network) if interfaces else None
+    return contract.Subnet(**{"id": fresh_id(), "cidr": cidr, "allocations": allocations} | more)
+
+
 class DummyHarness:
     """The dummy driver over a file of its own."""
 
     name, marks = "dummy", ()
+    handles_share_servers = False
 
     @classmethod
     def driver_class(cls) -> type[contract.Driver]:
@@ -89,6 +103,7 @@ class DummyHarness:
             share_backend_name="B1",
             state_dir=self.directory,
             max_over_subscription_ratio=2.0,
+            driver_handles_share_servers=self.handles_share_servers,
         )
         return load.driver(backend, self.name, self.section | options)
 
@@ -247,6 +262,11 @@ class LocalHarness(DummyHarness):
 
     name, marks = "local", (pytest.mark.system,)
 
+    @classmethod
+    def is_tested(cls, promise: type) -> bool:
+        of_servers = {contract.RunsServers, contract.UpdatesServerNetworks}
+        return super().is_tested(promise) and (cls.handles_share_servers or promise not in of_servers)
+
     def __init__(self):
         processes.need("ganesha.nfsd", "dbus-daemon", package="nfs-ganesha nfs-ganesha-vfs dbus-daemon")
         processes.need("mkfs.btrfs", package="btrfs-progs")
@@ -290,9 +310,13 @@ class LocalHarness(DummyHarness):
         text = processes.command(["btrfs", "qgroup", "show", "--raw", "-re", "-f", str(self.mounted(share))])
         return int(text.splitlines()[-1].split()[3])
 
-    def shown(self):
+    def daemon_directory(self) -> Path:
+        """Where the files of the NFS server are that serves the shares of the tests."""
+        return self.directory / "ganesha"
+
+    def shown(self, daemon_directory=None):
         """Every live export by its path: the daemon's own answer."""
-        bus = Bus(self.directory / "ganesha" / "bus.sock")
+        bus = Bus((daemon_directory or self.daemon_directory()) / "bus.sock")
         try:
             return {path: bus.show(id) for id, path in bus.paths().items()}
         finally:
@@ -316,7 +340,7 @@ class LocalHarness(DummyHarness):
 
     def damage(self, share):
         """The export is gone, nothing is mounted, the limit is wrong."""
-        bus = Bus(self.directory / "ganesha" / "bus.sock")
+        bus = Bus(self.daemon_directory() / "bus.sock")
         bus.remove(next(id for id, path in bus.paths().items() if path == str(self.mounted(share))))
         bus.close()
         processes.command(["btrfs", "qgroup", "limit", "3G", str(self.mounted(share))])
@@ -335,9 +359,60 @@ class LocalHarness(DummyHarness):
             self.driver.stop()
             self.driver.shutdown()
             self.driver = None
-        leftovers = [line for line in self.run.leftovers() if line.startswith(("process", "mount", "loop"))]
+        kinds = ("process", "mount", "loop", "interface abb", "interface abv")
+        leftovers = [line for line in self.run.leftovers() if line.startswith(kinds)]
         self.run.close()
         assert not leftovers, f"shutdown left {leftovers}"
+
+
+class LocalServersHarness(LocalHarness):
+    """The same with share servers in network namespaces; the shares of the tests are on one of them."""
+
+    handles_share_servers = True
+
+    def __init__(self):
+        processes.need("ip", package="iproute2")
+        super().__init__()
+        self.section = {"pool_size_gib": "5", "nfs_minor_versions": "0,1,2"}
+        self.subnets = [subnet("10.9.0.4/24"), subnet("fd77:9::4/64")]
+        self.server = contract.ShareServer(id=fresh_id())
+
+    def start(self, **options):
+        super().start(**options)
+        self.set_up(self.server.id, self.subnets)
+        return self.driver
+
+    def set_up(self, id, subnets):
+        """A share server that runs, as it is told to the driver."""
+        setup = contract.ServerSetup(id=id, share_network_id=fresh_id(), subnets=subnets)
+        return contract.ShareServer(id=id, details=self.driver.set_up_server(setup))
+
+    def move_exports(self):
+        self.start()
+        self.set_up(self.server.id, self.subnets[::-1])
+        return self.driver
+
+    def instance(self, **more):
+        return super().instance(**{"server": self.server} | more)
+
+    def daemon_directory(self):
+        return self.server_directory(self.server.id)
+
+    def server_directory(self, id) -> Path:
+        return self.directory / "servers" / id
+
+    def servers(self):
+        found = {}
+        for place in (self.directory / "servers").glob("*/netns"):
+            shown = processes.command(["nsenter", f"--net={place}", "ip", "-j", "address", "show", "scope", "global"])
+            ends = [link for link in json.loads(shown) if link]
+            found[place.parent.name] = [one["local"] for link in ends for one in link["addr_info"] if one]
+        return found
+
+    def server_of(self, share):
+        path = str(self.mounted(share))
+        places = (self.server_directory(id) for id in self.servers())
+        return next((place.name for place in places if path in self.shown(place)), None)
 
 
 HARNESSES = {
@@ -347,4 +422,5 @@ HARNESSES = {
     "dummy_writable": WritableHarness,
     "wrapped": WrappedHarness,
     "local": LocalHarness,
+    "local_servers": LocalServersHarness,
 }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A back end's settings become its driver, or an error that says what to write instead."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -38,18 +39,22 @@ def test_a_name_that_is_no_driver_is_answered_with_one_that_is(name, mend):
 
 
 def test_a_driver_from_another_package_is_found_by_its_entry_point(tmp_path, monkeypatch):
-    (tmp_path / "elsewhere.py").write_text(
-        "from abaca.drivers.dummy import Dummy\nclass Other(Dummy):\n    '''Other.'''\n"
-    )
+    outside(tmp_path, monkeypatch, "from abaca.drivers.dummy import Dummy\nclass Other(Dummy):\n    '''Other.'''\n")
+    assert load.driver_class("other").__name__ == "Other"
+    assert "other" in load.names()
+    with pytest.raises(errors.ConfigError, match="broken"):
+        load.driver_class("broken")
+
+
+def outside(tmp_path, monkeypatch, source):
+    """Have a package that is not ours, with the class `Other` as the driver `other`."""
+    (tmp_path / "elsewhere.py").write_text(source)
+    monkeypatch.delitem(sys.modules, "elsewhere", raising=False)
     info = tmp_path / "elsewhere-1.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: elsewhere\nVersion: 1\n")
     (info / "entry_points.txt").write_text("[abaca.drivers]\nother = elsewhere:Other\nbroken = elsewhere:__name__\n")
     monkeypatch.syspath_prepend(tmp_path)
-    assert load.driver_class("other").__name__ == "Other"
-    assert "other" in load.names()
-    with pytest.raises(errors.ConfigError, match="broken"):
-        load.driver_class("broken")
 
 
 def test_strings_become_typed_options():
@@ -84,6 +89,9 @@ def test_strings_become_typed_options():
         ("local", {"export_ips": ""}, "must name an address"),
         ("local", {"nfs_minor_versions": "3"}, "nfs_minor_versions = 3"),
         ("local", {"ganesha_port": "70000"}, "<= 65535"),
+        ("local", {"segment_bridges": "vlan-101"}, "'vlan-101' is not name:value"),
+        ("local", {"segment_bridges": "vlan-101:a bridge"}, "no name of a bridge"),
+        ("local", {"server_memory_mib": "100"}, ">= 256"),
         ("local", {"root_mode": "rwx"}, "root_mode = rwx"),
     ],
 )
@@ -93,9 +101,11 @@ def test_an_option_that_cannot_be_taken_is_explained(driver, section, said):
     assert said in str(refused.value)
 
 
-def test_share_servers_are_not_asked_of_a_driver_without_them():
+def test_share_servers_are_not_asked_of_a_driver_without_them(tmp_path, monkeypatch):
+    outside(tmp_path, monkeypatch, "from abaca.drivers import contract\nclass Other(contract.Driver):\n    '''O.'''\n")
+    assert load.driver_class("other").__name__ == "Other"
     with pytest.raises(errors.ConfigError, match="share servers"):
-        load.driver(backend(driver_handles_share_servers=True), "local", {})
+        load.driver(backend(driver_handles_share_servers=True), "other", {})
 
 
 @pytest.mark.parametrize("name", ["dummy", "local"])
@@ -113,7 +123,15 @@ def test_what_a_class_inherits_is_what_it_announces():
     local, dummy = load.capabilities(Local), load.capabilities(Dummy)
     assert local["snapshot_support"]
     assert (local["replication_type"], dummy["replication_type"]) == (None, "dr")
-    assert (local["driver_handles_share_servers"], dummy["driver_handles_share_servers"]) == (False, True)
+    assert (local["security_service_update_support"], dummy["security_service_update_support"]) == (False, True)
+
+
+@pytest.mark.parametrize("name", ["dummy", "local"])
+def test_changing_the_networks_of_share_servers_is_announced_only_where_there_are_some(name):
+    names = ("share_server_multiple_subnet_support", "network_allocation_update_support")
+    for handles in (True, False):
+        announced = load.capabilities(load.driver(backend(driver_handles_share_servers=handles), name, {}))
+        assert [announced[one] for one in names] == [handles, handles]
 
 
 def test_the_dummy_announces_the_protocols_and_the_replication_that_its_options_name():

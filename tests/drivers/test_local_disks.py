@@ -101,8 +101,8 @@ def test_a_file_in_the_place_of_one_share_s_mount_keeps_the_others_served(fresh)
 
 def test_an_export_whose_server_hung_while_it_was_made_is_found_again(fresh):
     fresh.start()
-    fresh.driver.ganesha.patience = Patience(answer_s=60)  # it is let live, and comes to itself
-    fresh.driver.ganesha._bus._timeout_s = 3
+    fresh.driver.host.ganesha.patience = Patience(answer_s=60)  # it is let live, and comes to itself
+    fresh.driver.host.ganesha._bus._timeout_s = 3
     instance = fresh.instance()
     pid = pid_of(fresh, "ganesha")
     os.kill(pid, signal.SIGSTOP)
@@ -120,7 +120,7 @@ def test_an_export_whose_server_hung_while_it_was_made_is_found_again(fresh):
 
 def test_an_export_whose_server_hangs_while_it_is_made_is_made_by_the_next(fresh):
     fresh.driver = fresh.build()
-    fresh.driver.ganesha.patience = Patience(every_s=0.2, answer_s=0.5, times=2)
+    fresh.driver.host.ganesha.patience = Patience(every_s=0.2, answer_s=0.5, times=2)
     fresh.driver.start()
     instance = fresh.instance()
     pid = pid_of(fresh, "ganesha")

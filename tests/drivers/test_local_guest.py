@@ -127,7 +127,7 @@ def test_a_hung_server_is_noticed_in_time_and_its_client_keeps_its_open_file_and
     local, machine, neighbour, share, daemon
 ):
     """The file is opened once, before, and has no other name for its writer than the descriptor."""
-    ganesha, record = local.driver.ganesha, local.directory / "ganesha" / f"{daemon}.pid"
+    ganesha, record = local.driver.host.ganesha, local.directory / "ganesha" / f"{daemon}.pid"
     local.driver.set_access(share, rules(f"{machine.ipv4} rw", f"{neighbour.ipv4} rw"))
     mount(local, neighbour, local.driver.create(share).exports[0])
     assert machine.script(HOLD_AND_WRITE).code == 0

@@ -101,7 +101,7 @@ def test_a_call_finds_a_killed_daemon_started_again(local, share):
 def impatient(fresh):
     """A back end whose NFS server is asked again and again."""
     fresh.start()
-    fresh.driver.ganesha.patience = Patience(every_s=0.2, answer_s=0.5, times=2)
+    fresh.driver.host.ganesha.patience = Patience(every_s=0.2, answer_s=0.5, times=2)
     return fresh
 
 
@@ -131,7 +131,7 @@ def test_a_hung_daemon_is_noticed_while_calls_are_under_way(impatient):
                 os.kill(pid, signal.SIGSTOP)
                 wait_until(lambda pid=pid: not processes.alive(pid), 60)
                 # Besides what its patience allows: a slow machine, and a call that waits for its own.
-                assert time.monotonic() - frozen_s < impatient.driver.ganesha.patience.within_s + 4
+                assert time.monotonic() - frozen_s < impatient.driver.host.ganesha.patience.within_s + 4
         finally:
             ended.set()
         calls.result()

@@ -14,6 +14,7 @@ import pytest
 from abaca import app, errors, settings
 from abaca.api import doors
 from abaca.http import auth, pipeline
+from abaca.scheduler.known_pools import KnownPools
 from tests.api.world import PASSWORD, PEOPLE, call, hashed, world
 
 
@@ -240,7 +241,9 @@ def test_a_token_of_the_whole_system_is_taken_where_the_operator_says_so(here):
             loaded = here.settings.changed(
                 auth_strategy="keystone", keystone_authtoken=options_for(server.server_port), oslo_policy=policy
             )
-            application = pipeline.make_app(loaded, here.db, doors.every(), compute=app.compute(loaded, here.db))
+            application = pipeline.make_app(
+                loaded, here.db, doors.every(), compute=app.compute(loaded, here.db), known_pools=KnownPools()
+            )
             asked = [
                 ("system-admin", "GET", "/v2/shares?all_tenants=1", None),
                 ("system-member", "GET", "/v2/shares", None),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from abaca import errors
+from abaca.settings import networks
 
 if TYPE_CHECKING:
     from abaca.settings import Settings
@@ -44,6 +45,7 @@ def check(settings: Settings) -> None:
     _check_project_ids(settings.project_id_regex)
     _check_messaging(settings)
     _check_mount_roots(settings)
+    networks.check(settings.networks, settings.declared_subnets)
     if settings.service_down_time <= settings.report_interval:
         raise errors.ConfigError(
             problem=f"service_down_time = {settings.service_down_time} is not above report_interval",

@@ -34,6 +34,7 @@ def api(settings: Settings, *, process: str = "api") -> Api:
     from abaca.app import figures
     from abaca.http import health, pipeline, waiting
     from abaca.journal import questions
+    from abaca.scheduler.known_pools import KnownPools
 
     db = ready_database(settings, for_requests=True)
     db.keep_time()
@@ -44,7 +45,10 @@ def api(settings: Settings, *, process: str = "api") -> Api:
         if settings.event_targets:
             metrics.also(figures.Events(db))
     asked = questions.Questions(db, lambda: listener(settings, db, process))
-    parts = pipeline.make_parts(settings, db, doors.every(), compute=compute(settings, db), questions=asked)
+    placing = KnownPools()
+    parts = pipeline.make_parts(
+        settings, db, doors.every(), compute=compute(settings, db), questions=asked, known_pools=placing
+    )
     application = pipeline.application(parts)
     spans = tracing(settings)
     traced = spans.requests(application, health.ROUTE, waiting.is_waiting) if spans is not None else application

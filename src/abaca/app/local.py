@@ -56,11 +56,16 @@ def local_api(settings: Settings) -> tuple[WSGIApplication, Database]:
     from abaca.db.engine import schema
     from abaca.http import pipeline
     from abaca.journal import questions, wakeup
+    from abaca.scheduler.known_pools import KnownPools
 
     db = open_database(settings)
     try:
         schema.check(db)
-        parts = {"compute": compute(settings, db), "questions": questions.Questions(db, wakeup.NoListener)}
+        parts = {
+            "compute": compute(settings, db),
+            "questions": questions.Questions(db, wakeup.NoListener),
+            "known_pools": KnownPools(),
+        }
         return pipeline.make_app(
             settings, db, doors.for_commands(), strategy=Operator(), policy=Everything(), **parts
         ), db

@@ -78,6 +78,8 @@ def _values(loaded: settings.Loaded) -> Iterator[dict[str, str]]:
             yield from _section(loaded, info.name, getattr(tops, info.name))
     for webhook in tops.receivers:
         yield from _section(loaded, f"webhook_{webhook.name}", webhook)
+    for subnet in tops.declared_subnets:
+        yield from _section(loaded, f"subnet_{subnet.name}", subnet)
     for name, value in tops.keystone_authtoken.items():
         is_secret = name in _KEYSTONE_SECRETS or "password" in name or "secret" in name
         yield _row(loaded, "keystone_authtoken", name, "***" if is_secret else value)
@@ -106,7 +108,7 @@ def _row(loaded: settings.Loaded, section: str, option: str, value: str) -> dict
 
 def _text(value: object) -> str:
     if isinstance(value, tuple):
-        return ", ".join(value)
+        return ", ".join(str(one) for one in value)
     if isinstance(value, bool):
         return str(value).lower()
     return "" if value is None else str(value) if isinstance(value, (str, int, float, Path)) else repr(value)

@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import os
 import re
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from abaca import errors, settings
+from abaca import clouds, errors, settings
 from abaca.compute.contract import (
     Address,
     Compute,
@@ -82,8 +80,12 @@ class Nova(Compute):
 
     def __init__(self, options: settings.Compute) -> None:
         """Raises ConfigError for settings that cannot work, ImportError without openstacksdk."""
-        import openstack  # noqa: F401 (said now rather than at the first request)
-
+        self._cloud = clouds.Cloud(
+            options.nova_clouds_file,
+            options.nova_cloud,
+            options.nova_timeout_s,
+            lambda reason: ComputeUnreachable(reason=reason),
+        )
         if options.nova_key is not None:
             try:
                 rules.check_key(options.nova_key, str(options.key_directory))
@@ -93,8 +95,6 @@ class Nova(Compute):
                     problem="[compute] nova_key or nova_ssh_user cannot be used", mend=error.message
                 ) from None
         self._options = options
-        self._connecting = threading.Lock()
-        self._connection: Any = None
 
     def list(self, wanted: Wanted) -> Sequence[Server]:
         """Nova finds the servers; what Nova may understand differently is compared here once more."""
@@ -145,8 +145,7 @@ class Nova(Compute):
 
     def close(self) -> None:
         """Give the connections back."""
-        if self._connection is not None:
-            self._connection.close()
+        self._cloud.close()
 
     def _host(self, server: Server) -> str:
         wanted = self._options.nova_network
@@ -204,59 +203,15 @@ class Nova(Compute):
     @contextlib.contextmanager
     def _asking(self) -> Iterator[Any]:
         """The library's connection to Nova. Raises `ComputeUnreachable` for what goes wrong on the way."""
-        import requests
-        from keystoneauth1 import exceptions as of_session
-        from openstack import exceptions
-
-        try:
-            with self._connecting:
-                if self._connection is None:
-                    self._connection = self._connect()
-            yield self._connection.compute
-        except (exceptions.SDKException, of_session.ClientException, requests.RequestException) as error:
-            # what it has found out so far may be wrong when Nova comes back
-            self._connection = None
-            raise ComputeUnreachable(reason=_reason(error)) from None
-
-    def _connect(self) -> Any:
-        import openstack
-        from openstack.config import OpenStackConfig
-
-        options = self._options
-        config = OpenStackConfig(config_files=[str(options.nova_clouds_file)], load_envvars=False, app_name="abaca")
-        region = config.get_one(cloud=options.nova_cloud, api_timeout=options.nova_timeout_s)
-        return openstack.connection.Connection(config=region)
+        with self._cloud.asking() as connection:
+            yield connection.compute
 
 
 def check_files(options: settings.Compute) -> None:
     """Raises ConfigError for files that cannot be read, and for a clouds.yaml that does not know the cloud."""
-    files = {"nova_clouds_file": options.nova_clouds_file, "nova_known_hosts": options.nova_known_hosts}
-    for name, file in files.items():
-        if file is not None and not os.access(file, os.R_OK):
-            raise errors.ConfigError(
-                problem=f"[compute] {name} = {file} cannot be read", mend="Make it, readable for this user"
-            )
-    import yaml
-
-    try:
-        known = set(yaml.safe_load(options.nova_clouds_file.read_bytes())["clouds"])
-    except (yaml.YAMLError, TypeError, KeyError, UnicodeDecodeError):  # what they say may quote a password
-        raise errors.ConfigError(
-            problem=f"[compute] nova_clouds_file = {options.nova_clouds_file} is no clouds.yaml",
-            mend="Write it as openstacksdk's documentation says",
-        ) from None
-    if options.nova_cloud not in known:
-        raise errors.ConfigError(
-            problem=f"{options.nova_clouds_file} has no cloud {options.nova_cloud}",
-            mend=f"Set nova_cloud in [compute] to one of: {', '.join(sorted(known)) or 'none is there'}",
-        )
-
-
-def _reason(error: Exception) -> str:
-    """What Nova or Keystone say, rather than what the library was about to do; else what went wrong on the way."""
-    status = getattr(error, "status_code", None) or getattr(error, "http_status", None)
-    said = getattr(error, "details", None) or str(error)
-    return " ".join(f"{status}, {said}".split() if status else said.split())[:300]
+    if options.nova_known_hosts is not None:
+        clouds.check_readable("compute", "nova_known_hosts", options.nova_known_hosts)
+    clouds.check("compute", "nova", options.nova_clouds_file, options.nova_cloud)
 
 
 def _query(wanted: Wanted) -> dict[str, Any]:

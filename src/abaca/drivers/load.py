@@ -22,6 +22,12 @@ from abaca.drivers import contract
 
 ENTRY_POINTS = "abaca.drivers"
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
+# What only a back end with share servers can have.
+_OF_SHARE_SERVERS = (
+    "security_service_update_support",
+    "network_allocation_update_support",
+    "share_server_multiple_subnet_support",
+)
 _TRUTH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
 
@@ -188,7 +194,8 @@ def capabilities(found: contract.Driver | type[contract.Driver]) -> dict[str, An
 
 def _settings(found: contract.Driver) -> dict[str, Any]:
     backend = found.backend
-    return {
+    without_servers = {} if backend.driver_handles_share_servers else dict.fromkeys(_OF_SHARE_SERVERS, False)
+    return without_servers | {
         "share_backend_name": backend.share_backend_name,
         "driver_handles_share_servers": backend.driver_handles_share_servers,
         "reserved_percentage": backend.reserved_percentage,

@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a network plug-in promises: it knows the networks beneath subnets, and gives share servers addresses there."""
+"""What a network plug-in promises: it knows the networks beneath subnets, and gives share servers addresses there.
+
+A plug-in is one module beside this one. `tests/networks/test_contract.py` holds every plug-in to this.
+"""
 
 from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
+
+import msgspec
 
 from abaca import errors
 from abaca.domain.networks.allocations import Allocation, Network
@@ -23,20 +28,49 @@ class NoAddress(errors.AbacaError):
     code = "NoAddress"
 
 
+class NetworkUnreachable(errors.Unavailable):
+    """The network service does not answer: {reason}"""
+
+    code = "NetworkUnreachable"
+
+
+class Held(msgspec.Struct, frozen=True):
+    """Something that a plug-in keeps elsewhere for a share server: its id there, and its addresses, for people."""
+
+    id: str
+    server_id: str
+    addresses: str
+
+
 class NetworkPlugin(abc.ABC):
-    """One of these for a worker. All calls may be repeated; any may raise `errors.Unavailable`, which passes."""
+    """One of these for a worker. All calls may be repeated; any may raise `errors.Unavailable`, which passes.
+
+    The addresses that a server has are rows of the database, whatever else there is of them.
+    """
 
     @abc.abstractmethod
     def look(self, subnet: Subnet, zone: str) -> Network:
-        """What is beneath a subnet, for a share server in that availability zone. Raises `NetworkUnknown`."""
+        """What is beneath a subnet, for a share server in that availability zone.
+
+        Raises `NetworkUnknown`, also for what is there and not for the project of the share network.
+        """
 
     @abc.abstractmethod
     def allocate(self, server_id: str, subnet: Subnet, network: Network, number: int) -> Sequence[Allocation]:
         """So many addresses for a share server, which has them from then on; those it has already count.
 
-        Raises `NoAddress`; then the server has what it had.
+        `network` is what `look` said of the subnet. Raises `NoAddress`; then the server has what it had. Raises
+        `NetworkUnknown` for a network that is gone since, `NotFound` for a server that is; then nothing is left of it.
         """
 
     @abc.abstractmethod
     def free(self, server_id: str, subnet_id: str | None = None) -> None:
         """Give back what a share server has, on one subnet or on all; nothing there is success."""
+
+    @abc.abstractmethod
+    def held(self) -> Sequence[Held]:
+        """All that it keeps elsewhere and is provably ours, for servers that are there or not."""
+
+    @abc.abstractmethod
+    def release(self, held: Held) -> None:
+        """Give that back, which is of no server that is there; nothing there is success."""

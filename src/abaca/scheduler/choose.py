@@ -8,6 +8,7 @@ database still grants (db/administration), so what another scheduler took in the
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -113,6 +114,35 @@ def place(request: ShareRequest, pools: Iterable[Pool], rules: Rules = DEFAULT_R
         if not left:
             return Placement((), _sorted(refusals), Unplaced(one.detail, _told(request, len(before))))
     return Placement(_ranked(request, left, rules), _sorted(refusals))
+
+
+class Standing(NamedTuple):
+    """Where a pool stands among those that fit, by itself; what is less comes first."""
+
+    is_back_soon: bool
+    lack: float
+    host: str
+
+
+def standing(request: ShareRequest, pool: Pool, rules: Rules) -> Standing:
+    """The place of one pool, by its room: in that order `place` has the candidates while `is_by_room`."""
+    multiplier = rules.multipliers.get("CapacityWeigher", 0.0)
+    return Standing(not pool.is_up, -multiplier * weighers.room(request, pool) if multiplier else 0.0, pool.host)
+
+
+def is_by_room(pools: Iterable[Pool], rules: Rules) -> bool:
+    """Whether nothing but room tells these pools apart, for a share that need not lie near another."""
+    if not rules.multipliers.get("GoodnessWeigher"):
+        return True
+    return not any(pool.capabilities.get("goodness_function") for pool in pools)
+
+
+def suited(request: ShareRequest, pools: Sequence[Pool], rules: Rules) -> list[Pool]:
+    """The pools at work that refuse such a request at no size."""
+    left, _ = _at_work(request, pools)
+    around = surroundings(request, pools)
+    lasting = [FILTERS[name].refuses for name in rules.filters_for(request) if FILTERS[name].is_lasting]
+    return [pool for pool in left if not any(refuses(request, pool, around) for refuses in lasting)]
 
 
 def fits(request: ShareRequest, pool: Pool, rules: Rules = DEFAULT_RULES) -> Refusal | None:

@@ -39,6 +39,11 @@ class ShareRequest(msgspec.Struct, frozen=True, kw_only=True):
     replica_hosts: Sequence[str] = ()
     attempted_hosts: Sequence[str] = ()
 
+    @property
+    def is_relative(self) -> bool:
+        """Whether the share is to lie where a snapshot or a replica is near."""
+        return self.snapshot_host is not None or self.active_replica_host is not None or bool(self.replica_hosts)
+
 
 class Surroundings(msgspec.Struct, frozen=True):
     """What is the same for all pools: replication domains by back end, and what is asked of capabilities."""
@@ -55,10 +60,14 @@ Refuses = Callable[[ShareRequest, Pool, Surroundings], str | None]
 
 
 class Filter(msgspec.Struct, frozen=True):
-    """One filter: the pools that it refuses, and what users are told when it leaves no pool."""
+    """One filter: the pools that it refuses, and what users are told when it leaves no pool.
+
+    One that `is_lasting` judges a pool alike for all requests of a kind, until the back end says else of itself.
+    """
 
     refuses: Refuses
     detail: Detail
+    is_lasting: bool = False
 
 
 def only_host(request: ShareRequest, pool: Pool, _: Surroundings) -> str | None:
@@ -196,9 +205,9 @@ def _gib(size: float) -> str:
 
 FILTERS: dict[str, Filter] = {
     "OnlyHostFilter": Filter(only_host, Detail.NO_VALID_HOST),
-    "AvailabilityZoneFilter": Filter(availability_zone, Detail.FILTER_AVAILABILITY),
+    "AvailabilityZoneFilter": Filter(availability_zone, Detail.FILTER_AVAILABILITY, is_lasting=True),
     "CapacityFilter": Filter(capacity, Detail.FILTER_CAPACITY),
-    "CapabilitiesFilter": Filter(capabilities, Detail.FILTER_CAPABILITIES),
+    "CapabilitiesFilter": Filter(capabilities, Detail.FILTER_CAPABILITIES, is_lasting=True),
     "DriverFilter": Filter(driver, Detail.FILTER_DRIVER),
     "ShareReplicationFilter": Filter(share_replication, Detail.FILTER_REPLICATION),
     "CreateFromSnapshotFilter": Filter(create_from_snapshot, Detail.FILTER_CREATE_FROM_SNAPSHOT),

@@ -19,10 +19,11 @@ Weighs = Callable[[ShareRequest, Sequence[Pool]], list[float]]
 
 def capacity(request: ShareRequest, candidates: Sequence[Pool]) -> list[float]:
     """The room left: the emptiest pool gets 1, the fullest 0; pools that cannot tell count as the fullest."""
-    return _spread([_room(request, pool) for pool in candidates])
+    return _spread([room(request, pool) for pool in candidates])
 
 
-def _room(request: ShareRequest, pool: Pool) -> float:
+def room(request: ShareRequest, pool: Pool) -> float:
+    """The GiB that a pool has left for such a share; -inf where it cannot tell."""
     reserved = pool.reserved_gib(request.kind)
     if pool.total_gib is not None and pool.is_thin_for(request.specs):
         return pool.total_gib * pool.over_subscription_ratio - pool.provisioned_gib - reserved

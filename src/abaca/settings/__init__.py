@@ -7,6 +7,7 @@ The tree is passed down from `app`; nothing else reads configuration files or th
 from __future__ import annotations
 
 from abaca.settings.events import Webhook
+from abaca.settings.networks import DeclaredSubnet, Networks
 from abaca.settings.options import Section
 from abaca.settings.reading import Loaded, read
 from abaca.settings.servers import Compute
@@ -17,7 +18,9 @@ __all__ = [
     "Backend",
     "Compute",
     "Database",
+    "DeclaredSubnet",
     "Loaded",
+    "Networks",
     "OsloMiddleware",
     "OsloPolicy",
     "Quota",

@@ -22,13 +22,14 @@ from oslo_config import iniparser
 from abaca import errors
 from abaca.settings import tree
 from abaca.settings.events import Webhook
+from abaca.settings.networks import DeclaredSubnet
 from abaca.settings.options import Section
 
 T = TypeVar("T")
 Key = tuple[str, str]
 
 # Fields that are sections of other names than their own.
-_HANDED_ON = ("backends", "receivers", "keystone_authtoken")
+_HANDED_ON = ("backends", "receivers", "declared_subnets", "keystone_authtoken")
 _TRUE = frozenset(("true", "1", "yes", "on"))
 _FALSE = frozenset(("false", "0", "no", "off"))
 _REFERENCE = re.compile(r"\$(?:(\$)|\{?(?:(\w+)\.)?(\w+)\}?)")
@@ -202,39 +203,60 @@ def _build(given: dict[str, dict[str, _Given]], config_dir: Path | None) -> tree
         for name, cls in known.items()
         if cls is not None and cls is not tree.Settings and name in given
     }
-    webhooks = tuple(_webhook(name, given.get(f"webhook_{name}")) for name in _webhooks(sections.get("events")))
-    enabled = (*enabled, *(f"webhook_{webhook.name}" for webhook in webhooks))
+    lists = {kind.field: _several(kind, sections.get(kind.place), given) for kind in _LISTED}
+    enabled = (*enabled, *(f"{kind.prefix}_{one.name}" for kind in _LISTED for one in lists[kind.field]))
     for section, options in given.items():
         if section not in known and section not in enabled:
             place = next((value.source for value in options.values()), "")
             mend = "Take it out, or add it to enabled_share_backends"
-            if section.startswith("webhook_"):
-                mend = "Take it out, or add its name to webhooks in [events]"
+            for kind in _LISTED:
+                if section.startswith(f"{kind.prefix}_"):
+                    mend = f"Take it out, or add its name to {kind.option} in [{kind.place}]"
             _refuse_unknown(f"section [{section}]", place, section, [*known, *enabled], mend)
     authtoken = {name: value.text for name, value in given.get("keystone_authtoken", {}).items()}
     backends = tuple(_backend(name, given.get(name), default) for name in default.enabled_share_backends)
-    more: dict[str, Any] = {"keystone_authtoken": authtoken, "backends": backends, "receivers": webhooks}
+    more: dict[str, Any] = {"keystone_authtoken": authtoken, "backends": backends, **lists}
     return default.changed(**sections, **more, config_dir=config_dir)
 
 
-def _webhooks(events: Any) -> tuple[str, ...]:
-    names: tuple[str, ...] = events.webhooks if events is not None else ()
+class _Listed(typing.NamedTuple):
+    """Sections `[<prefix>_<name>]`, for the names in an option of `[<place>]`; they fill a field of the settings."""
+
+    prefix: str
+    place: str
+    option: str
+    field: str
+    cls: type[Webhook | DeclaredSubnet]
+    needs: str
+
+
+_LISTED = (
+    _Listed("webhook", "events", "webhooks", "receivers", Webhook, "url and secret_file"),
+    _Listed("subnet", "networks", "subnets", "declared_subnets", DeclaredSubnet, "cidr"),
+)
+
+
+def _several(
+    kind: _Listed, place: Any, given: Mapping[str, Mapping[str, _Given]]
+) -> tuple[Webhook | DeclaredSubnet, ...]:
+    names: tuple[str, ...] = getattr(place, kind.option) if place is not None else ()
     if len(set(names)) != len(names):
-        raise errors.ConfigError(problem="webhooks in [events] names one twice", mend="Name each once")
-    return names
+        raise errors.ConfigError(problem=f"{kind.option} in [{kind.place}] names one twice", mend="Name each once")
+    return tuple(_one_of(kind, name, given.get(f"{kind.prefix}_{name}")) for name in names)
 
 
-def _webhook(name: str, given: Mapping[str, _Given] | None) -> Webhook:
+def _one_of(kind: _Listed, name: str, given: Mapping[str, _Given] | None) -> Webhook | DeclaredSubnet:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", name):
         raise errors.ConfigError(
-            problem=f"{name!r} cannot be the name of a webhook", mend="Use letters, digits, '_' and '-'"
+            problem=f"{name!r} cannot be the name of a {kind.prefix}", mend="Use letters, digits, '_' and '-'"
         )
+    section = f"{kind.prefix}_{name}"
     if given is None:
         raise errors.ConfigError(
-            problem=f"The webhook {name} is named in [events] but has no section",
-            mend=f"Add [webhook_{name}] with url and secret_file, or take it out of webhooks",
+            problem=f"The {kind.prefix} {name} is named in [{kind.place}] but has no section",
+            mend=f"Add [{section}] with {kind.needs}, or take it out of {kind.option}",
         )
-    return _struct(Webhook, f"webhook_{name}", given, internal={"name": name})
+    return _struct(kind.cls, section, given, internal={"name": name})
 
 
 def _backend(name: str, given: Mapping[str, _Given] | None, default: tree.Settings) -> tree.Backend:

@@ -2,9 +2,9 @@
 """Every core option: one frozen tree, read once at start and passed down.
 
 A field of `Settings` is an option of `[DEFAULT]`, or a whole section when its type is a struct. To add an option, add a
-field with its sentence here, or to its section in servers.py or events.py, and run `make golden`: reading, refusing
-misspelt names and the reference page follow. Options that Manila has too keep Manila's names. What only one driver
-understands lives in that driver's `Options`.
+field with its sentence here, or to its section in servers.py, networks.py or events.py, and run `make golden`: reading,
+refusing misspelt names and the reference page follow. Options that Manila has too keep Manila's names. What only one
+driver understands lives in that driver's `Options`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import msgspec
 from msgspec import field
 
 from abaca.settings.events import Events, OsloMessagingNotifications, Webhook
+from abaca.settings.networks import DeclaredSubnet, Networks
 from abaca.settings.options import LONG_S, AnyPort, Name, Names, Port, Section, Threads, Url, said, secret
 from abaca.settings.servers import Compute, Nodes
 
@@ -304,6 +305,7 @@ class Settings(Section, frozen=True):
     worker: Worker = field(default_factory=Worker)
     compute: Compute = field(default_factory=Compute)
     nodes: Nodes = field(default_factory=Nodes)
+    networks: Networks = field(default_factory=Networks)
     quota: Quota = field(default_factory=Quota)
     limits: Limits = field(default_factory=Limits)
     oslo_policy: OsloPolicy = field(default_factory=OsloPolicy)
@@ -315,6 +317,7 @@ class Settings(Section, frozen=True):
     events: Events = field(default_factory=Events)
     oslo_messaging_notifications: OsloMessagingNotifications = field(default_factory=OsloMessagingNotifications)
     receivers: tuple[Webhook, ...] = ()
+    declared_subnets: tuple[DeclaredSubnet, ...] = ()
     config_dir: Annotated[Path | None, said("", extra={"internal": True})] = None
 
     @property

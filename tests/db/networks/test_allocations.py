@@ -5,7 +5,7 @@ import pytest
 
 from abaca.db.engine.database import Database
 from abaca.db.networks import allocations, share_network_subnets, share_networks, share_servers
-from abaca.domain.networks.allocations import Network
+from abaca.domain.networks.allocations import Address, Network
 from tests.db.administration.test_pools import at_once
 
 NETWORK = Network(key="red", cidr="10.1.0.0/24", ip_version=4)
@@ -39,16 +39,16 @@ def test_of_many_who_take_one_address_one_gets_it(db):
 
     def take():
         with db.write() as tx:
-            return allocations.take(tx, *left.pop(), NETWORK, "10.1.0.7", None)
+            server = left.pop()
+            return server[0] if allocations.take(tx, *server, NETWORK, Address("10.1.0.7")) else None
 
-    taken = [one for one in at_once(8, take) if one is not None]
-    assert len(taken) == 1
+    (winner,) = [one for one in at_once(8, take) if one is not None]
     with db.write() as tx:
-        assert allocations.taken(tx, "red") == {"10.1.0.7"}
+        assert allocations.taken(tx, "red") == allocations.taken_of(tx, "red", ["10.1.0.7", "10.1.0.8"]) == {"10.1.0.7"}
         assert allocations.taken(tx, "another") == set()
-        allocations.give_back(tx, taken)
+        allocations.give_back(tx, winner)
         assert allocations.taken(tx, "red") == set()
-        assert allocations.take(tx, *found[0], NETWORK, "10.1.0.7", "fa:16:3e:00:00:07") is not None
+        assert allocations.take(tx, *found[0], NETWORK, Address("10.1.0.7", "fa:16:3e:00:00:07"))
         (has,) = allocations.of_server(tx, found[0][0])
     assert (has.cidr, has.ip_address, has.mac_address) == ("10.1.0.0/24", "10.1.0.7", "fa:16:3e:00:00:07")
 

@@ -262,7 +262,8 @@ def create(call: Call, body: CreateShare) -> Row | None:
         mount_point_name=body.mount_point_name,
         encryption_key_ref=body.encryption_key_ref,
     )
-    return share_accept.Admission(call.settings, call.caller).share(call.db, request, call.columns)
+    admission = share_accept.Admission(call.settings, call.caller, call.parts.extras["known_pools"])
+    return admission.share(call.db, request, call.columns)
 
 
 @RESOURCE.put("/{id}", policy=UPDATE, body=UpdateShare, view=One("share", ShareView))

@@ -64,12 +64,19 @@ _READ = (
     )
     .order_by(pools.c.host)
 )
+_READ_SOME = _READ.where(pools.c.host.in_(sa.bindparam("hosts", expanding=True)))
 _READ_ONE = _READ.where(pools.c.host == sa.bindparam("host"))
 
 
-def read_for_scheduling(tx: Tx, service_down_time_s: int) -> list[Pool]:
-    """All pools, in one look. A service without a heartbeat for `service_down_time_s` is down."""
-    return [_pool(row) for row in tx.rows(_READ, services.down_before(tx, service_down_time_s))]
+def read_for_scheduling(tx: Tx, service_down_time_s: int, hosts: Sequence[str] | None = None) -> list[Pool]:
+    """All pools, or those of the names, in one look.
+
+    A service without a heartbeat for `service_down_time_s` is down.
+    """
+    parameters = services.down_before(tx, service_down_time_s)
+    if hosts is None:
+        return [_pool(row) for row in tx.rows(_READ, parameters)]
+    return [_pool(row) for row in tx.rows(_READ_SOME, {**parameters, "hosts": hosts})]
 
 
 def show(tx: Tx, host: str, service_down_time_s: int) -> Pool | None:

@@ -11,26 +11,34 @@ import sqlalchemy as sa
 from abaca.db.engine.database import Tx, insert_into
 from abaca.db.engine.statements import columns_of
 from abaca.db.tables.networks import network_allocations as t
+from abaca.db.tables.networks import share_servers
 from abaca.domain.ids import new_id
-from abaca.domain.networks.allocations import Allocation, Network
+from abaca.domain.networks.allocations import Address, Allocation, Network
 
 
-def take(tx: Tx, server_id: str, subnet_id: str | None, network: Network, address: str, mac: str | None) -> str | None:
-    """Give an address to a share server; the allocation's id, or None where somebody has it."""
+def hold_server(tx: Tx, server_id: str) -> bool:
+    """Whether there is such a share server; nobody else changes its addresses until this transaction ends."""
+    return tx.scalar(_HOLD_SERVER, {"server": server_id}) is not None
+
+
+_HOLD_SERVER = sa.select(share_servers.c.id).where(share_servers.c.id == sa.bindparam("server")).with_for_update()
+
+
+def take(tx: Tx, server_id: str, subnet_id: str | None, network: Network, address: Address) -> bool:
+    """Give an address to a share server; whether it has the address now, and nobody had before."""
     values = {
         **{name: value for name, value in msgspec.structs.asdict(network).items() if name != "key"},
-        "id": new_id(),
+        "id": address.id or new_id(),
         "share_server_id": server_id,
         "share_network_subnet_id": subnet_id,
         "network": network.key,
-        "ip_address": address,
-        "mac_address": mac,
+        "ip_address": address.ip,
+        "mac_address": address.mac,
         "created_at": tx.now,
         "updated_at": None,
     }
-    statement = insert_into(t, tx.dialect).on_conflict_do_nothing(index_elements=["network", "ip_address"])
-    found = tx.row(statement.returning(t.c.id), values)
-    return None if found is None else str(found.id)
+    statement = insert_into(t, tx.dialect).on_conflict_do_nothing()
+    return tx.row(statement.returning(t.c.id), values) is not None
 
 
 def of_server(tx: Tx, server_id: str) -> list[Allocation]:
@@ -53,10 +61,22 @@ def taken(tx: Tx, network: str) -> frozenset[str]:
 _TAKEN = sa.select(t.c.ip_address).where(t.c.network == sa.bindparam("network"))
 
 
-def give_back(tx: Tx, allocation_ids: Sequence[str]) -> None:
-    """Nobody has these any more."""
-    if allocation_ids:
-        tx.execute(_GIVE_BACK, {"allocations": list(allocation_ids)})
+def taken_of(tx: Tx, network: str, addresses: Sequence[str]) -> frozenset[str]:
+    """Those of these addresses of a network that somebody has."""
+    found = tx.rows(_TAKEN_OF, {"network": network, "addresses": list(addresses)})
+    return frozenset(row.ip_address for row in found)
 
 
-_GIVE_BACK = sa.delete(t).where(t.c.id.in_(sa.bindparam("allocations", expanding=True)))
+_TAKEN_OF = _TAKEN.where(t.c.ip_address.in_(sa.bindparam("addresses", expanding=True)))
+
+
+def give_back(tx: Tx, server_id: str, subnet_id: str | None = None) -> None:
+    """A share server has none of its addresses any more, or none of those on one subnet."""
+    if subnet_id is None:
+        tx.execute(_GIVE_BACK, {"server": server_id})
+    else:
+        tx.execute(_GIVE_BACK_ON, {"server": server_id, "subnet": subnet_id})
+
+
+_GIVE_BACK = sa.delete(t).where(t.c.share_server_id == sa.bindparam("server"))
+_GIVE_BACK_ON = _GIVE_BACK.where(t.c.share_network_subnet_id == sa.bindparam("subnet"))

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import ipaddress
-from collections.abc import Collection, Iterator, Sequence
 from typing import Literal
 
 import msgspec
@@ -44,10 +42,9 @@ class Allocation(msgspec.Struct, frozen=True, gc=False):
     mac_address: str | None
 
 
-def free(ranges: Sequence[tuple[str, str]], taken: Collection[str]) -> Iterator[str]:
-    """The addresses of the ranges, first and last included, that are not taken, in their order."""
-    for first, last in ranges:
-        of = type(ipaddress.ip_address(first))
-        for number in range(int(of(first)), int(of(last)) + 1):
-            if str(of(number)) not in taken:
-                yield str(of(number))
+class Address(msgspec.Struct, frozen=True, gc=False):
+    """An address that a share server may get; with the id that the allocation shall have, if somebody else gave one."""
+
+    ip: str
+    mac: str | None = None
+    id: str | None = None

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from abaca.drivers import contract
 
-NOSUID, NODEV, NOATIME, READ_ONLY = 2, 4, 1024, 1
+NOSUID, NODEV, NOATIME, READ_ONLY, BIND = 2, 4, 1024, 1, 4096
 _libc = ctypes.CDLL(None, use_errno=True)
 
 

@@ -14,8 +14,9 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from abaca import errors
 from abaca.drivers import contract
@@ -43,33 +44,46 @@ LOG_BYTES, LOGS = 16 << 20, 4
 _LISTEN = "0A"  # the state of such a socket in /proc/net/tcp
 
 
-class Daemon:
-    """Files, the socket and the log are in `directory`; `netns` is the path of a network namespace, or empty."""
+class Limits(NamedTuple):
+    """The most that NFS-Ganesha may take. At its end of memory it dies, and is started again."""
 
-    def __init__(
-        self, directory: Path, *, port: int, netns: str = "", grace_s: int = 10, minor_versions: Sequence[int] = (1, 2)
-    ) -> None:
+    memory_mib: int
+    open_files: int
+
+    @property
+    def words(self) -> list[str]:
+        """What starts a program under them: limits of the process, which every host has and no other program counts."""
+        return ["prlimit", f"--data={self.memory_mib << 20}", f"--nofile={self.open_files}"]
+
+
+class Settings(NamedTuple):
+    """How NFS-Ganesha serves; `netns` is the path of a network namespace, or empty."""
+
+    port: int
+    netns: str = ""
+    grace_s: int = 10
+    minor_versions: Sequence[int] = (1, 2)
+    limits: Limits | None = None
+
+
+class Daemon:
+    """Files, the socket and the log are in `directory`; `prepare` makes what it stands on, if that is not there."""
+
+    def __init__(self, directory: Path, settings: Settings, prepare: Callable[[], None] = lambda: None) -> None:
         self.directory = directory
         self.socket = directory / "bus.sock"
-        self._netns = netns
+        self._netns = settings.netns
+        self._prepare = prepare
         self._configuration = directory / "ganesha.conf"
         self._bus_configuration = directory / "bus.conf"
-        self._port = port
-        self._grace_s = grace_s
-        self._minor_versions = tuple(minor_versions)
+        self._settings = settings
 
     def check(self) -> None:
         """Raises `contract.Refused` with the mend when the host cannot run it."""
-        commands.need("dbus-daemon", "dbus-daemon")
-        commands.need("ganesha.nfsd", "nfs-ganesha")
-        plugins = [place for pattern in ("ganesha", "*/ganesha") for place in Path("/usr/lib").glob(pattern)]
-        if not any((place / "libfsalvfs.so").exists() for place in plugins):
-            raise contract.Refused(reason="NFS-Ganesha lacks its VFS part: apt-get install nfs-ganesha-vfs")
+        check_programs()
         safe_path(self.directory)
         if len(str(self.socket)) > _LONGEST_SOCKET:
             raise contract.Refused(reason=f"{self.socket} is too long for a socket: choose a shorter state_dir")
-        if self._netns and not Path(self._netns).exists():
-            raise contract.Unreachable(reason=f"there is no network namespace {self._netns}")
 
     def pid(self) -> int | None:
         """The process that is up and is what is wanted, None when it has to be started."""
@@ -145,9 +159,12 @@ class Daemon:
             return False
 
     def _wanted_configuration(self) -> str:
-        return blocks.configuration(
-            self.directory, port=self._port, grace_s=self._grace_s, minor_versions=self._minor_versions
+        how = self._settings
+        text = blocks.configuration(
+            self.directory, port=how.port, grace_s=how.grace_s, minor_versions=how.minor_versions
         )
+        # One that runs under other limits is another one.
+        return text if how.limits is None else f"{text}# {' '.join(how.limits.words)}\n"
 
     def bus_pid(self) -> int | None:
         """The message bus's process, if it runs."""
@@ -156,6 +173,9 @@ class Daemon:
     def start(self, timeout_s: float = 120.0) -> int:
         """Replace whatever runs by a new pair; its pid once it answers. Raises `contract.Unreachable`."""
         try:
+            self._prepare()
+            if self._netns and not Path(self._netns).exists():
+                raise contract.Unreachable(reason=f"there is no network namespace {self._netns}")
             return self._start(timeout_s)
         except OSError as error:
             raise contract.Unreachable(reason=f"NFS-Ganesha cannot be started: {error}") from error
@@ -167,11 +187,13 @@ class Daemon:
         (self.directory / "recovery").mkdir(exist_ok=True)
         self._bus_configuration.write_text(_BUS_CONFIGURATION.format(directory=self.directory))
         self._configuration.write_text(self._wanted_configuration())
-        self._spawn(["dbus-daemon", f"--config-file={self._bus_configuration}", "--fork"], timeout_s=10)
+        enter = ["nsenter", f"--net={self._netns}"] if self._netns else []
+        self._spawn([*enter, "dbus-daemon", f"--config-file={self._bus_configuration}", "--fork"], timeout_s=10)
         self.rotate_log()
         log_file = self.directory / "ganesha.log"
         log_end = log_file.stat().st_size if log_file.exists() else 0
-        enter = ["nsenter", f"--net={self._netns}"] if self._netns else []
+        if self._settings.limits is not None:
+            enter += self._settings.limits.words
         pid_file = self.directory / "ganesha.pid"
         self._spawn(
             [*enter, "ganesha.nfsd", "-f", str(self._configuration), "-L", str(log_file), "-p", str(pid_file)],
@@ -191,9 +213,9 @@ class Daemon:
 
     def _check_listens(self, pid: int) -> None:
         """It goes on without its port when somebody took that between its choosing and its listening."""
-        if not _listens(pid, self._port):
+        if not _listens(pid, self._settings.port):
             self.stop()
-            reason = f"NFS-Ganesha did not start: it does not listen on port {self._port}; see who else does"
+            reason = f"NFS-Ganesha did not start: it does not listen on port {self._settings.port}; see who else does"
             raise contract.Unreachable(reason=reason)
 
     def _spawn(self, argv: list[str], timeout_s: float) -> None:
@@ -226,6 +248,15 @@ class Daemon:
         _end(_running(bus_pid_file, self._bus_configuration))
         for left in (pid_file, bus_pid_file, self.socket):
             left.unlink(missing_ok=True)
+
+
+def check_programs() -> None:
+    """Raises `contract.Refused` with the package that the host lacks."""
+    commands.need("dbus-daemon", "dbus-daemon")
+    commands.need("ganesha.nfsd", "nfs-ganesha")
+    plugins = [place for pattern in ("ganesha", "*/ganesha") for place in Path("/usr/lib").glob(pattern)]
+    if not any((place / "libfsalvfs.so").exists() for place in plugins):
+        raise contract.Refused(reason="NFS-Ganesha lacks its VFS part: apt-get install nfs-ganesha-vfs")
 
 
 def _namespace(pid: int | str, kind: str) -> os.stat_result:

@@ -43,10 +43,14 @@ class Patience(NamedTuple):
 
 
 class Ganesha:
-    """All methods are safe for threads; each is done when it returns, or raised one of the driver errors."""
+    """All methods are safe for threads; each is done when it returns, or raised one of the driver errors.
 
-    def __init__(self, daemon: Daemon, patience: Patience = Patience()) -> None:  # noqa: B008 (frozen)
+    What it exports lies in `exported`.
+    """
+
+    def __init__(self, daemon: Daemon, exported: Path, patience: Patience = Patience()) -> None:  # noqa: B008 (frozen)
         self._daemon = daemon
+        self._exported = exported
         self.patience = patience
         self._files = ExportFiles(daemon.directory)
         self._bus = Bus(daemon.socket)
@@ -67,6 +71,11 @@ class Ganesha:
         """Be up, with exactly the exports of the files; what was at the paths of the `renewed` ones has changed."""
         with self._lock:
             self._reconcile(() if self._revive(logging.INFO) else renewed)
+            self.watch()
+
+    def watch(self) -> None:
+        """Start it whenever it is not up, from now on."""
+        with self._lock:
             if self._watcher is None:
                 self._watcher = Watcher(self._pids, self._revive_if_idle, self._look, lambda: self.patience.every_s)
                 self._watcher.start()
@@ -131,7 +140,7 @@ class Ganesha:
         """Remove live exports of ours that no file has, add those that are missing."""
         live = self._alive(self._bus.paths)
         wanted = {block.export_id: block for block in self._files.blocks()}
-        ours = f"{self._daemon.directory.parent}/"
+        ours = f"{self._exported}/"
         for export_id, path in live.items():
             block = wanted.get(export_id)
             if path.startswith(ours) and (block is None or block.path != path or block.name in renewed):
@@ -148,6 +157,11 @@ class Ganesha:
         """The export as it is written."""
         with self._lock:
             return self._files.get(name)
+
+    def names(self) -> list[str]:
+        """All that is written."""
+        with self._lock:
+            return self._files.names()
 
     def put(self, name: str, path: Path, pseudo: str, clients: Sequence[Client] | None) -> ExportBlock:
         """Export `path` as `pseudo` to these clients, live; None keeps those it has. Raises `contract.Refused`."""

@@ -16,21 +16,22 @@ from typing import Any, ClassVar
 from abaca.drivers import contract
 from abaca.drivers.clients import commands
 from abaca.drivers.clients.names import safe
-from abaca.drivers.exports.daemon import Daemon
-from abaca.drivers.exports.ganesha import Ganesha
+from abaca.drivers.exports.daemon import check_programs
+from abaca.drivers.local import exporters
 from abaca.drivers.local.ensuring import Ensuring
 from abaca.drivers.local.fences import Fences
 from abaca.drivers.local.options import LocalOptions
 from abaca.drivers.local.pool import GIB, Pool
 from abaca.drivers.local.serving import SHARES
+from abaca.drivers.local.share_servers import ShareServers
 from abaca.drivers.local.shares import Shares
 from abaca.drivers.local.snapshots import Snapshots
 
 POOL = "pool"
 
 
-class Local(Shares, Snapshots, Ensuring, contract.Driver):
-    """Shares on this host: btrfs subvolumes with a limit each, exported by NFS-Ganesha."""
+class Local(Shares, Snapshots, Ensuring, ShareServers, contract.Driver):
+    """Shares on this host: btrfs subvolumes with a limit each, exported by NFS-Ganesha, by share servers if wanted."""
 
     Options = LocalOptions
 
@@ -44,40 +45,38 @@ class Local(Shares, Snapshots, Ensuring, contract.Driver):
         self.pool = Pool(
             backend.name, backend.state_dir, options.pool_device, options.pool_image, options.pool_size_gib
         )
-        self.ganesha = Ganesha(
-            Daemon(
-                backend.state_dir / "ganesha",
-                port=options.ganesha_port,
-                netns=options.ganesha_netns,
-                grace_s=options.grace_s,
-                minor_versions=options.nfs_minor_versions,
-            )
-        )
+        self.host = exporters.host(backend.state_dir, lambda: self.options)
+        self.servers = exporters.Servers(backend.state_dir, options)
         # One instance at a time, even when ensuring runs beside a request.
         self.fences = Fences(backend.state_dir / "fences")
         self.reviving = threading.Lock()
 
     def change(self, options: LocalOptions) -> None:
         super().change(options)
-        self.ip_versions = tuple(sorted({ipaddress.ip_address(address).version for address in options.export_ips}))
+        versions = {ipaddress.ip_address(address).version for address in options.export_ips}
+        self.ip_versions = (4, 6) if self.backend.driver_handles_share_servers else tuple(sorted(versions))
 
     def start(self) -> None:
         if os.geteuid() != 0:
             raise contract.Refused(reason="it mounts file systems and must run as root: run the worker as root")
         for program, package in (("mkfs.btrfs", "btrfs-progs"), ("losetup", "mount"), ("blkid", "util-linux")):
             commands.need(program, package)
+        check_programs()
         safe(self.backend.name)
         with contextlib.ExitStack() as undo:
             self.pool.lock()
             undo.callback(self.pool.unlock)
             self.fences.start()
+            if self.backend.driver_handles_share_servers:
+                self.servers.load()
             self.end_if_read_only()
             self.begin()
             self.fences.forget(lambda name: self.pool.holds(SHARES, name))
             undo.pop_all()
 
     def stop(self) -> None:
-        self.ganesha.stop()
+        for exporter in self.exporters():
+            exporter.ganesha.stop()
         self.pool.unlock()
 
     def shutdown(self) -> None:
@@ -87,14 +86,16 @@ class Local(Shares, Snapshots, Ensuring, contract.Driver):
         """
         self.pool.lock()
         try:
-            self.ganesha.shut_down()
+            for exporter in self.exporters():
+                exporter.shut_down()
             self.pool.shut_down()
         finally:
             self.pool.unlock()
 
     def backend_info(self) -> dict[str, str]:
+        own = not self.backend.driver_handles_share_servers
         return {
-            "export_ips": ",".join(self.options.export_ips),
+            "export_ips": ",".join(self.options.export_ips if own else ()),
             "ganesha_port": str(self.options.ganesha_port),
             "layout": "1",
         }

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from abaca.drivers import contract
 from abaca.drivers.exports import clients
+from abaca.drivers.local.exporters import Exporter
 from abaca.drivers.local.pool import GIB
 from abaca.drivers.local.serving import SHARES, SNAPSHOTS, Serving, snapshot_pseudo
 
@@ -36,12 +37,17 @@ class Ensuring(Serving, contract.Ensures, contract.Enumerates, contract.Inspects
             if outcome is not None:
                 if self._is_limited_wrongly(instance):
                     self.pool.limit(instance.id, instance.size_gib)
-                self.serve(SHARES, instance.id, self.pseudo(instance), None)
+                exporter = self.exporter(instance)
+                self.serve(exporter, SHARES, instance.id, self.pseudo(instance), None)
                 for id, exports in self._snapshots(instance).items():
                     if exports:
-                        self.serve(SNAPSHOTS, id, snapshot_pseudo(id), None)
+                        self.serve(exporter, SNAPSHOTS, id, snapshot_pseudo(id), None)
         except (contract.Gone, contract.Refused) as error:
             return contract.EnsureOutcome(status="error", reason=error.message)
+        except contract.Unreachable as error:
+            if not self.backend.driver_handles_share_servers:
+                raise
+            return contract.EnsureOutcome(is_failed=True, reason=error.message)  # its share server; others serve
         return outcome
 
     def instances_after(self, after: str, most: int) -> list[str]:
@@ -62,18 +68,18 @@ class Ensuring(Serving, contract.Ensures, contract.Enumerates, contract.Inspects
 
     def _look(self, instance: contract.ShareInstance) -> contract.EnsureOutcome | None:
         """What is not as it shall be, None when all is. Raises `Gone`."""
-        pseudo = self.pseudo(instance)
-        served = self._untrue(SHARES, instance.id, pseudo)
-        is_ruled = self._is_ruled(instance)
+        pseudo, exporter = self.pseudo(instance), self.exporter(instance)
+        served = self._untrue(exporter, SHARES, instance.id, pseudo)
+        is_ruled = _is_ruled(exporter, instance)
         limit = [f"its limit was not {instance.size_gib} GiB"] if self._is_limited_wrongly(instance) else []
-        exports = self.exports(pseudo)
+        exports = exporter.exports(pseudo)
         moved = exports if set(exports) != set(instance.exports) else None
         snapshots = self._snapshots(instance)
         of_snapshots = [
             f"of snapshot {id}, {said}"
             for id, places in snapshots.items()
             if places
-            for said in self._untrue(SNAPSHOTS, id, snapshot_pseudo(id))
+            for said in self._untrue(exporter, SNAPSHOTS, id, snapshot_pseudo(id))
         ]
         others = {id: places for id, places in snapshots.items() if set(places) != set(instance.snapshot_exports[id])}
         if moved is None and is_ruled and not (served or limit or of_snapshots or others):
@@ -88,28 +94,29 @@ class Ensuring(Serving, contract.Ensures, contract.Enumerates, contract.Inspects
     def _snapshots(self, instance: contract.ShareInstance) -> dict[str, list[contract.Export]]:
         """Where its snapshots that are known to be exported can be mounted from; nowhere when they are gone."""
         return {
-            id: self.exports(snapshot_pseudo(id)) if self.pool.holds(SNAPSHOTS, id) else []
+            id: self.exporter(instance).exports(snapshot_pseudo(id)) if self.pool.holds(SNAPSHOTS, id) else []
             for id in instance.snapshot_exports
         }
 
-    def _untrue(self, kind: str, id: str, pseudo: str) -> list[str]:
+    def _untrue(self, exporter: Exporter, kind: str, id: str, pseudo: str) -> list[str]:
         """What is wrong with how it is served."""
-        held = self.ganesha.get(f"{kind}/{id}")
+        held = exporter.ganesha.get(f"{kind}/{id}")
         found = [] if self.pool.is_mounted(kind, id) else ["it was not mounted on the host"]
         if held is None:
             found.append("it had no export")
-        elif held.pseudo != pseudo or not self.ganesha.is_true(held):
+        elif held.pseudo != pseudo or not exporter.ganesha.is_true(held):
             found.append("its export was not as written")
         return found
-
-    def _is_ruled(self, instance: contract.ShareInstance) -> bool:
-        """Whether those who shall reach it, where that is told, are those whom its export lets in."""
-        held = self.ganesha.get(f"{SHARES}/{instance.id}")
-        if instance.rules is None or held is None:
-            return True
-        return held.clients == tuple(clients.from_rules(instance.rules)[0])
 
     def _is_limited_wrongly(self, instance: contract.ShareInstance) -> bool:
         """Not known of one that somebody may be resizing at this moment. Raises `Gone`."""
         _, limit_bytes = self.pool.usage(instance.id)
         return instance.is_held and limit_bytes != instance.size_gib * GIB
+
+
+def _is_ruled(exporter: Exporter, instance: contract.ShareInstance) -> bool:
+    """Whether those who shall reach it, where that is told, are those whom its export lets in."""
+    held = exporter.ganesha.get(f"{SHARES}/{instance.id}")
+    if instance.rules is None or held is None:
+        return True
+    return held.clients == tuple(clients.from_rules(instance.rules)[0])

@@ -4,11 +4,15 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from typing import Annotated, Literal
 
 import msgspec
 
 from abaca.drivers import contract
+
+# What the kernel takes, and no more than needs no quoting anywhere.
+LINK_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,14}")
 
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 
@@ -45,6 +49,22 @@ class LocalOptions(contract.Driver.Options, frozen=True, kw_only=True):
         Annotated[int, msgspec.Meta(ge=1, le=180)],
         msgspec.Meta(description="Seconds that clients have to come back after the NFS server was started again."),
     ] = 10
+    segment_bridges: Annotated[
+        dict[str, str],
+        msgspec.Meta(
+            description="With share servers: bridges of this host for segments, as pairs such as `vlan-101:br101`. "
+            "Left of the colon stands a type and number, the id of a network or subnet, or a type alone; any other "
+            "segment gets a bridge of its own."
+        ),
+    ] = msgspec.field(default_factory=dict)
+    server_memory_mib: Annotated[
+        Annotated[int, msgspec.Meta(ge=256)],
+        msgspec.Meta(description="With share servers: the memory that the NFS server of each may take, in MiB."),
+    ] = 1024
+    server_open_files: Annotated[
+        Annotated[int, msgspec.Meta(ge=256)],
+        msgspec.Meta(description="With share servers: how many files the NFS server of each may have open."),
+    ] = 4096
     root_mode: Annotated[
         str, msgspec.Meta(pattern="^[0-7]{3,4}$", description="Permissions of a new share's top directory, octal.")
     ] = "0777"
@@ -54,3 +74,6 @@ class LocalOptions(contract.Driver.Options, frozen=True, kw_only=True):
             raise ValueError("export_ips must name an address")
         for address in self.export_ips:
             ipaddress.ip_address(address)
+        for bridge in self.segment_bridges.values():
+            if not LINK_NAME.fullmatch(bridge):
+                raise ValueError(f"segment_bridges: {bridge!r} is no name of a bridge")

@@ -29,15 +29,15 @@ class Shares(Serving, contract.Resizes, contract.ClonesSnapshotsAtOnce, contract
             return self._create(instance, source)
 
     def _create(self, instance: contract.ShareInstance, source: Path | None) -> contract.Created:
-        pseudo = self.pseudo(instance)
+        pseudo, exporter = self.pseudo(instance), self.exporter(instance)
         self.pool.create(instance.id, instance.size_gib, int(self.options.root_mode, 8), source)
-        self.serve(SHARES, instance.id, pseudo, None)
-        return contract.Created(exports=self.exports(pseudo))
+        self.serve(exporter, SHARES, instance.id, pseudo, None)
+        return contract.Created(exports=exporter.exports(pseudo))
 
     def delete(self, instance: contract.ShareInstance) -> None:
         with self.changing(instance):
             self.pool.holds(SHARES, instance.id)
-            self.ganesha.remove(f"{SHARES}/{instance.id}")
+            self.withdraw(instance, SHARES, instance.id)
             self.pool.delete(SHARES, instance.id)
 
     def set_access(
@@ -46,7 +46,7 @@ class Shares(Serving, contract.Resizes, contract.ClonesSnapshotsAtOnce, contract
         with self.changing(instance):
             self.pool.need(SHARES, instance.id)
             wanted, outcomes = clients.from_rules(rules)
-            self.serve(SHARES, instance.id, self.pseudo(instance), wanted)
+            self.serve(self.exporter(instance), SHARES, instance.id, self.pseudo(instance), wanted)
             return outcomes
 
     def extend(self, instance: contract.ShareInstance, new_size_gib: int) -> None:

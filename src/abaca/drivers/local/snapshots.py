@@ -21,23 +21,25 @@ class Snapshots(Serving, contract.Snapshots, contract.RevertsAtOnce, contract.Mo
     def delete_snapshot(self, snapshot: contract.Snapshot) -> None:
         with self.changing(snapshot.instance):
             self.pool.holds(SNAPSHOTS, snapshot.id)
-            self.ganesha.remove(f"{SNAPSHOTS}/{snapshot.id}")
+            self.withdraw(snapshot.instance, SNAPSHOTS, snapshot.id)
             self.pool.delete(SNAPSHOTS, snapshot.id)
 
     def revert(self, snapshot: contract.Snapshot, rules: Sequence[contract.AccessRule]) -> None:
         instance = snapshot.instance
         with self.changing(instance):
+            exporter = self.exporter(instance)
             self.pool.prepare_revert(instance.id, snapshot.id)
-            self.ganesha.suspend(f"{SHARES}/{instance.id}")
+            exporter.ganesha.suspend(f"{SHARES}/{instance.id}")
             self.pool.unmount(SHARES, instance.id)
             self.pool.finish_revert(instance.id, instance.size_gib)
             wanted, _ = clients.from_rules(rules)
-            self.serve(SHARES, instance.id, self.pseudo(instance), wanted)
+            self.serve(exporter, SHARES, instance.id, self.pseudo(instance), wanted)
 
     def export_snapshot(self, snapshot: contract.Snapshot) -> list[contract.Export]:
         with self.changing(snapshot.instance):
-            self.serve(SNAPSHOTS, snapshot.id, snapshot_pseudo(snapshot.id), None)
-        return self.exports(snapshot_pseudo(snapshot.id))
+            exporter = self.exporter(snapshot.instance)
+            self.serve(exporter, SNAPSHOTS, snapshot.id, snapshot_pseudo(snapshot.id), None)
+        return exporter.exports(snapshot_pseudo(snapshot.id))
 
     def set_snapshot_access(
         self, snapshot: contract.Snapshot, rules: Sequence[contract.AccessRule]
@@ -45,5 +47,6 @@ class Snapshots(Serving, contract.Snapshots, contract.RevertsAtOnce, contract.Mo
         with self.changing(snapshot.instance):
             wanted, outcomes = clients.from_rules(rules)
             read_only = [clients.Client(network, "ro") for network, _ in wanted]
-            self.serve(SNAPSHOTS, snapshot.id, snapshot_pseudo(snapshot.id), read_only)
+            exporter = self.exporter(snapshot.instance)
+            self.serve(exporter, SNAPSHOTS, snapshot.id, snapshot_pseudo(snapshot.id), read_only)
             return outcomes

@@ -9,6 +9,7 @@ because clients of this API announce what the first says and look for a change.
 
 from __future__ import annotations
 
+import functools
 import logging
 import uuid
 from collections.abc import Mapping
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from abaca.db.engine.statements import Row
     from abaca.domain.administration.pools import Pool
     from abaca.domain.callers import Caller
+    from abaca.scheduler.known_pools import KnownPools
     from abaca.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -80,9 +82,10 @@ class _RoomTaken(Exception):
 class Admission:
     """Accepts shares for one caller."""
 
-    def __init__(self, settings: Settings, caller: Caller) -> None:
+    def __init__(self, settings: Settings, caller: Caller, known: KnownPools) -> None:
         self.settings = settings
         self.caller = caller
+        self._known = known
 
     def share(self, db: Database, wanted: CreateRequest, columns: tuple[str, ...]) -> Row | None:
         """The new share as it was accepted, with these columns.
@@ -239,8 +242,8 @@ class Admission:
             same_hosts=self._hosts(tx, wanted, "same_host"),
             different_hosts=self._hosts(tx, wanted, "different_host"),
         )
-        known = pools.read_for_scheduling(tx, self.settings.service_down_time)
-        return choose.place(request, known, choose.rules_of(self.settings))
+        read = functools.partial(pools.read_for_scheduling, tx, self.settings.service_down_time)
+        return self._known.place(request, read, choose.rules_of(self.settings))
 
     def _hosts(self, tx: Tx, wanted: CreateRequest, hint: str) -> list[str]:
         found = []

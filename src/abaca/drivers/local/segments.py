@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which bridge of this host a subnet's segment is: one that the operator has named, or one that is made for it.
+
+What is made has a name of a digest of the back end's directory and of ids, and that directory in its alias, which
+tells ours from all others. Subnets of one segment share its bridge; between two bridges nothing leads, and the host
+answers on none of ours: it has no address there, and takes no packet from there for those that it has elsewhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from abaca.drivers import contract
+from abaca.drivers.clients.names import safe
+
+if TYPE_CHECKING:
+    from pyroute2.iproute.linux import IPRoute
+
+_LONGEST_ALIAS = 255
+# Networks of these types are told apart by their number alone, whoever names it.
+_NUMBERED = ("vlan", "vxlan", "gre", "geneve")
+# Of a bridge of ours: the host takes no packets from it as its own, routes none, and answers nobody who asks for it.
+_DEAF = {
+    "ipv4/conf/{}/rp_filter": "1",
+    "ipv4/conf/{}/arp_ignore": "8",
+    "ipv4/conf/{}/forwarding": "0",
+    "ipv6/conf/{}/disable_ipv6": "1",
+}
+
+
+def link_name(kind: Literal["b", "v", "n"], *ids: str) -> str:
+    """The name of a bridge, or of the host's or the server's end of a cable, from what it is for.
+
+    One of 2^44 for each kind; what has the name and another alias is not ours.
+    """
+    digest = hashlib.sha256("\0".join(ids).encode()).hexdigest()[:11]
+    return f"ab{kind}{digest}"
+
+
+def segment_of(subnet: contract.Subnet) -> str:
+    """What tells the subnet's segment from others, such as `vlan-101`; without a number each network is its own."""
+    if subnet.network_type in _NUMBERED and subnet.segmentation_id is not None:
+        return f"{subnet.network_type}-{subnet.segmentation_id}"
+    return safe(subnet.neutron_net_id or subnet.id)
+
+
+class Segments:
+    """The bridges of one back end; whoever works with them holds `lock`."""
+
+    def __init__(self, state_dir: Path, mapping: Mapping[str, str]) -> None:
+        self._mapping = mapping
+        self._owner = str(state_dir)
+        self.lock = threading.RLock()
+
+    def mark(self, *words: str) -> str:
+        """The alias of a link of ours that is for this."""
+        alias = " ".join(["abaca", self._owner, *words])
+        if len(alias) > _LONGEST_ALIAS:
+            raise contract.Refused(reason=f"{self._owner} is too long for an alias: choose a shorter state_dir")
+        return alias
+
+    def cable_names(self, server_id: str, subnet_id: str) -> tuple[str, str]:
+        """The host's and the server's end of the cable between a subnet's segment and a server."""
+        ids = (self._owner, safe(server_id), safe(subnet_id))
+        return link_name("v", *ids), link_name("n", *ids)
+
+    def mapped(self, subnet: contract.Subnet) -> str | None:
+        """The operator's bridge for the subnet; None when one is made for it."""
+        names = (segment_of(subnet), subnet.neutron_net_id, subnet.id, subnet.network_type)
+        return next((self._mapping[name] for name in names if name and name in self._mapping), None)
+
+    def check(self, subnet: contract.Subnet) -> None:
+        """Raises `contract.Unreachable` when the operator's bridge for it is not there."""
+        name = self.mapped(subnet)
+        if name is not None and not Path(f"/sys/class/net/{name}/bridge").is_dir():
+            raise contract.Unreachable(reason=f"there is no bridge {name}, which segment_bridges names: make it")
+
+    def bridge(self, host: IPRoute, subnet: contract.Subnet) -> int:
+        """The index of the bridge, made now when it is one of ours. Raises `contract.Unreachable`, `Refused`."""
+        self.check(subnet)
+        name = self.mapped(subnet)
+        if name is None:
+            segment = segment_of(subnet)
+            name = link_name("b", self._owner, segment)
+            self._make_bridge(host, name, self.mark("segment", segment))
+        return index_of(host, name)
+
+    def _make_bridge(self, host: IPRoute, name: str, alias: str) -> None:
+        index = find(host, name)
+        if index is None:
+            host.link("add", ifname=name, kind="bridge", br_stp_state=0, br_forward_delay=0, br_mcast_snooping=0)
+            index = index_of(host, name)
+        elif alias_of(host, index) not in {"", alias}:
+            raise contract.Refused(reason=f"a link {name} is there that is not of this back end: rename it")
+        set_kernel(_DEAF, name)
+        host.link("set", index=index, ifalias=alias, state="up")
+
+    def ours(self, *words: str) -> list[str]:
+        """The host's links that are marked with this, and more."""
+        begin, found = f"{self.mark(*words)} ", []
+        for link in Path("/sys/class/net").iterdir():
+            with contextlib.suppress(OSError):  # it has just gone, or is none of a kind that has an alias
+                if f"{(link / 'ifalias').read_text().strip()} ".startswith(begin):
+                    found.append(link.name)
+        return found
+
+    def sweep(self, host: IPRoute) -> None:
+        """Take away the bridges of ours that nothing is plugged into."""
+        for name in self.ours("segment"):
+            with contextlib.suppress(FileNotFoundError):
+                if not any(Path(f"/sys/class/net/{name}/brif").iterdir()):
+                    remove(host, name)
+
+
+def find(links: IPRoute, name: str) -> int | None:
+    """The index of the link; None when there is none."""
+    found = links.link_lookup(ifname=name)
+    return int(found[0]) if found else None
+
+
+def remove(links: IPRoute, name: str) -> None:
+    """Take the link away; absent is success."""
+    index = find(links, name)
+    if index is not None:
+        links.link("del", index=index)
+
+
+def index_of(links: IPRoute, name: str) -> int:
+    """The index of a link that is there."""
+    index = find(links, name)
+    if index is None:
+        raise contract.Unreachable(reason=f"the link {name} went away")
+    return index
+
+
+def alias_of(links: IPRoute, index: int) -> str:
+    """The link's alias; empty when it has none."""
+    return str(links.get_links(index)[0].get("ifalias") or "")
+
+
+def set_kernel(settings: Mapping[str, str], name: str = "") -> None:
+    """Kernel settings of the network that this thread is in; those of IPv6 where the kernel knows it."""
+    for setting, value in settings.items():
+        with contextlib.suppress(FileNotFoundError):
+            Path("/proc/sys/net", setting.format(name)).write_text(value)

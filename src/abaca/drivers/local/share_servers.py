@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The local driver's share servers: a network namespace each, with an NFS server of its own in it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import ClassVar
+
+import msgspec
+
+from abaca import errors
+from abaca.drivers import contract
+from abaca.drivers.local.exporters import Kept, Server
+from abaca.drivers.local.serving import Serving
+
+
+class ShareServers(Serving, contract.RunsServers, contract.UpdatesServerNetworks):
+    """Share servers on any number of subnets, which may come and go while they serve."""
+
+    share_server_multiple_subnet_support: ClassVar[bool] = True
+
+    def set_up_server(self, setup: contract.ServerSetup) -> dict[str, str]:
+        self._check_handled()
+        if not any(subnet.allocations for subnet in setup.subnets):
+            raise contract.Refused(reason=f"share server {setup.id} has no address to serve at")
+        with self.fences.alone(setup.id):
+            self.pool.check_locked()
+            self.pool.check_mounted()
+            server = self.servers.get(setup.id)
+            if server is None:
+                return self._make(setup)
+            with server.lock:
+                self._change(server, list(setup.subnets))
+                server.revive()
+                return server.details()
+
+    def _make(self, setup: contract.ServerSetup) -> dict[str, str]:
+        server = self.servers.fresh(setup.id)
+        try:
+            server.keep(Kept(setup.share_network_id, list(setup.subnets)))
+            server.prepare()
+            server.ganesha.start()
+            server.ganesha.serve()
+        except BaseException:
+            server.remove()
+            raise
+        self.servers.hold(server)
+        return server.details()
+
+    def tear_down_server(self, server: contract.ShareServer) -> None:
+        with self.fences.alone(server.id):
+            held = self.servers.get(server.id)
+            if held is None:
+                self.servers.fresh(server.id).remove()
+                return
+            with held.lock:
+                shares = [name for name in held.ganesha.names() if self.pool.holds(*name.split("/", 1))]
+                if shares:
+                    raise contract.Refused(reason=f"share server {server.id} still has {', '.join(shares[:3])}")
+                held.remove()
+                self.servers.drop(held)
+
+    def check_server_network(
+        self, server: contract.ShareServer, current: Sequence[contract.Subnet], new: contract.Subnet
+    ) -> bool:
+        if self.servers.get(server.id) is None:
+            return False
+        try:
+            self.servers.segments.check(new)
+        except contract.Unreachable:
+            return False
+        return True
+
+    def update_server_network(
+        self,
+        server: contract.ShareServer,
+        current: Sequence[contract.Subnet],
+        new: contract.Subnet,
+        instances: Sequence[contract.ShareInstance],
+    ) -> contract.ServerNetworkOutcome:
+        with self.fences.alone(server.id):
+            held = self.servers.need(server.id)
+            with held.lock:
+                by_id = {subnet.id: subnet for subnet in [*held.kept.subnets, new]}
+                self._change(held, list(by_id.values()))
+                return self._outcome(held, instances)
+
+    def remove_server_network(
+        self, server: contract.ShareServer, old: contract.Subnet, instances: Sequence[contract.ShareInstance]
+    ) -> contract.ServerNetworkOutcome:
+        with self.fences.alone(server.id):
+            held = self.servers.need(server.id)
+            with held.lock:
+                left = [subnet for subnet in held.kept.subnets if subnet.id != old.id]
+                if not any(subnet.allocations for subnet in left):
+                    raise contract.Refused(reason=f"share server {server.id} has no address on another subnet")
+                self._change(held, left)
+                return self._outcome(held, instances)
+
+    def _change(self, server: Server, subnets: list[contract.Subnet]) -> None:
+        """Have exactly these; when that cannot be, all is as before."""
+        before = server.kept
+        try:
+            server.network.make(subnets)
+        except errors.BackendError:
+            with contextlib.suppress(errors.BackendError):
+                server.network.make(before.subnets)
+            raise
+        if subnets != before.subnets:
+            server.keep(msgspec.structs.replace(before, subnets=subnets))
+
+    def _outcome(self, server: Server, instances: Sequence[contract.ShareInstance]) -> contract.ServerNetworkOutcome:
+        exports = {instance.id: server.exports(self.pseudo(instance)) for instance in instances}
+        return contract.ServerNetworkOutcome(details=server.details(), exports=exports)
+
+    def _check_handled(self) -> None:
+        if not self.backend.driver_handles_share_servers:
+            raise contract.Refused(reason="this back end handles no share servers: driver_handles_share_servers = true")
