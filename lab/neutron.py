@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A real Neutron on loopback: its API over a database of its own, with the lab's Keystone for logins.
 
-ML2 without agents or mechanisms: networks, subnets, ports, quotas and addresses are as everywhere, and nothing is
-plugged in anywhere. Starting takes about four seconds, most of them Neutron's own imports.
+ML2 without agents: networks, subnets, ports, quotas and addresses are as everywhere, and nothing is plugged in
+anywhere. Its mechanism is the one of Neutron's own tests, which binds ports to the host `BINDING_HOST` alone. Starting
+takes about four seconds, most of them Neutron's own imports.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Self
 from lab import keystone, openstack, processes, runs
 
 _HOST = "127.0.0.1"
+BINDING_HOST = "host-ovs-no_filter"
 # Flat networks may be on any physical network, VLANs on these.
 VLANS = "physnet1:100:199,physnet2:200:299"
 _CONFIGURATION = """[DEFAULT]
@@ -34,7 +36,7 @@ lock_path = {home}/locks
 [ml2]
 type_drivers = local,flat,vlan,vxlan
 tenant_network_types = vxlan
-mechanism_drivers =
+mechanism_drivers = test
 extension_drivers = port_security
 [ml2_type_flat]
 flat_networks = *

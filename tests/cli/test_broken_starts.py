@@ -10,6 +10,7 @@ from abaca.db import migrations
 
 KEYSTONE = "auth_strategy = keystone\n[keystone_authtoken]\n"
 NOVA = "[compute]\nplugin = nova\n"
+NEUTRON = "[networks]\nplugin = neutron\nneutron_deployment = here\n"
 HOOK = "[events]\nwebhooks = w\n[webhook_w]\n"
 # what is broken: (files to make, configuration, what is said)
 BROKEN = {
@@ -108,6 +109,22 @@ BROKEN = {
         {"c.yaml": "clouds: {nova: {}}"},
         NOVA + "nova_clouds_file = {dir}/c.yaml\nnova_known_hosts = {dir}/no\n",
         "{dir}/no cannot be read",
+    ),
+    "no clouds.yaml of a Neutron": (
+        {},
+        NEUTRON + "neutron_clouds_file = {dir}/no.yaml\n",
+        "{dir}/no.yaml cannot be read",
+    ),
+    "no such cloud of a Neutron": (
+        {"c.yaml": "clouds: {other: {}}"},
+        NEUTRON + "neutron_clouds_file = {dir}/c.yaml\n",
+        "has no cloud neutron. Set neutron_cloud in [networks] to one of: other",
+    ),
+    "Neutron without a name": ({}, "[networks]\nplugin = neutron\n", "plugin = neutron needs neutron_deployment"),
+    "declared subnet": (
+        {},
+        "[networks]\nsubnets = a\n[subnet_a]\ncidr = 10.0.0.1/24\n",
+        "[subnet_a]: its cidr is none: 10.0.0.1/24 has host bits set",
     ),
     "unknown driver": ({}, "enabled_share_backends = a\n[a]\ndriver = lokal\n", "Did you mean 'local'?"),
     "address of a driver": ({}, "enabled_share_backends = a\n[a]\ndriver = local\nexport_ips = x\n", "[a]"),

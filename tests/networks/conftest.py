@@ -6,7 +6,7 @@ import contextlib
 import pytest
 
 from lab import keystone, neutron, runs
-from tests.databases import postgres  # noqa: F401 (a fixture)
+from tests.databases import database, postgres  # noqa: F401 (fixtures)
 
 
 @pytest.fixture(scope="package")

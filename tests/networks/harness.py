@@ -29,6 +29,7 @@ class Place:
     def __init__(self, database):
         self._database = database
         self.db = database.open()
+        self._reader = database.open()
         self.options = settings.Networks()
 
     def change(self, **options):
@@ -62,7 +63,7 @@ class Place:
         """The addresses of a server in the database, as another process sees them."""
         t = network_allocations
         found = sa.select(t.c.id, t.c.ip_address).where(t.c.share_server_id == server_id).order_by(t.c.ip_address)
-        with self._database.open().read() as tx:
+        with self._reader.read() as tx:
             return {row.id: row.ip_address for row in tx.rows(found)}
 
 

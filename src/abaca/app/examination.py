@@ -15,6 +15,7 @@ from abaca.app import exposure
 from abaca.app.backends import driver
 from abaca.app.databases import open_database
 from abaca.app.events import event_targets
+from abaca.app.networks import check_networks
 from abaca.app.observability import tracing
 from abaca.app.servers import compute, nodes
 
@@ -122,6 +123,7 @@ _LOOKS: tuple[Callable[[Settings], None], ...] = (
     _callers,
     _back_ends,
     _servers,
+    check_networks,
     _events,
     _spans,
 )
