@@ -21,7 +21,10 @@ def test_an_operator_attaches_looks_verifies_and_detaches(world, attachment):
     assert (row["id"], row["state"], row["access_level"]) == (attachment_id, "active", "ro")
     assert attachment_id in attachment("list", "-o", "wide").out
     assert json.loads(attachment("show", attachment_id, "--json").out)["export_location"].startswith("10.0.0.10:/")
-    assert attachment("verify", attachment_id).status == 0
+    before = json.loads(attachment("show", attachment_id, "--json").out)["last_verified_at"]
+    said = attachment("verify", attachment_id, "--wait")
+    assert (said.status, said.out.splitlines()[-1]) == (0, f"{attachment_id} active")
+    assert json.loads(attachment("show", attachment_id, "--json").out)["last_verified_at"] > before
     door.until(world, attachment_id, "active")
     assert attachment("remove", attachment_id).status == 0
     door.until_gone(world, attachment_id)

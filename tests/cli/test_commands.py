@@ -130,6 +130,9 @@ def test_counts_are_shown_and_mended(abaca, miscounted):
     assert abaca(*recount).out == "All counts are right.\n"
 
 
+SHARE = "00000000-0000-4000-8000-%012d"
+
+
 @pytest.fixture
 def journal(abaca, config, tmp_path):
     """A configuration whose journal holds two operations: the file, and their ids."""
@@ -139,8 +142,8 @@ def journal(abaca, config, tmp_path):
     ids = []
     with db.write() as tx:
         for number in (1, 2):
-            row = {"kind": "share-create", "queue": "here@dummy", "keys": [f"share:s{number}"], "args": {}}
-            ids.append(operations.add(tx, {**row, "resource_type": "share", "resource_id": f"s{number}"}))
+            row = {"kind": "share-create", "queue": "here@dummy", "keys": [f"share:{number}"], "args": {}}
+            ids.append(operations.add(tx, {**row, "resource_type": "share", "resource_id": SHARE % number}))
     db.close()
     return file, ids
 
@@ -152,10 +155,13 @@ def listed(abaca, file, *arguments):
 def test_operations_are_listed_newest_first_and_by_what_they_are_about(abaca, journal):
     file, (first, second) = journal
     assert [row["id"] for row in listed(abaca, file)] == [second, first]
-    assert [row["id"] for row in listed(abaca, file, "--resource", "s1")] == [first]
+    assert [row["id"] for row in listed(abaca, file, "--resource", SHARE % 1)] == [first]
     assert listed(abaca, file, "--kind", "share-delete") == []
     assert len(listed(abaca, file, "--limit", "1")) == 1
     assert "share-create" in abaca("operation", "list", "--config-file", file).out
+    said = abaca("operation", "list", "--config-file", file, "--resource", "nothing")
+    assert (said.status, said.out) == (1, "")
+    assert "No share, attachment or server is called nothing" in said.err
 
 
 def test_an_operation_is_shown_whole(abaca, journal):

@@ -26,6 +26,18 @@ PACKAGES = (
 )
 # No network leads out of the machine: what an index has lies beside it.
 PIP = "[global]\nno-index = true\nfind-links = /root/wheels\ndisable-pip-version-check = true\nno-compile = true\n"
+# Asks again and again, each time on a new connection, until it is told to stop, and ends with a complaint when refused.
+ASK = """
+import http.client, pathlib
+stop, count = pathlib.Path("/tmp/stop"), 0
+while not stop.exists():
+    connection = http.client.HTTPConnection("127.0.0.1", 8786, timeout=120)
+    connection.request("GET", "/healthcheck")
+    assert connection.getresponse().status == 200
+    connection.close()
+    count += 1
+    pathlib.Path("/tmp/count").write_text(str(count))
+"""
 
 
 def commands(heading):
@@ -33,6 +45,19 @@ def commands(heading):
     section = PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     blocks = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
     return [block.splitlines() for block in blocks]
+
+
+def follow(machine, lines, timeout_s=300):
+    """Each of the page's commands ends well."""
+    for line in lines:
+        done = machine.script(f"cd /root; {line}", timeout_s)
+        assert done.code == 0, (line, done)
+
+
+def block(heading, word):
+    """The one shell block below a heading that has this word."""
+    (found,) = [lines for lines in commands(heading) if any(word in line for line in lines)]
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +84,7 @@ def wheels(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def machine(wheels):
-    with runs.Run() as run, booted.BootedGuest(fabric.Fabric(run), "abaca", 512) as made:
+    with runs.Run() as run, booted.BootedGuest(fabric.Fabric(run), "abaca", 768) as made:
         booted.install(made.disk, PACKAGES, ("runuser", "env"))
         shutil.copytree("/etc/pam.d", made.disk / "etc/pam.d", dirs_exist_ok=True)
         (made.disk / "usr/bin/python3").unlink(missing_ok=True)
@@ -76,9 +101,7 @@ def machine(wheels):
 def test_the_five_commands_make_a_running_enabled_service(machine):
     lines = commands("One host")[0]
     assert len(lines) == 5
-    for line in lines:
-        done = machine.script(f"cd /root; {line}", 300)
-        assert done.code == 0, (line, done)
+    follow(machine, lines)
     healthy = "/opt/abaca/bin/python -c \"import urllib.request as r; r.urlopen('http://127.0.0.1:8786/healthcheck')\""
     told = "systemctl status --no-pager -n 20 abaca-api abaca-worker"
     if machine.script(f"for try in $(seq 60); do {healthy} && exit; sleep 1; done; exit 1", 180).code:
@@ -90,16 +113,30 @@ def test_the_five_commands_make_a_running_enabled_service(machine):
     assert who.stdout.split() == ["abaca", "abaca"]
 
 
+def test_no_client_is_refused_while_the_api_starts_again_on_the_socket_of_systemd(machine):
+    follow(machine, block("One host", "abaca-api.socket"))
+    assert machine.script("systemctl is-active abaca-api.socket abaca-api").stdout.split() == ["active"] * 2
+    (machine.disk / "root/ask.py").write_text(ASK)
+    machine.script("(python3 /root/ask.py 2> /tmp/complaint; echo > /tmp/ended) > /dev/null 2>&1 &")
+
+    def count():
+        return int(machine.script("cat /tmp/count").stdout or 0)
+
+    wait_until(lambda: count() > 3, 120, 0.5)
+    machine.check(["systemctl", "restart", "abaca-api"], timeout_s=120)
+    before = count()
+    wait_until(lambda: count() > before + 3, 120, 0.5)
+    machine.script(": > /tmp/stop")
+    wait_until(lambda: machine.run(["test", "-e", "/tmp/ended"]).code == 0, 120, 0.5)
+    assert machine.check(["cat", "/tmp/complaint"]) == ""
+
+
 def test_an_upgrade_keeps_what_is_there(machine):
-    for line in commands("Upgrade")[0]:
-        done = machine.script(f"cd /root; {line}", 300)
-        assert done.code == 0, (line, done)
+    follow(machine, commands("Upgrade")[0])
     wait_until(lambda: machine.script("systemctl is-active abaca-api abaca-worker").code == 0, 60, 1)
 
 
 def test_a_removal_leaves_the_data_alone(machine):
-    for line in commands("Removal")[0]:
-        done = machine.script(line, 60)
-        assert done.code == 0, (line, done)
+    follow(machine, commands("Removal")[0], 60)
     assert machine.script("ls /opt/abaca /usr/lib/systemd/system/abaca.target").stdout == ""
     assert machine.check(["ls", "/var/lib/abaca/abaca.sqlite"])

@@ -15,7 +15,7 @@ from abaca.cli.options import Api, asking
 from abaca.domain.attachments import attachments as domain
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from abaca.cli.client import Answer, Client
 
@@ -119,12 +119,16 @@ def remove(api: Api, attachment_id: str, *, force: bool, wait: bool) -> None:
 @asking
 @click.argument("attachment_id")
 @click.option("--force", is_flag=True, help="Where its export has moved: follow it though files are open, and lost.")
-def verify(api: Api, attachment_id: str, *, force: bool) -> None:
+@waiting
+def verify(api: Api, attachment_id: str, *, force: bool, wait: bool) -> None:
     """Have the machine looked at now, and the attachment made true where it is not."""
     with api.open() as client:
         found = _id_of(client, attachment_id)
+        before = client.get(f"{PATH}/{found}")["attachment"]["last_verified_at"]
         client.post(f"{PATH}/{found}/verify", force=force or None)
-    click.echo(f"{found} is looked at")
+        click.echo(f"{found} is looked at")
+        if wait and (problems := _wait(client, [found], {found: before})):
+            raise errors.Conflict("\n".join(problems))
 
 
 @attachment.command("orphaned")
@@ -140,32 +144,38 @@ def _id_of(client: Client, said: str) -> str:
     return client.id_of(PATH, "Attachment", said, named=False)
 
 
-def _wait(client: Client, ids: Sequence[str]) -> list[str]:
-    """Follow attachments until none is on its way, with a line for each step; what went wrong."""
+def _wait(client: Client, ids: Sequence[str], looked_at: Mapping[str, str | None] | None = None) -> list[str]:
+    """Follow attachments until none is on its way, with a line for each step; what went wrong.
+
+    With `looked_at`, when each was last looked at, until they were again, or are active no more.
+    """
     told: dict[str, str] = {}
     problems: list[str] = []
     busy = set(ids)
     while busy:
         for attachment_id in sorted(busy):
-            state, problem = _state(client, attachment_id)
+            found = next(client.each(PATH, 1, id=attachment_id), None)
+            state = str(found["state"]) if found else "gone"
             if told.get(attachment_id) != state:
                 click.echo(f"{attachment_id} {state}")
                 told[attachment_id] = state
-            if state not in domain.ATTACHMENT.busy:
+            if state not in domain.ATTACHMENT.busy and not _is_awaited(found, looked_at or {}):
                 busy.discard(attachment_id)
-                problems += [problem] if problem else []
+                problems += _problem(found)
         if busy:
             time.sleep(LOOK_AGAIN_S)
     return problems
 
 
-def _state(client: Client, attachment_id: str) -> tuple[str, str | None]:
-    """The state of an attachment, and the message of its error; `gone` where there is none any more."""
-    found = next(client.each(PATH, 1, id=attachment_id), None)
-    if found is None:
-        return "gone", None
-    error = found["error"]
-    return str(found["state"]), f"{error['message']} {error['mend']}".strip() if error else None
+def _is_awaited(found: Answer | None, looked_at: Mapping[str, str | None]) -> bool:
+    if found is None or found["state"] != "active" or found["id"] not in looked_at:
+        return False
+    return bool(found["last_verified_at"] == looked_at[found["id"]])
+
+
+def _problem(found: Answer | None) -> list[str]:
+    error = found["error"] if found else None
+    return [f"{error['message']} {error['mend']}".strip()] if error else []
 
 
 def _brief(row: Answer) -> dict[str, object]:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import click
 
-from abaca.cli import shown
+from abaca.cli import lookups, shown
 from abaca.cli.options import Api, asking
 
 if TYPE_CHECKING:
@@ -30,11 +30,12 @@ def event() -> None:
 @event.command("list")
 @asking
 @click.option("--type", "event_type", help="Only of this type, e.g. share.create.end.")
-@click.option("--resource", "resource_id", help="Only about this resource.")
+@click.option("--resource", help="Only about this share, attachment or server, by name or id; others by id.")
 @shown.listed
-def list_events(api: Api, *, output: shown.Output, **equal: str | None) -> None:
+def list_events(api: Api, *, resource: str | None, output: shown.Output, **equal: str | None) -> None:
     """List events, the newest first, and how many targets do not have each yet."""
     with api.open() as client:
+        equal["resource_id"] = lookups.resource_id(client, resource) if resource else None
         shown.table(client.each("/events", output.most, **equal), output, brief=EVENTS)
 
 

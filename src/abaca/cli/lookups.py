@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -31,6 +32,24 @@ def server_id(client: Client, said: str) -> str:
     if len(ids) > 1:
         raise errors.Conflict(f"Several servers are called {said}; say which one by its id: {', '.join(ids)}")
     return ids[0] if ids else client.id_of("/servers", "Server", said, named=False)
+
+
+def registered_server_id(client: Client, said: str) -> str:
+    """The id of a server that was registered here, by its name. Raises as `share_id` does."""
+    return client.id_of("/servers", "Server", said)
+
+
+def resource_id(client: Client, said: str) -> str:
+    """The id of what an operation may be about: a share, an attachment or a server. Raises as `share_id` does."""
+    with contextlib.suppress(errors.NotFound):
+        return share_id(client, said)
+    with contextlib.suppress(errors.NotFound):
+        return client.id_of("/attachments", "Attachment", said, named=False)
+    try:
+        return server_id(client, said)
+    except errors.NotFound:
+        message = f"No share, attachment or server is called {said}; whatever else it is, say it by its whole id."
+        raise errors.NotFound(message) from None
 
 
 def host(client: Client, said: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from abaca.cli import shown
+from abaca.cli import lookups, shown
 from abaca.cli.options import Api, asking
 
 if TYPE_CHECKING:
@@ -31,11 +31,14 @@ def operation() -> None:
 @click.option("--all", "with_ended", is_flag=True, help="Also those that have ended.")
 @click.option("--kind", help="Only of this kind, e.g. share-create.")
 @click.option("--queue", help="Only on this queue, e.g. host@backend.")
-@click.option("--resource", "resource_id", help="Only about this resource.")
+@click.option("--resource", help="Only about this share, attachment or server, by name or id; others by id.")
 @shown.listed
-def list_operations(api: Api, *, with_ended: bool, output: shown.Output, **equal: str | None) -> None:
+def list_operations(
+    api: Api, *, with_ended: bool, resource: str | None, output: shown.Output, **equal: str | None
+) -> None:
     """List operations that have not ended, the newest first."""
     with api.open() as client:
+        equal["resource_id"] = lookups.resource_id(client, resource) if resource else None
         found = client.each(PATH, output.most, live=None if with_ended else True, **equal)
         shown.table(map(_brief, found), output, brief=BRIEF, wide=WIDE)
 

@@ -41,7 +41,9 @@ def listen(address: str, port: int, backlog: int) -> socket.socket:
 
 
 def _meant(address: str, port: int) -> Collection[tuple[str, int]]:
-    """The addresses that one in the settings may stand for."""
+    """The addresses that one in the settings may stand for; all of IPv4 are among all of both families."""
+    if address == "0.0.0.0":  # noqa: S104 - compared, not bound
+        return [(address, port), ("::", port)]
     try:
         return [found[4][:2] for found in socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)]  # type: ignore[misc]
     except OSError:

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from abaca import errors
-from abaca.cli import shown
+from abaca.cli import lookups, shown
 from abaca.cli.explaining import check
 from abaca.cli.options import Api, asking
 
@@ -52,12 +52,19 @@ server.add_command(check)
 @click.option("--ssh-user", help="Login. Without it root.")
 @click.option("--host-key", help="Public host key: 'ssh-ed25519 AAAA...'.")
 @click.option("--key", help="Where workers find the private key, on their hosts: 'file:/etc/abaca/keys/id_ed25519'.")
-@click.option("--hypervisor-id", help="Of a guest: the id of the registered server on which its QEMU runs.")
+@click.option("--hypervisor", help="Of a guest: the registered server on which its QEMU runs, by name or id.")
 @click.option("--qmp-socket", help="Of a guest: where its QEMU takes orders on that server, such as /run/web.qmp.")
 @click.option("--description", help="A sentence about it.")
 @click.option("--availability-zone", help="Where it stands.")
 @click.option("--property", "properties", multiple=True, metavar="KEY=VALUE", help="Metadata; may be repeated.")
-def add(api: Api, *, properties: tuple[str, ...], addresses: tuple[str, ...], **said: str | int | None) -> None:
+def add(
+    api: Api,
+    *,
+    properties: tuple[str, ...],
+    addresses: tuple[str, ...],
+    hypervisor: str | None,
+    **said: str | int | None,
+) -> None:
     """Register a server, or change the one that its project has by that name.
 
     The private key stays in its file on the hosts of the workers, which read it there; nothing sends it anywhere.
@@ -67,6 +74,8 @@ def add(api: Api, *, properties: tuple[str, ...], addresses: tuple[str, ...], **
     if properties:
         wanted["metadata"] = dict(pair.partition("=")[::2] for pair in properties)
     with api.open() as client:
+        if hypervisor:
+            wanted["hypervisor_id"] = lookups.registered_server_id(client, hypervisor)
         (done,) = _register(client, [wanted])
     click.echo(f"{done['id']} {done['result']}")
     for doubt in [*_of_key(api, said.get("key")), *done["warnings"]]:
