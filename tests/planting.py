@@ -19,7 +19,9 @@ def by_hand(db):
     engine = schema.migration_engine(db.url)
     try:
         with engine.connect() as connection, connection.begin():
-            yield Tx(connection, db.now(), statements.Statements())
+            tx = Tx(connection, db.now(), statements.Statements())
+            yield tx
+            tx.flush()
     finally:
         engine.dispose()
 

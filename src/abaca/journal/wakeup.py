@@ -9,6 +9,7 @@ safety net.
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import os
 import select
@@ -26,16 +27,22 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CHANNEL = "abaca_operations"
-_NOTIFY = sa.text(f"SELECT pg_notify('{CHANNEL}', :queue)")
+
+
+@functools.lru_cache(maxsize=256)
+def _notify(queue: str) -> str:
+    """What tells of a queue; several statements in one text have no parameters."""
+    import psycopg.sql  # only where there is a PostgreSQL
+
+    return f"NOTIFY {CHANNEL}, {psycopg.sql.Literal(queue).as_string(None)}"
 
 
 class Notify:
     """PostgreSQL's own: delivered when, and only when, the transaction commits."""
 
     def before_commit(self, tx: Tx, queues: Sequence[str]) -> None:
-        """Say it inside the transaction."""
-        for queue in queues:
-            tx.execute(_NOTIFY, {"queue": queue})
+        """Say it inside the transaction, and end that in the same round trip."""
+        tx.end_with("; ".join([*map(_notify, queues), "COMMIT"]))
 
     def after_commit(self, queues: Sequence[str]) -> None:
         """The server has told everybody."""

@@ -16,19 +16,21 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 import sqlalchemy as sa
 from sqlalchemy import event, exc
 
-from abaca.db.engine import guard, limits, statements
+from abaca.db.engine import guard, inserts, limits, statements
 from abaca.db.engine.statements import Entity, Parameters, Row
 
 Clock = Callable[[], float]
 # Of PostgreSQL's advisory locks: whose they are, and how many, so that no request can take up the memory for all locks.
 _NAMED, _NAMED_LOCKS = 1_633_772_641, 256
 _LOCK_NAMES = sa.text("SELECT pg_advisory_xact_lock(:of, key) FROM unnest(CAST(:keys AS integer[])) AS key")
+Result = TypeVar("Result")
+Run = Callable[[inserts.Carrier, Parameters], Result]
 PLAN_ONCE = "SET plan_cache_mode = force_generic_plan"
 
 
@@ -62,7 +64,7 @@ class NoWakeup:
 class Tx:
     """One transaction. `now` is its time, naive UTC, the same for every row that it writes."""
 
-    __slots__ = ("_queues", "_statements", "connection", "now", "subscriptions", "turns")
+    __slots__ = ("_added", "_connection", "_queues", "_statements", "now", "subscriptions", "turns")
 
     def __init__(
         self,
@@ -71,7 +73,9 @@ class Tx:
         known: statements.Statements,
         subscriptions: Wanting | None = None,
     ) -> None:
-        self.connection = connection
+        self._connection = connection
+        # rows that wait for the next statement
+        self._added: list[inserts.Added] = []
         self.now = now
         # None: nobody wants any event
         self.subscriptions = subscriptions
@@ -81,21 +85,66 @@ class Tx:
         self._queues: dict[str, None] = {}
 
     @property
+    def connection(self) -> sa.Connection:
+        """What the transaction runs on, with all of its rows added."""
+        self.flush()
+        return self._connection
+
+    @property
     def dialect(self) -> str:
         """`sqlite` or `postgresql`."""
-        return self.connection.dialect.name
+        return self._connection.dialect.name
+
+    def allowing(self, permission: guard.Permission) -> contextlib.AbstractContextManager[None]:
+        """Statements of this transaction may write states in the block."""
+        return permission.on(self._connection)
+
+    def add(self, table: sa.Table, row: Parameters, permission: guard.Permission | None = None) -> None:
+        """Add a row, with the next statement at the latest. Only with `permission` it may set states.
+
+        What the database refuses it refuses then: not for rows whose refusal somebody expects here.
+        """
+        self._added.append(inserts.added(table, row, permission))
+        if self.dialect != "postgresql":  # without a network there is nothing to spare
+            self.flush()
+
+    def flush(self) -> None:
+        """Send the rows that wait."""
+        if self._added:
+            found, self._added = self._added, []
+            self._send(found, self.execute, *(inserts.together(found) if len(found) > 1 else inserts.alone(found[0])))
+
+    def along(self, run: Run[Result], statement: inserts.Carrier, parameters: Parameters) -> Result:
+        """`run` (`execute`, `rows`) a statement that looks at none of the rows that wait: it adds these as well."""
+        if not self._added or not inserts.may_be_carried(statement, self._added):
+            return run(statement, parameters)
+        found, self._added = self._added, []
+        return self._send(found, run, *inserts.carried(statement, parameters, found))
+
+    def _send(
+        self,
+        found: Sequence[inserts.Added],
+        run: Run[Result],
+        statement: inserts.Carrier,
+        parameters: Parameters,
+    ) -> Result:
+        permission = next((one.permission for one in found if one.permission is not None), None)
+        with contextlib.nullcontext() if permission is None else self.allowing(permission):
+            return run(statement, parameters)
 
     def execute(
         self, statement: sa.Executable, parameters: Parameters | Sequence[Parameters] | None = None
     ) -> statements.Done | sa.CursorResult[Any]:
         """Run a statement with its parameters, or once for each of a sequence of them, for its `rowcount`."""
+        if parameters is not None and not isinstance(parameters, Mapping) and len(parameters) == 1:
+            parameters = parameters[0]
         if parameters is None or isinstance(parameters, Mapping):
             ready = self._ready(statement, parameters)
             if ready is not None:
-                return statements.do(ready, self.connection, parameters or statements.NONE)
+                return statements.do(ready, self._connection, parameters or statements.NONE)
         elif (ready := self._ready(statement, parameters[0])) is not None:
-            return statements.do_many(ready, self.connection, parameters)
-        return self.connection.execute(statement, parameters)
+            return statements.do_many(ready, self._connection, parameters)
+        return self._connection.execute(statement, parameters)
 
     def change(self, table: sa.Table, row_id: str, values: Parameters) -> int:
         """Set columns of the row with that id, and when it was changed; how many rows have it."""
@@ -115,8 +164,8 @@ class Tx:
         """All rows as entities: the statement selects `columns_of` them. Raises TypeError where it does not."""
         ready = self._ready(statement, parameters)
         if ready is not None:
-            return statements.fetch_entities(entity, ready, self.connection, parameters or statements.NONE)
-        result = self.connection.execute(statement, parameters)
+            return statements.fetch_entities(entity, ready, self._connection, parameters or statements.NONE)
+        result = self._connection.execute(statement, parameters)
         statements.check_fields(entity, result.keys())
         return [entity(*row) for row in result]
 
@@ -129,8 +178,8 @@ class Tx:
         """All rows."""
         ready = self._ready(statement, parameters)
         if ready is None:
-            return self.connection.execute(statement, parameters).all()
-        return statements.fetch(ready, self.connection, parameters or statements.NONE)
+            return self._connection.execute(statement, parameters).all()
+        return statements.fetch(ready, self._connection, parameters or statements.NONE)
 
     def scalar(self, statement: sa.Executable, parameters: Parameters | None = None) -> Any:
         """The first column of the first row, or None."""
@@ -138,7 +187,9 @@ class Tx:
         return None if row is None else row[0]
 
     def _ready(self, statement: sa.Executable, parameters: Parameters | None) -> statements.Ready | None:
-        return self._statements.ready(self.connection.dialect, statement, parameters or statements.NONE)
+        if self._added:
+            self.flush()
+        return self._statements.ready(self._connection.dialect, statement, parameters or statements.NONE)
 
     def turn(self) -> contextlib.AbstractContextManager[None]:
         """To be entered for what may take long: one at a time of a process does. Raises `Unavailable`."""
@@ -156,6 +207,10 @@ class Tx:
         if self.dialect == "postgresql":  # SQLite has one writer
             keys = sorted({zlib.crc32(name.encode()) % _NAMED_LOCKS for name in names})
             self.connection.execute(_LOCK_NAMES, {"of": _NAMED, "keys": keys})
+
+    def end_with(self, text: str) -> None:
+        """Run a text of several statements, the last of which ends the transaction: that spares a round trip."""
+        statements.say(text, self.connection)
 
     def wake(self, queue: str) -> None:
         """Announce work on `queue` when this transaction commits."""
@@ -261,6 +316,7 @@ class Database:
             tx = Tx(connection, self.now(), self._statements)
             tx.turns = self._turns
             yield tx
+            tx.flush()
 
     def once(self) -> contextlib.AbstractContextManager[Tx]:
         """A connection for one statement that is a transaction by itself: a round trip where `write()` takes three."""
@@ -272,12 +328,13 @@ class Database:
         with _connect(self._writer) as connection, connection.begin() as begun:
             tx = Tx(connection, self.now(), self._statements, self.subscriptions)
             yield tx
+            tx.flush()
             queues = tx.queues
-            if queues:
-                self.wakeup.before_commit(tx, queues)
             if self._is_rehearsal:
                 begun.rollback()
                 return
+            if queues:
+                self.wakeup.before_commit(tx, queues)
         if queues:
             self.wakeup.after_commit(queues)
 

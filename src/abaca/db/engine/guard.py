@@ -9,6 +9,7 @@ then on it costs a look into a set.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sqlite3
 from collections.abc import Mapping
@@ -42,7 +43,7 @@ class StateWriteRefused(exc.DontWrapMixin, RuntimeError):
 class Permission:
     """What the mover holds: statements of a connection may write states while it is `on`."""
 
-    def on(self, connection: sa.Connection) -> _Open:
+    def on(self, connection: sa.Connection) -> contextlib.AbstractContextManager[None]:
         """To be entered around a statement."""
         return _Open(connection.connection.dbapi_connection)
 
@@ -57,19 +58,20 @@ def claim() -> Permission:
     return _unclaimed.pop()
 
 
-class _Open:
+class _Open(contextlib.AbstractContextManager[None]):
     """While this is entered the guard of a connection lets states be written."""
 
-    __slots__ = ("_connection",)
+    __slots__ = ("_before", "_connection")
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
+        self._before: bool = getattr(connection, "is_moving", False)
 
     def __enter__(self) -> None:
         self._connection.is_moving = True
 
     def __exit__(self, *_: object) -> None:
-        self._connection.is_moving = False
+        self._connection.is_moving = self._before
 
 
 @functools.cache

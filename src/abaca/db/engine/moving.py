@@ -30,17 +30,22 @@ _PERMISSION = guard.claim()
 class _Moves:
     """A statement that moves whatever its conditions say; made once, run often."""
 
-    def __init__(self, statement: sa.UpdateBase) -> None:
+    def __init__(self, statement: sa.Insert | sa.Update) -> None:
         self._statement = statement
+
+    def run_along(self, tx: Tx, parameters: Parameters) -> Sequence[Row]:
+        """The same, adding the rows that wait, at none of which it looks."""
+        with tx.allowing(_PERMISSION):
+            return tx.along(tx.rows, self._statement, parameters)
 
     def run(self, tx: Tx, parameters: Parameters | None = None) -> Sequence[Row]:
         """What was moved, as the columns that were asked for."""
-        with _PERMISSION.on(tx.connection):
+        with tx.allowing(_PERMISSION):
             return tx.rows(self._statement, parameters)
 
     def entities(self, tx: Tx, entity: type[Entity], parameters: Parameters | None = None) -> list[Entity]:
         """The same as entities, whose columns were asked for."""
-        with _PERMISSION.on(tx.connection):
+        with tx.allowing(_PERMISSION):
             return tx.entities(entity, self._statement, parameters)
 
 
@@ -78,6 +83,11 @@ class Mover:
         new = {f"new_{name}": value for name, value in (also or {}).items()}
         moves = self._one(event, states, tuple(also or ()))
         return bool(moves.run(tx, {"row": row_id, "at": tx.now, **new}))
+
+    def try_move_along(self, tx: Tx, row_id: str, event: str, also: Parameters) -> bool:
+        """`try_move` of a row that was not added in this transaction, with the rows that wait to be added."""
+        new = {f"new_{name}": value for name, value in also.items()}
+        return bool(self._one(event, None, tuple(also)).run_along(tx, {"row": row_id, "at": tx.now, **new}))
 
     def move(self, tx: Tx, row_id: str, event: str) -> None:
         """Let `event` happen. Raises `Conflict` where the state does not allow it, `NotFound` where nothing is left."""
@@ -201,17 +211,17 @@ def add(tx: Tx, table: sa.Table, values: Parameters, born: Mapping[str, str], *,
     With `unless_taken` it is not where another row has one of its unique keys; otherwise that raises `IntegrityError`.
     """
     row = {**values, **states(table, born, values)}
-    with _PERMISSION.on(tx.connection):
-        if unless_taken:
-            return tx.row(_inserting(table, tx.dialect), row) is not None
-        tx.execute(_inserting(table, None), row)
-    return True
+    if not unless_taken:
+        tx.add(table, row, _PERMISSION)
+        return True
+    with tx.allowing(_PERMISSION):
+        return tx.row(_inserting(table, tx.dialect), row) is not None
 
 
 def add_many(tx: Tx, table: sa.Table, rows: Sequence[Parameters], born: Mapping[str, str]) -> None:
     """The same for many rows with the same columns."""
     if rows:
-        with _PERMISSION.on(tx.connection):
+        with tx.allowing(_PERMISSION):
             tx.execute(_inserting(table, None), [{**row, **states(table, born, row)} for row in rows])
 
 

@@ -104,6 +104,12 @@ def check_fields(entity: type[msgspec.Struct], names: Iterable[str]) -> None:
         raise TypeError(f"{entity.__name__} has the fields {entity.__struct_fields__}, the result {tuple(names)}")
 
 
+def maker(names: Sequence[str]) -> Callable[[Sequence[object]], Row]:
+    """What makes rows with columns of these names, for what is known without looking."""
+    make = result_tuple(names)
+    return lambda values: make(tuple(values))
+
+
 class Done(NamedTuple):
     """What a statement without rows has done."""
 
@@ -214,6 +220,11 @@ def run(ready: Ready, connection: sa.Connection, parameters: Parameters) -> Any:
     return _sent(connection, ready.kept, "execute", text.sql, _bound(text, values))
 
 
+def say(sql: str, connection: sa.Connection) -> None:
+    """Have PostgreSQL run a text without values, which may be of several statements."""
+    _sent(connection, _ONCE, "execute", sql, None, prepare=False)
+
+
 def _bound(text: _Text, values: Values) -> Values | list[object]:
     """The values as the driver wants them."""
     for name, convert in text.converts:
@@ -221,14 +232,14 @@ def _bound(text: _Text, values: Values) -> Values | list[object]:
     return values if text.order is None else [values[name] for name in text.order]
 
 
-def _sent(connection: sa.Connection, kept: str, how: str, sql: str, bound: Any) -> Any:
+def _sent(connection: sa.Connection, kept: str, how: str, sql: str, bound: Any, **more: object) -> Any:
     pooled = connection.connection
     # a cursor is made in a tenth of the time that a short statement takes, so each connection keeps one
     cursor = pooled.info.get(kept)
     if cursor is None:
         cursor = pooled.info[kept] = pooled.cursor() if kept == _ONCE else _cursor_for_values(pooled)
     try:
-        getattr(cursor, how)(sql, bound)
+        getattr(cursor, how)(sql, bound, **more)
     except BaseException as error:  # noqa: BLE001 - it raises, and knows a lost connection from a refused statement
         del pooled.info[kept]
         connection._handle_dbapi_exception(error, sql, bound, cursor, None)

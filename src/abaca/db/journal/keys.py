@@ -102,6 +102,14 @@ def add(tx: Tx, wanted: Mapping[str, Iterable[str]]) -> None:
         tx.execute(_ADD, rows if len(rows) > 1 else rows[0])
 
 
+def adding_with(insert: sa.Insert) -> sa.Insert:
+    """On PostgreSQL: that INSERT of one operation, and its keys `:of_keys`, in one round trip."""
+    op = insert.returning(t.c.id, t.c.seq, sa.func.coalesce(t.c.place, t.c.seq).label("place")).cte("op")
+    of_keys = sa.func.unnest(sa.bindparam("of_keys", type_=sa.ARRAY(sa.String())))
+    rows = sa.select(op.c.id, of_keys, op.c.place, op.c.seq)
+    return sa.insert(k).from_select(("operation_id", "key", "place", "seq"), rows, include_defaults=False).inline()
+
+
 class StrangeKeys(TypeError):
     """A bug in a kind of operation: its children ask for keys that strangers may have."""
 

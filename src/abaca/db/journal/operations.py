@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import datetime
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Required, TypedDict
 
 import msgspec
@@ -58,6 +58,9 @@ def add(tx: Tx, row: NewOperation) -> str:
     if row.get("not_before", 0.0) > 0:
         values["state"] = "waiting"
     tx.wake(row["queue"])
+    if row.get("coalesce_key") is None and tx.dialect == "postgresql":
+        _add_with_keys(tx, values, row["keys"])
+        return op_id
     if row.get("coalesce_key") is None:
         tx.execute(_INSERT, values)
     elif (found := str(tx.scalar(_coalescing(tx.dialect), values))) != op_id:
@@ -81,27 +84,48 @@ def add_many(tx: Tx, found: Sequence[NewOperation]) -> None:
 
 
 def _queued(tx: Tx) -> dict[str, object]:
-    return {
-        "state": "queued",
-        "step": 0,
-        "direction": "do",
-        "attempt": 0,
-        "not_before": 0.0,
-        "signals": 0,
-        "token": 0,
-        "data": {},
-        "progress_done": 0,
-        "progress_total": 0,
-        "children": 0,
-        "joins_each": False,
-        "cancel": False,
-        "pause": False,
-        "created_at": tx.now,
-        "updated_at": tx.now,
-    }
+    return {**_QUEUED, "created_at": tx.now, "updated_at": tx.now}
 
 
+_QUEUED: dict[str, object] = {
+    "state": "queued",
+    "step": 0,
+    "direction": "do",
+    "attempt": 0,
+    "not_before": 0.0,
+    "signals": 0,
+    "token": 0,
+    "data": {},
+    "progress_done": 0,
+    "progress_total": 0,
+    "children": 0,
+    "joins_each": False,
+    "cancel": False,
+    "pause": False,
+}
 _INSERT = sa.insert(t).inline()
+
+
+def _add_with_keys(tx: Tx, values: Mapping[str, object], of_keys: Sequence[str]) -> None:
+    """On PostgreSQL: in one round trip, with whatever else waits to be added."""
+    told = {name: value for name, value in values.items() if name not in _QUEUED or value != _QUEUED[name]}
+    named = {f"op_{name}": value for name, value in told.items() if value is not None}
+    tx.along(tx.execute, _adding(tuple(named)), {**named, "of_keys": list(dict.fromkeys(of_keys))})
+
+
+@functools.lru_cache(maxsize=64)
+def _adding(named: tuple[str, ...]) -> sa.Insert:
+    """What is the same of each new operation stands in the text, which makes a third of it less to send."""
+    values: dict[str, object] = {name: sa.literal_column(text) for name, text in _QUEUED_TEXTS.items()}
+    for parameter in named:
+        name = parameter.removeprefix("op_")
+        values[name] = sa.bindparam(parameter, type_=t.c[name].type)
+    return keys.adding_with(sa.insert(t).values(values))
+
+
+_QUEUED_TEXTS = {
+    name: f"'{value}'" if isinstance(value, str | dict) else str(value).lower() for name, value in _QUEUED.items()
+}
 
 
 @functools.cache

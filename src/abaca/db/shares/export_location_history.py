@@ -39,11 +39,16 @@ class Owner(msgspec.Struct, frozen=True):
 
 def begin(tx: Tx, owners: Mapping[str, Owner], locations: Sequence[ExportLocation], cause: Cause) -> None:
     """These locations, as written to their own table, begin; `owners` by instance. One statement."""
-    if locations:
+    if len(locations) <= _FEW:
+        for one in locations:
+            tx.add(t, _row(tx, owners[one.share_instance_id], one, cause))
+    else:
         tx.execute(_BEGIN, [_row(tx, owners[one.share_instance_id], one, cause) for one in locations])
 
 
 _BEGIN = sa.insert(t).inline()
+# what one back end gives an instance
+_FEW = 4
 
 
 def _row(tx: Tx, owner: Owner, location: ExportLocation, cause: Cause) -> dict[str, object]:

@@ -27,9 +27,9 @@ COLUMNS: dict[str, Column] = {column.name: column for column in t.c}
 def add(tx: Tx, instance_id: str, exports: Sequence[Export], owner: Owner, cause: Cause) -> None:
     """The locations of a new instance."""
     found = [_new(tx, instance_id, export) for export in exports]
-    if found:
-        tx.execute(_ADD, [msgspec.structs.asdict(one) for one in found])
-        history.begin(tx, {instance_id: owner}, found, cause)
+    for one in found:
+        tx.add(t, msgspec.structs.asdict(one))
+    history.begin(tx, {instance_id: owner}, found, cause)
 
 
 _ADD = sa.insert(t).inline()

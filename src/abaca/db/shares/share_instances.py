@@ -39,15 +39,20 @@ RULES_STATUS = moving.Mover(t.c.access_rules_status, "Share instance")
 move, try_move, move_many, reset = STATUS.move, STATUS.try_move, STATUS.move_many, STATUS.reset
 
 
-def add(tx: Tx, values: Mapping[str, object]) -> None:
-    """A new instance, which is being made."""
+def add(tx: Tx, values: Mapping[str, object]) -> Mapping[str, object]:
+    """A new instance, which is being made; what its row says."""
     row = {"cast_rules_to_readonly": False, "created_at": tx.now, **values}
-    moving.add(tx, t, row, {"status": "create", "access_rules_status": "create"})
+    moving.add(tx, t, row, _BORN)
+    return {**row, **_STATES}
+
+
+_BORN = {"status": "create", "access_rules_status": "create"}
+_STATES = moving.states(t, _BORN)
 
 
 def finish_create(tx: Tx, instance_id: str) -> None:
     """`created`, with nothing left to copy; nothing where an operator has set another status meanwhile."""
-    STATUS.try_move(tx, instance_id, "created", also={"progress": "100%"})
+    STATUS.try_move_along(tx, instance_id, "created", {"progress": "100%"})
 
 
 def sync_rules(tx: Tx, share_id: str) -> list[PlacedInstance]:

@@ -7,14 +7,15 @@ one statement whatever the number of instances. Columns are asked for by name; o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 import sqlalchemy as sa
 
 from abaca import errors
 from abaca.db.catalog import share_types as share_type_rows
-from abaca.db.engine import lists, moving
+from abaca.db.engine import lists, moving, statements
 from abaca.db.engine.database import Tx
 from abaca.db.engine.statements import Column, Row, columns_of, joined, planned_for_values
 from abaca.db.tables.catalog import share_types
@@ -70,6 +71,9 @@ TRAITS = (
     "mount_snapshot_support",
     "snapshot_inherit_share_access_support",
 )
+_SHOWN_OF_INSTANCE = (
+    "status", "host", "availability_zone", "share_type_id", "share_network_id", "share_server_id", "progress",
+)  # fmt: skip
 COLUMNS: dict[str, Column] = {
     **{column.name: column for column in shares.c},
     # while no snapshots are served no share has them, whatever its type shall give it then
@@ -85,18 +89,7 @@ COLUMNS: dict[str, Column] = {
         (shares.c.replication_type.is_(None), share_instances.c.access_rules_status),
         else_=_worst_rules_status,
     ),
-    **{
-        name: share_instances.c[name]
-        for name in (
-            "status",
-            "host",
-            "availability_zone",
-            "share_type_id",
-            "share_network_id",
-            "share_server_id",
-            "progress",
-        )
-    },
+    **{name: share_instances.c[name] for name in _SHOWN_OF_INSTANCE},
     "share_type_name": share_types.c.name,
     "extra_specs": share_types.c.extra_specs,
     # most shares cannot have replicas, and are not looked at further
@@ -189,13 +182,46 @@ def show(tx: Tx, share_id: str, names: tuple[str, ...]) -> Row | None:
     return SHARES.one(tx, names, {"id": share_id})
 
 
-def add(tx: Tx, values: Mapping[str, object]) -> None:
-    """A new share's row."""
-    tx.execute(_ADD, {**_NEW, "created_at": tx.now, **values})
+def add(tx: Tx, values: Mapping[str, object]) -> Mapping[str, object]:
+    """A new share's row; what it says."""
+    row = {**_NEW, "created_at": tx.now, **values}
+    tx.add(shares, row)
+    return row
+
+
+class ItsType(msgspec.Struct, frozen=True):
+    """What a share shows of its type."""
+
+    share_type_name: str | None
+    extra_specs: Mapping[str, str] | None
+
+
+def show_added(
+    share: Mapping[str, object], instance: Mapping[str, object], its_type: ItsType, names: tuple[str, ...]
+) -> Row:
+    """The same as `show` of a share that this transaction has added, with one instance, without looking."""
+    known = {
+        **_OF_ADDED,
+        **share,
+        **{name: instance.get(name) for name in (*_SHOWN_OF_INSTANCE, "access_rules_status")},
+        "instance_id": instance["id"],
+        "instance_statuses": instance["status"],
+        "share_type_name": its_type.share_type_name,
+        "extra_specs": its_type.extra_specs,
+        **dict.fromkeys(TRAITS, False),
+    }
+    return _maker(names)([known[name] for name in names])
+
+
+@functools.lru_cache(maxsize=128)
+def _maker(names: tuple[str, ...]) -> Callable[[Sequence[object]], Row]:
+    return statements.maker(names)
+
+
+_OF_ADDED: dict[str, object] = {**dict.fromkeys(COLUMNS), "has_replicas": False}
 
 
 _NEW: dict[str, object] = {"metadata": {}, "is_public": False, "is_soft_deleted": False, **dict.fromkeys(TRAITS, False)}
-_ADD = sa.insert(shares).inline()
 
 
 def update(tx: Tx, share_id: str, values: Mapping[str, object]) -> None:

@@ -72,7 +72,13 @@ class ResolvedType(msgspec.Struct, frozen=True):
     """The share type that was found; None when there is none to be had."""
 
     id: str | None
+    name: str | None
     specs: dict[str, str]
+
+    @property
+    def shown(self) -> shares.ItsType:
+        """What its shares show of it."""
+        return shares.ItsType(self.name, None if self.id is None else self.specs)
 
 
 class _RoomTaken(Exception):
@@ -87,7 +93,7 @@ class Admission:
         self.caller = caller
         self._known = known
 
-    def share(self, db: Database, wanted: CreateRequest, columns: tuple[str, ...]) -> Row | None:
+    def share(self, db: Database, wanted: CreateRequest, columns: tuple[str, ...]) -> Row:
         """The new share as it was accepted, with these columns.
 
         Raises `Invalid`, `NotFound`, `Forbidden`, `OverLimit`, `Unavailable`; then nothing is written.
@@ -138,7 +144,7 @@ class Admission:
 
     def _write(
         self, tx: Tx, wanted: CreateRequest, checked: tuple[str, dict[str, str]], columns: tuple[str, ...]
-    ) -> Row | None:
+    ) -> Row:
         protocol, pairs = checked
         resolved = self._resolve(tx, wanted)
         self._check(tx, wanted, resolved)
@@ -150,14 +156,14 @@ class Admission:
         share_id, instance_id = new_id(), new_id()
         placement = self._place(tx, wanted, resolved, protocol) if resolved.id else None
         candidate = placement.candidates[0] if placement and placement.candidates else None
-        self._add(tx, wanted, resolved, share_id, {"share_proto": protocol, "metadata": pairs})
+        share = self._add(tx, wanted, resolved, share_id, {"share_proto": protocol, "metadata": pairs})
         ids = {"id": instance_id, "share_id": share_id}
         place = {"host": None, "availability_zone": wanted.availability_zone}
         if candidate is not None:
             place = {"host": candidate.pool.host, "availability_zone": candidate.pool.availability_zone}
-        share_instances.add(tx, {**ids, **place, "share_type_id": resolved.id, "progress": None})
-        # Read here: the answer shows what was asked for, and not yet what came of it.
-        row = shares.show(tx, share_id, columns)
+        instance = share_instances.add(tx, {**ids, **place, "share_type_id": resolved.id, "progress": None})
+        # The answer shows what was asked for, and not yet what came of it.
+        row = shares.show_added(share, instance, resolved.shown, columns)
         if candidate is None:
             self._refuse(tx, share_id, instance_id, placement)
         else:
@@ -192,14 +198,14 @@ class Admission:
     def _resolve(self, tx: Tx, wanted: CreateRequest) -> ResolvedType:
         name_or_id = wanted.share_type or self.settings.default_share_type
         if not name_or_id:
-            return ResolvedType(None, {})
+            return ResolvedType(None, None, {})
         visible = {} if self.caller.is_admin else {"open_to": self.caller.project_id}
         row = share_types.find(tx, name_or_id, **visible)
         if row is None:
             if wanted.share_type:
                 raise errors.NotFound(f"Share type {name_or_id} could not be found.")
-            return ResolvedType(None, {})
-        return ResolvedType(row.id, row.extra_specs)
+            return ResolvedType(None, None, {})
+        return ResolvedType(row.id, row.name, row.extra_specs)
 
     def _check(self, tx: Tx, wanted: CreateRequest, resolved: ResolvedType) -> None:
         for what, named in (
@@ -257,9 +263,9 @@ class Admission:
 
     def _add(
         self, tx: Tx, wanted: CreateRequest, resolved: ResolvedType, share_id: str, checked: Mapping[str, object]
-    ) -> None:
+    ) -> Mapping[str, object]:
         traits = {name: extra_specs.is_true(resolved.specs, name) for name in shares.TRAITS}
-        shares.add(
+        return shares.add(
             tx,
             {
                 "id": share_id,
