@@ -42,7 +42,7 @@ def abaca(run):
         },
         "worker": {"ensure_page": 1},
         "quick": {"driver": "dummy"},
-        "slow": {"driver": "dummy", "delays": f"ensure:{PAGE_S}"},
+        "slow": {"driver": "dummy", "delays": f"inspect:{PAGE_S}"},
     }
     with service.Service(run, sections, directory=directory) as made:
         made.clouds = directory / "clouds.yaml"

@@ -83,6 +83,18 @@ def column(theatre, what):
         return [row[0] for row in tx.rows(sa.select(what))]
 
 
+def move(theatre):
+    """None of the shares is any more where it is said to be."""
+    change(theatre, export_locations, export_locations.c.path.startswith("10.0.0.10"), path="10.9.9.9:/x")
+
+
+@pytest.fixture
+def moved(theatre, made):
+    """The same, when all of them have moved."""
+    move(theatre)
+    return made
+
+
 def is_ensuring(theatre):
     (found,) = theatre.ask("GET", f"/services?host={HOST}", who="admin")["services"]
     return found["ensuring"]
@@ -99,7 +111,7 @@ def test_what_is_true_already_is_unchanged(theatre, made):
 
 
 def test_an_address_that_has_changed_is_shown(theatre, made):
-    change(theatre, export_locations, export_locations.c.path.startswith("10.0.0.10"), path="10.9.9.9:/x")
+    move(theatre)
     assert counts(ensured(theatre)) == {"updated": 7}
     paths = column(theatre, export_locations.c.path)
     assert len(paths) == 21
@@ -158,56 +170,56 @@ def test_a_share_that_was_left_ensuring_is_taken_up(theatre, made):
     assert {theatre.status(share_id) for share_id in made} == {"available"}
 
 
-def test_only_the_page_under_way_shows_it(theatre, made):
+def test_only_the_page_under_way_shows_it(theatre, moved):
     gate = Gate()
     theatre.enter(arms=stage.Arms({f"{KIND}:page-2:marked": gate.wait}))
     op_id = start(theatre)
     assert gate.arrived.wait(10)
-    assert [theatre.status(share_id) for share_id in made] == ["available"] * 3 + ["ensuring"] * 3 + ["available"]
+    assert [theatre.status(share_id) for share_id in moved] == ["available"] * 3 + ["ensuring"] * 3 + ["available"]
     assert is_ensuring(theatre)
     row = shown(theatre, op_id)
     assert (row.progress_done, row.progress_total) == (3, 7)
     allow = {"access_type": "ip", "access_to": "10.0.0.1"}
     for body in ({"extend": {"new_size": 9}}, {"shrink": {"new_size": 1}}, {"allow_access": allow}):
-        answer = theatre.world.ask("member", "POST", f"/shares/{made[3]}/action", body, **NEWEST)
+        answer = theatre.world.ask("member", "POST", f"/shares/{moved[3]}/action", body, **NEWEST)
         assert answer.status == 400, answer
         assert "ensuring" in answer.body["badRequest"]["message"]
-    assert theatre.world.ask("member", "DELETE", f"/shares/{made[3]}", **NEWEST).status == 403
+    assert theatre.world.ask("member", "DELETE", f"/shares/{moved[3]}", **NEWEST).status == 403
     reset = {"reset_status": {"status": "ensuring"}}
-    assert theatre.world.ask("admin", "POST", f"/shares/{made[3]}/action", reset, **NEWEST).status == 400
-    cases.extend(theatre, made[0])
+    assert theatre.world.ask("admin", "POST", f"/shares/{moved[3]}/action", reset, **NEWEST).status == 400
+    cases.extend(theatre, moved[0])
     gate.opened.set()
     assert until_ended(theatre, op_id).state == "done"
     assert not is_ensuring(theatre)
     theatre.settle()
-    assert {theatre.status(share_id) for share_id in made} == {"available"}
+    assert {theatre.status(share_id) for share_id in moved} == {"available"}
 
 
 NEWEST = {"x-openstack-manila-api-version": stage.NEWEST}
 
 
-def test_with_the_option_off_no_share_ever_shows_it(theatre, made):
+def test_with_the_option_off_no_share_ever_shows_it(theatre, moved):
     gate = Gate()
     theatre.enter(arms=stage.Arms({f"{KIND}:page-2:marked": gate.wait}))
     op_id = start(theatre, Manner(shows_status=False, page_size=3))
     assert gate.arrived.wait(10)
-    assert {theatre.status(share_id) for share_id in made} == {"available"}
+    assert {theatre.status(share_id) for share_id in moved} == {"available"}
     assert is_ensuring(theatre)
     gate.opened.set()
-    assert counts(until_ended(theatre, op_id).data["findings"]) == {"unchanged": 7}
+    assert counts(until_ended(theatre, op_id).data["findings"]) == {"updated": 7}
 
 
-def test_a_share_that_is_forced_away_meanwhile_stays_away(theatre, made):
+def test_a_share_that_is_forced_away_meanwhile_stays_away(theatre, moved):
     gate = Gate()
     theatre.enter(arms=stage.Arms({f"{KIND}:page-1:inside": gate.wait}))
     op_id = start(theatre)
     assert gate.arrived.wait(10)
-    answer = theatre.world.ask("admin", "POST", f"/shares/{made[0]}/action", {"force_delete": None}, **NEWEST)
+    answer = theatre.world.ask("admin", "POST", f"/shares/{moved[0]}/action", {"force_delete": None}, **NEWEST)
     assert answer.status == 202
-    theatre.until_ended("share-delete", made[0])
+    theatre.until_ended("share-delete", moved[0])
     gate.opened.set()
-    assert counts(until_ended(theatre, op_id).data["findings"]) == {"unchanged": 6, "skipped": 1}
-    assert made[0] not in column(theatre, shares.c.id)
+    assert counts(until_ended(theatre, op_id).data["findings"]) == {"updated": 6, "skipped": 1}
+    assert moved[0] not in column(theatre, shares.c.id)
 
 
 def test_a_second_request_joins_the_first(theatre, made):
@@ -223,7 +235,7 @@ def test_a_second_request_joins_the_first(theatre, made):
     assert start(theatre) != first
 
 
-def test_it_is_cancelled_between_two_pages(theatre, made):
+def test_it_is_cancelled_between_two_pages(theatre, moved):
     gate = Gate()
     theatre.enter(arms=stage.Arms({f"{KIND}:page-2:marked": gate.wait}))
     op_id = start(theatre)
@@ -233,12 +245,12 @@ def test_it_is_cancelled_between_two_pages(theatre, made):
     gate.opened.set()
     row = until_ended(theatre, op_id)
     assert row.state == "cancelled"
-    assert counts(row.data["findings"]) == {"unchanged": 6}
+    assert counts(row.data["findings"]) == {"updated": 6}
     assert not is_ensuring(theatre)
-    assert {theatre.status(share_id) for share_id in made} == {"available"}
+    assert {theatre.status(share_id) for share_id in moved} == {"available"}
 
 
-def test_a_worker_that_is_stopped_hands_it_back_between_two_pages(theatre, made):
+def test_a_worker_that_is_stopped_hands_it_back_between_two_pages(theatre, moved):
     gate = Gate()
     theatre.enter(arms=stage.Arms({f"{KIND}:page-1:marked": gate.wait}))
     op_id = start(theatre)
@@ -250,10 +262,10 @@ def test_a_worker_that_is_stopped_hands_it_back_between_two_pages(theatre, made)
     assert (row.state, row.data["page"], row.progress_done) == ("queued", 2, 3)
     assert is_ensuring(theatre)
     theatre.enter()
-    assert counts(until_ended(theatre, op_id).data["findings"]) == {"unchanged": 7}
+    assert counts(until_ended(theatre, op_id).data["findings"]) == {"updated": 7}
 
 
-def test_while_the_back_end_is_away_its_shares_can_be_worked_with(theatre, made):
+def test_while_the_back_end_is_away_its_shares_can_be_worked_with(theatre, moved):
     def away():
         raise contract.Unreachable(reason="on purpose")
 
@@ -261,7 +273,7 @@ def test_while_the_back_end_is_away_its_shares_can_be_worked_with(theatre, made)
     theatre.enter(timing=patient, arms=stage.Arms({f"{KIND}:page-2:inside": away}))
     op_id = start(theatre)
     wait_until(lambda: shown(theatre, op_id).attempt == 1, every_s=0.003)
-    assert {theatre.status(share_id) for share_id in made} == {"available"}
+    assert {theatre.status(share_id) for share_id in moved} == {"available"}
     assert is_ensuring(theatre)
     row = shown(theatre, op_id)
     assert (row.state, row.progress_done, row.error_text) == (
@@ -271,14 +283,14 @@ def test_while_the_back_end_is_away_its_shares_can_be_worked_with(theatre, made)
     )
     with theatre.db.write() as tx:
         assert steering.retry_now(tx, op_id)
-    assert counts(until_ended(theatre, op_id).data["findings"]) == {"unchanged": 7}
+    assert counts(until_ended(theatre, op_id).data["findings"]) == {"updated": 7}
 
 
-def test_another_configuration_in_the_middle_begins_it_anew(theatre, made):
+def test_another_configuration_in_the_middle_begins_it_anew(theatre, moved):
     op_id = start(theatre)
     change(theatre, rows.t, data={"backend_info": "old", "cursor": "zzz", "page": 9, "total": 7, "findings": {}})
     theatre.enter()
-    assert counts(until_ended(theatre, op_id).data["findings"]) == {"unchanged": 7}
+    assert counts(until_ended(theatre, op_id).data["findings"]) == {"updated": 7}
 
 
 def test_a_driver_that_cannot_ensure_is_told_of(theatre, made):
@@ -297,7 +309,7 @@ def test_a_driver_that_cannot_ensure_is_told_of(theatre, made):
 
 
 def test_another_configuration_at_the_start_ensures_the_shares_while_serving(theatre, made):
-    change(theatre, export_locations, export_locations.c.path.startswith("10.0.0.10"), path="10.9.9.9:/x")
+    move(theatre)
     stored = column(theatre, service_rows.c.backend_info)
     assert stored == [backend_ensure.digest(theatre.driver)]
     theatre.enter()
@@ -310,17 +322,17 @@ def test_another_configuration_at_the_start_ensures_the_shares_while_serving(the
     assert column(theatre, service_rows.c.backend_info) == stored
 
 
-def test_each_page_is_counted(theatre, made):
-    change(theatre, instances, instances.c.share_id == made[0], status="error")
+def test_each_page_is_counted(theatre, moved):
+    change(theatre, instances, instances.c.share_id == moved[0], status="error")
     parts = []
     theatre.ensure_actor().on_part = lambda queue, counts, seconds: parts.append(
         (queue.parts.backend.name, counts, seconds > 0)
     )
     assert until_ended(theatre, start(theatre)).state == "done"
     assert parts == [
-        ("alpha", {"unchanged": 2, "skipped": 1}, True),
-        ("alpha", {"unchanged": 3}, True),
-        ("alpha", {"unchanged": 1}, True),
+        ("alpha", {"updated": 2, "skipped": 1}, True),
+        ("alpha", {"updated": 3}, True),
+        ("alpha", {"updated": 1}, True),
     ]
 
 
@@ -335,17 +347,17 @@ def test_a_service_that_has_long_been_away_is_refused(theatre, made, stopped):
 
 @pytest.mark.parametrize("error", ["passing", "final"])
 @pytest.mark.parametrize("moment", ["marked", "inside", "writing", "written"])
-def test_an_error_in_a_page_leaves_nothing_half_done(theatre, made, moment, error):
+def test_an_error_in_a_page_leaves_nothing_half_done(theatre, moved, moment, error):
     arms = stage.Arms({f"{KIND}:page-2:{moment}": stage.ACTIONS[error]})
     theatre.enter(arms=arms)
     row = until_ended(theatre, start(theatre))
     assert arms.actions == {}
     assert row.state == ("done" if error == "passing" else "failed")
     written = 7 if error == "passing" else 6 if moment == "written" else 3
-    assert counts(row.data["findings"]) == {"unchanged": written}
+    assert counts(row.data["findings"]) == {"updated": written}
     theatre.settle()
     assert theatre.check(row) == []
-    assert {theatre.status(share_id) for share_id in made} == {"available"}
+    assert {theatre.status(share_id) for share_id in moved} == {"available"}
 
 
 @pytest.mark.parametrize("database", ["sqlite"], indirect=True)
@@ -396,7 +408,7 @@ def test_killed_in_any_page_it_goes_on_there(hurt, timing):
     theatre.settle()
     for page in PAGES:
         for moment in ("marked", "inside", "writing", "written"):
-            change(theatre, export_locations, export_locations.c.path.startswith("10.0.0.10"), path="10.9.9.9:/x")
+            move(theatre)
             theatre.leave()
             op_id = start(theatre)
             child = theatre.kill_at({f"{KIND}:page-{page}:{moment}": "die"}, timing)
@@ -423,7 +435,7 @@ def test_a_database_that_restarts_in_any_page_does_not_stop_it(hurt):
     theatre.settle()
     patient = msgspec.structs.replace(stage.TIMING, retry=Retry(delays_s=(0.05,) * 40))
     for point in [f"{KIND}:page-{page}:{moment}" for page in PAGES for moment in MOMENTS]:
-        change(theatre, export_locations, export_locations.c.path.startswith("10.0.0.10"), path="10.9.9.9:/x")
+        move(theatre)
         theatre.leave()
         op_id = start(theatre)
         theatre.enter(timing=patient, arms=stage.Arms({point: lambda: theatre.place.server.restart("immediate")}))
@@ -442,7 +454,7 @@ def test_a_database_that_restarts_in_any_page_does_not_stop_it(hurt):
 @pytest.mark.parametrize("moment", ["marked", "inside"])
 def test_a_worker_that_comes_late_changes_nothing(theatre, made, moment):
     """It was held up in a page for so long that another has done the work."""
-    change(theatre, export_locations, export_locations.c.path.startswith("10.0.0.10"), path="10.9.9.9:/x")
+    move(theatre)
     gate = Gate()
     late = theatre.enter(arms=stage.Arms({f"{KIND}:page-2:{moment}": gate.wait}))
     op_id = start(theatre)

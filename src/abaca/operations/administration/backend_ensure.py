@@ -2,8 +2,10 @@
 """Make the shares of a back end what its present configuration says, while it serves.
 
 It goes through the share instances of the back end page by page, in the order of their ids, so the shares of one page
-at most are `ensuring`. A page is marked, handed to the driver in one call, and written down in one transaction with how
-far the whole is: after a crash that page alone is done again. Shares that are busy or broken are skipped and counted.
+at most are `ensuring`. Where the driver can look without touching it does so first, and only those of which something
+is not so as it shall be go on: these are marked, handed to the driver in one call, and written down in one transaction
+with how far the whole is: after a crash that page alone is done again. Of all others no row is written. Shares that are
+busy or broken are skipped and counted.
 Between two pages it can be paused; then no share is `ensuring` either. What can go wrong: the back end stays away for
 long, or refuses a page; then it fails there, and what was done stays. The claim under faults: it always ends, and then
 no share is `ensuring`.
@@ -17,7 +19,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -76,11 +78,15 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 class Page(msgspec.Struct):
-    """A few instances: all that were looked at, and those that are worked on, also as the driver is told of them."""
+    """A few instances: all that were looked at, and those that are worked on, also as the driver is told of them.
+
+    Those that are `true` are as they shall be, so they are not worked on.
+    """
 
     seen: Sequence[InstanceStatus]
     taken: Mapping[str, ShareInstance]
     told: Sequence[contract.ShareInstance]
+    true: Collection[str] = ()
 
 
 def digest(driver: contract.Driver) -> str:
@@ -152,10 +158,12 @@ def _begin(op: Op[BackEnd], said: str) -> None:
 def _ensure_page(op: Op[BackEnd]) -> bool:
     """Whether there was one."""
     name, before, begun_s = f"page-{op.data['page']}", op.data["findings"], time.monotonic()
-    with op.write() as tx:
-        page = _take(op, tx)
+    page = _look(op)
     if not page.seen:
         return False
+    if page.told:
+        with op.write() as tx:
+            page = _take(op, tx, page)
     op.point(name, "marked")
     try:
         outcomes = ensure_calls.ensure(op.parts.driver, page.told, op.args.manner.threads)
@@ -174,16 +182,45 @@ def _ensure_page(op: Op[BackEnd]) -> bool:
     return True
 
 
-def _take(op: Op[BackEnd], tx: Tx) -> Page:
+def next_page(op: Op[BackEnd]) -> Page:
+    """The next page, with all that can be ensured. Nothing is held."""
     manner: Manner = op.args.manner
-    seen = share_instances.page_of_backend(tx, op.args.host, op.data["cursor"], manner.page_size)
-    ids = [row.id for row in seen if row.status in ENSURABLE]
-    taken = share_instances.move_many(tx, ids, "ensure") if manner.shows_status else set(ids)
-    page = page_of(tx, seen, taken, is_held=manner.shows_status)
+    with op.db.read() as tx:
+        seen = share_instances.page_of_backend(tx, op.args.host, op.data["cursor"], manner.page_size)
+        return page_of(tx, seen, {row.id for row in seen if row.status in ENSURABLE}, is_held=manner.shows_status)
+
+
+def _look(op: Op[BackEnd]) -> Page:
+    """The next page, with those that may have to be changed."""
+    page = next_page(op)
+    if not isinstance(op.parts.driver, contract.Inspects):
+        return page
+    try:
+        outcomes = ensure_calls.inspect(op.parts.driver, page.told)
+    except errors.BackendError:
+        return page  # ensuring brings it up again, or says what is wrong
+    true = {
+        row.id
+        for row in page.seen
+        if row.id in page.taken
+        and row.status != "ensuring"
+        and outcomes.get(row.id, UNCHANGED) == UNCHANGED
+        and not is_synced_again(page, row.id, UNCHANGED)
+    }
+    taken = {id: row for id, row in page.taken.items() if id not in true}
+    return Page(page.seen, taken, [one for one in page.told if one.id in taken], true)
+
+
+def _take(op: Op[BackEnd], tx: Tx, page: Page) -> Page:
+    ids = list(page.taken)
+    is_shown = op.args.manner.shows_status
+    taken = share_instances.move_many(tx, ids, "ensure") if is_shown else set(ids)
+    # as they are now that they are held
+    held = page_of(tx, page.seen, taken, is_held=is_shown)
     # it goes on beside the operations of each share: none that is begun from now on is older
     generation = claims.greatest_generation(tx, op.db.time())
-    instances = [msgspec.structs.replace(one, generation=generation) for one in page.told]
-    return Page(page.seen, page.taken, instances)
+    instances = [msgspec.structs.replace(one, generation=generation) for one in held.told]
+    return Page(page.seen, held.taken, instances, page.true)
 
 
 def page_of(tx: Tx, seen: Sequence[InstanceStatus], ids: set[str], *, is_held: bool) -> Page:
@@ -221,10 +258,12 @@ def _write_down(op: Op[BackEnd], tx: Tx, page: Page, outcomes: Mapping[str, cont
     tally = Tally(op)
     for row in page.seen:
         outcome = still.get(row.id, UNCHANGED)
-        if row.id in reasons:
+        if row.id in page.true:
+            tally.findings.count("unchanged")
+        elif row.id in reasons:
             tally.fail(row, reasons[row.id])
         elif row.id not in kept or outcome.is_superseded:
-            tally.skip(row, "changed meanwhile" if row.id in page.taken else row.status)
+            tally.skip(row, "changed meanwhile" if row.status in ENSURABLE else row.status)
         elif outcome.is_failed:
             tally.fail(row, outcome.reason or "It could not be ensured.")
         else:

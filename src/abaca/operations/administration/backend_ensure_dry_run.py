@@ -14,7 +14,6 @@ from abaca import errors
 from abaca.db.journal import keys, operations
 from abaca.db.shares import export_locations, share_instances
 from abaca.domain.administration.ensuring import Findings
-from abaca.domain.shares.shares import ENSURABLE
 from abaca.journal import kinds, queueing
 from abaca.operations.administration import ensure_calls
 from abaca.operations.administration.backend_ensure import (
@@ -25,7 +24,7 @@ from abaca.operations.administration.backend_ensure import (
     Page,
     Tally,
     is_synced_again,
-    page_of,
+    next_page,
     service_that_takes_work,
 )
 from abaca.operations.parts import BackEnd
@@ -63,10 +62,7 @@ def inspect_pages(op: Op[BackEnd]) -> None:
 
 def _inspect_page(op: Op[BackEnd]) -> bool:
     """Whether there was one."""
-    manner: Manner = op.args.manner
-    with op.db.read() as tx:
-        seen = share_instances.page_of_backend(tx, op.args.host, op.data["cursor"], manner.page_size)
-        page = page_of(tx, seen, {row.id for row in seen if row.status in ENSURABLE}, is_held=manner.shows_status)
+    page = next_page(op)
     if not page.seen:
         return False
     outcomes = ensure_calls.inspect(op.parts.driver, page.told)
