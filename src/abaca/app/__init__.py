@@ -12,6 +12,7 @@ from abaca.app.doors import SYSTEM_CONFIG, api, wsgi
 from abaca.app.events import event_targets
 from abaca.app.examination import examine, refuse_callers, refuse_database
 from abaca.app.local import local_api
+from abaca.app.networks import network_of, network_plugin
 from abaca.app.observability import log_options, open_metrics, set_up_logs
 from abaca.app.servers import compute, nodes, serve_nodes
 from abaca.app.workers import worker
@@ -27,6 +28,8 @@ __all__ = [
     "local_api",
     "log_options",
     "missing",
+    "network_of",
+    "network_plugin",
     "nodes",
     "open_database",
     "open_metrics",

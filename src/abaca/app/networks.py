@@ -9,6 +9,7 @@ from abaca import errors
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Database
+    from abaca.journal.periodic_tasks import PeriodicTask
     from abaca.networks.contract import NetworkPlugin
     from abaca.settings import Backend, Settings
 
@@ -43,3 +44,15 @@ def check_networks(settings: Settings) -> None:
 def network_of(settings: Settings, db: Database, backend: Backend) -> NetworkPlugin | None:
     """The same for a back end, where that makes share servers."""
     return network_plugin(settings, db) if backend.driver_handles_share_servers else None
+
+
+def see_to_addresses(settings: Settings, db: Database) -> list[PeriodicTask]:
+    """That no address is left behind, where they are kept elsewhere."""
+    if settings.networks.plugin == "standalone" or not any(
+        backend.driver_handles_share_servers for backend in settings.backends
+    ):
+        return []
+    from abaca.journal.periodic_tasks import PeriodicTask
+    from abaca.reconcile.network_allocations import NetworkAllocations
+
+    return [PeriodicTask("leaked addresses", 3600, NetworkAllocations(db, network_plugin(settings, db)).heal)]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from abaca.app.backends import driver
 from abaca.app.databases import listener, ready_database
 from abaca.app.events import event_targets, give_dispatchers
+from abaca.app.networks import see_to_addresses
 from abaca.app.observability import open_metrics, tracing
 from abaca.app.servers import see_to_attachments, serve_nodes
 
@@ -52,7 +53,7 @@ def worker(settings: Settings) -> Worker:
     if spans is not None:
         made.around = lambda op: spans.span(op.what.kind, _ids(op))
     _give_periodic_tasks(made, settings, db)
-    made.periodic_tasks += see_to_attachments(settings, db, on_nodes)
+    made.periodic_tasks += see_to_attachments(settings, db, on_nodes) + see_to_addresses(settings, db)
     give_dispatchers(made, settings, targets, metrics)
     return made
 

@@ -27,6 +27,11 @@ COMMANDS = {
     "event": ("abaca.cli.events", "event", "See what is told, and who does not get it."),
     "server": ("abaca.cli.servers", "server", "Register the machines that shares are attached to."),
     "attachment": ("abaca.cli.attachments", "attachment", "Attach shares to servers, and see how that stands."),
+    "network-allocation": (
+        "abaca.cli.network_allocations",
+        "network_allocation",
+        "Find addresses that share servers have left behind.",
+    ),
     "user": ("abaca.cli.users", "user", "Say who may log in by name and password."),
     "config": ("abaca.cli.configuration", "config", "Check the configuration."),
 }

@@ -68,8 +68,8 @@ class NetworkPlugin(abc.ABC):
         """Give back what a share server has, on one subnet or on all; nothing there is success."""
 
     @abc.abstractmethod
-    def held(self) -> Sequence[Held]:
-        """All that it keeps elsewhere and is provably ours, for servers that are there or not."""
+    def held(self) -> Sequence[Held] | None:
+        """All that it keeps elsewhere under our name, for servers that are there or not; None where that is nothing."""
 
     @abc.abstractmethod
     def release(self, held: Held) -> None:

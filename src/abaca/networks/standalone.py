@@ -68,9 +68,8 @@ class Standalone(NetworkPlugin):
         with self._db.write() as tx:
             allocations.give_back(tx, server_id, subnet_id)
 
-    def held(self) -> Sequence[Held]:
+    def held(self) -> None:
         """Nothing is kept anywhere but in the rows, and none of these is without its server."""
-        return ()
 
     def release(self, held: Held) -> None:
         """Nothing to do."""

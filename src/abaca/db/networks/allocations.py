@@ -53,6 +53,32 @@ _OF_SERVER = (
 )
 
 
+def page(tx: Tx, after: str, number: int) -> list[Allocation]:
+    """So many addresses of all servers, by their ids, behind that id."""
+    return tx.entities(Allocation, _PAGE, {"after": after, "number": number})
+
+
+_PAGE = sa.select(*columns_of(Allocation, t)).where(t.c.id > sa.bindparam("after")).order_by(t.c.id)
+_PAGE = _PAGE.limit(sa.bindparam("number"))
+
+
+def among(tx: Tx, allocation_ids: Sequence[str]) -> frozenset[str]:
+    """Those of these ids that allocations have."""
+    return frozenset(row.id for row in tx.rows(_AMONG, {"allocations": list(allocation_ids)}))
+
+
+_AMONG = sa.select(t.c.id).where(t.c.id.in_(sa.bindparam("allocations", expanding=True)))
+
+
+def servers(tx: Tx, server_ids: Sequence[str]) -> dict[str, str]:
+    """The statuses of those of these share servers that are there."""
+    return {row.id: row.status for row in tx.rows(_SERVERS, {"servers": list(server_ids)})}
+
+
+_SERVERS = sa.select(share_servers.c.id, share_servers.c.status)
+_SERVERS = _SERVERS.where(share_servers.c.id.in_(sa.bindparam("servers", expanding=True)))
+
+
 def taken(tx: Tx, network: str) -> frozenset[str]:
     """The addresses of a network that somebody has."""
     return frozenset(row.ip_address for row in tx.rows(_TAKEN, {"network": network}))

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`abaca network-allocation`: what a network plug-in keeps elsewhere, beside what the database says."""
+
+from __future__ import annotations
+
+import contextlib
+
+import click
+
+from abaca import app
+from abaca.cli import shown
+from abaca.cli.options import Given, configured
+
+_DONE = {True: "removed", False: "kept"}
+
+
+@click.group(name="network-allocation")
+def network_allocation() -> None:
+    """Find addresses that share servers have left behind."""
+
+
+@network_allocation.command()
+@configured
+@click.option("--dry-run", "is_dry", is_flag=True, help="Only show what differs.")
+@click.option("--unknown", "with_unknown", is_flag=True, help="Remove also those of servers that nobody remembers.")
+@shown.listed
+def sweep(given: Given, *, is_dry: bool, with_unknown: bool, output: shown.Output) -> None:
+    """Compare ports of the Neutron with the share servers, and remove those of servers that are deleted.
+
+    Workers do so by themselves every hour. `leaked` is of a server that was deleted here; `unknown` of one that the
+    journal does not remember; `spare` goes with its server; the port of a `lost` one was deleted by somebody else,
+    and its address may be given to another.
+    """
+    from abaca.db.engine import schema
+    from abaca.reconcile.network_allocations import NetworkAllocations
+
+    settings = given.load().settings
+    database = app.open_database(settings)
+    with contextlib.closing(database):
+        schema.check(database)
+        allocations = NetworkAllocations(database, app.network_plugin(settings, database))
+        found = list(allocations.sweep(is_dry=is_dry, with_unknown=with_unknown))
+    rows = [
+        {
+            "kind": one.kind,
+            "share_server_id": one.share_server_id,
+            "ip_addresses": one.addresses,
+            "port_id": one.id,
+            "done": _DONE[one.is_removed],
+        }
+        for one in found
+    ]
+    if rows or not output.is_for_people:
+        shown.table(rows, output, brief=("kind", "share_server_id", "ip_addresses", "port_id", "done"))
+    else:
+        click.echo("All addresses are those of share servers.")
