@@ -8,13 +8,21 @@ import json
 import os
 import signal
 import sys
+import threading
 from pathlib import Path
 
 from abaca.drivers import contract, load
 from abaca.drivers.clients import btrfs
 from tests.drivers.harness import GIB, rules
 
-ACTING = ("/drivers/pool.py", "/drivers/clients/", "/drivers/exports/")
+ACTING = (
+    "/drivers/pool.py",
+    "/drivers/clients/",
+    "/drivers/exports/",
+    "/local/exporters.py",
+    "/local/segments.py",
+    "/local/server_network.py",
+)
 
 
 class Life:
@@ -66,14 +74,27 @@ class Life:
             raise SystemExit(f"{seen!r} is not {wanted!r}")
 
 
-def build(directory, section):
-    backend = contract.Backend(name="b1", host="h@b1", share_backend_name="B1", state_dir=Path(directory))
+def build(directory, section, *, handles_share_servers=False):
+    backend = contract.Backend(
+        name="b1",
+        host="h@b1",
+        share_backend_name="B1",
+        state_dir=Path(directory),
+        driver_handles_share_servers=handles_share_servers,
+    )
     return load.driver(backend, "local", section)
 
 
 def kill_at(point):
-    """Die at the `point`th beginning or end of an acting function of this thread; a list that counts them."""
+    """Die at the `point`th beginning or end of an acting function; a list that counts them.
+
+    Those of this thread count, and of the threads that it waits for in network namespaces.
+    """
     seen = [0]
+
+    def look_inside(frame, event, argument):
+        if threading.current_thread().name == "network-namespace":
+            look(frame, event, argument)
 
     def look(frame, event, argument):
         if event in ("call", "return") and any(part in frame.f_code.co_filename for part in ACTING):
@@ -82,18 +103,24 @@ def kill_at(point):
                 os.kill(os.getpid(), signal.SIGKILL)
 
     sys.setprofile(look)
+    threading.setprofile(look_inside)
     return seen
 
 
-def main(directory, section, point, *ids):
-    life = Life(build(directory, json.loads(section)), Path(directory), ids)
+def live(life, point):
+    """Take all steps, up to the point."""
     seen = kill_at(int(point))
     for number, step in enumerate(life.steps):
         os.write(1, f"{number}\n".encode())
         step()
     sys.setprofile(None)
+    threading.setprofile(None)
     life.driver.stop()
     os.write(1, f"{seen[0]}\n".encode())
+
+
+def main(directory, section, point, *ids):
+    live(Life(build(directory, json.loads(section)), Path(directory), ids), point)
 
 
 if __name__ == "__main__":

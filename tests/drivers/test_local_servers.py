@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Share servers of the local driver in real network namespaces, seen from machines in the tenants' networks."""
 
+import json
 import os
 import signal
 import socket
+import sys
 from pathlib import Path
 
 import pytest
@@ -367,12 +369,39 @@ def test_a_server_without_an_address_is_refused(local):
         local.set_up(fresh_id(), [on_vlan(next(VLANS))])
 
 
+@pytest.mark.parametrize("address", ["10.34.0/24", "10.34.0.4/33", "fe80::%eth0/64"])
+def test_an_address_that_is_none_is_refused_and_leaves_nothing(local, address):
+    allocation = contract.Allocation(id="a", ip_address=address.partition("/")[0], cidr=address)
+    wanted = contract.Subnet(id=fresh_id(), allocations=[allocation])
+    before = made_by(local)
+    with pytest.raises(contract.Refused):
+        local.set_up(fresh_id(), [wanted])
+    with pytest.raises(contract.Refused):
+        local.driver.update_server_network(local.server, [], wanted, [])
+    assert made_by(local) == before
+
+
 @pytest.mark.parametrize("id", ["../b1", "", ".", "a b", "a/b", "-rf", "a" * 200])
 def test_an_id_that_is_no_plain_name_is_refused(local, id):
     with pytest.raises(contract.Refused):
         local.set_up(id, [subnet("10.33.0.4/24")])
     with pytest.raises(contract.Refused):
         local.set_up(fresh_id(), [subnet("10.33.0.4/24", id=id)])
+
+
+def test_a_worker_that_may_not_make_networks_is_told_what_it_lacks(fresh):
+    code = (
+        "from tests.drivers.crashing_servers import build, subnet\n"
+        "import json, sys; from abaca.drivers import contract\n"
+        "driver = build(sys.argv[1], json.loads(sys.argv[2])); driver.start()\n"
+        "setup = contract.ServerSetup(id='s', share_network_id='n', subnets=[subnet('a', '10.34.0.4/24')])\n"
+        "try: driver.set_up_server(setup)\n"
+        "except contract.Refused as refused: print(refused.message)\n"
+        "driver.stop(); driver.shutdown()"
+    )
+    argv = ["setpriv", "--bounding-set", "-net_admin", sys.executable, "-c", code, str(fresh.directory)]
+    assert "CAP_NET_ADMIN" in processes.command([*argv, json.dumps(fresh.section)])
+    assert (made_by(fresh), list((fresh.directory / "servers").iterdir())) == (([], [], []), [])
 
 
 def test_a_share_needs_a_server_that_is_there(local):

@@ -62,6 +62,9 @@ class Local(Shares, Snapshots, Ensuring, ShareServers, contract.Driver):
         for program, package in (("mkfs.btrfs", "btrfs-progs"), ("losetup", "mount"), ("blkid", "util-linux")):
             commands.need(program, package)
         check_programs()
+        if self.backend.driver_handles_share_servers:
+            for program in ("nsenter", "prlimit"):
+                commands.need(program, "util-linux")
         safe(self.backend.name)
         with contextlib.ExitStack() as undo:
             self.pool.lock()

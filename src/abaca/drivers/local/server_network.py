@@ -8,8 +8,10 @@ gets its alias when it is complete: one without was cut short, and is made anew.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import ipaddress
+import os
 import socket
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
@@ -144,18 +146,28 @@ class ServerNetwork:
 def _complaining() -> Iterator[None]:
     try:
         yield
-    except NetlinkError as error:
-        raise contract.Unreachable(
-            reason=f"the kernel refuses a network of a share server: {error.args[-1]}"
-        ) from error
-    except OSError as error:
-        raise contract.Unreachable(reason=f"the network of a share server cannot be made: {error}") from error
+    except (NetlinkError, OSError) as error:
+        said = os.strerror(error.code) if isinstance(error, NetlinkError) else str(error)
+        if errno.EPERM in (getattr(error, "code", None), getattr(error, "errno", None)):
+            raise contract.Refused(
+                reason="networks of share servers take CAP_NET_ADMIN: give it to the worker"
+            ) from error
+        raise contract.Unreachable(reason=f"the network of a share server cannot be made: {said}") from error
 
 
 def addresses(subnet: contract.Subnet) -> list[Address]:
-    """The server's addresses on the subnet, in its order."""
-    networks = [(one.ip_address, ipaddress.ip_network(one.cidr, strict=False)) for one in subnet.allocations]
-    return [Address(str(ipaddress.ip_address(text)), network.prefixlen) for text, network in networks]
+    """The server's addresses on the subnet, in its order. Raises `contract.Refused` for what is none."""
+    try:
+        return [_address_of(one) for one in subnet.allocations]
+    except ValueError as error:
+        raise contract.Refused(reason=f"subnet {subnet.id}: {error}") from error
+
+
+def _address_of(allocation: contract.Allocation) -> Address:
+    if "%" in allocation.ip_address:
+        raise ValueError(f"{allocation.ip_address} is only valid on one link")
+    network = ipaddress.ip_network(allocation.cidr, strict=False)
+    return Address(str(ipaddress.ip_address(allocation.ip_address)), network.prefixlen)
 
 
 def _settle(inside: IPRoute) -> None:
