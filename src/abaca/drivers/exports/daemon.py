@@ -27,7 +27,7 @@ from abaca.drivers.exports.bus import Bus, Dead
 
 log = logging.getLogger(__name__)
 
-_BUS_CONFIGURATION = """\
+BUS_CONFIGURATION = """\
 <!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
  "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
 <busconfig>
@@ -185,7 +185,7 @@ class Daemon:
         self.directory.mkdir(parents=True, exist_ok=True)
         self.directory.chmod(0o700)
         (self.directory / "recovery").mkdir(exist_ok=True)
-        self._bus_configuration.write_text(_BUS_CONFIGURATION.format(directory=self.directory))
+        self._bus_configuration.write_text(BUS_CONFIGURATION.format(directory=self.directory))
         self._configuration.write_text(self._wanted_configuration())
         enter = ["nsenter", f"--net={self._netns}"] if self._netns else []
         self._spawn([*enter, "dbus-daemon", f"--config-file={self._bus_configuration}", "--fork"], timeout_s=10)
