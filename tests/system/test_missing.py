@@ -2,15 +2,18 @@
 """What the local back end needs is not there: it is not served, it is said why, and nothing else suffers."""
 
 import itertools
+import re
+from pathlib import Path
 
 import pytest
 
 from lab import processes
-from tests.conftest import wait_until
+from tests.conftest import ROOT, wait_until
 from tests.system.world import World
 
 PROGRAMS = ("mkfs.btrfs", "losetup", "blkid", "dbus-daemon", "ganesha.nfsd", "nsenter")
 NUMBERS = itertools.count()
+UNIT = ROOT / "packaging/worker-local/local.conf"
 
 
 @pytest.fixture
@@ -78,3 +81,33 @@ def test_without_root_everything_else_works(world):
     world.abaca.start(before=["unshare", "--user", "--map-user=65534", "--map-group=65534"])
     is_not_served(world, "it mounts file systems and must run as root: run the worker as root")
     serves_the_other(world)
+
+
+def bounding_set(pid):
+    """The capabilities that a process can have at all: one bit for each."""
+    line = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("CapBnd:"))
+    return int(line.split()[1], 16)
+
+
+def test_what_its_unit_leaves_the_worker_is_enough_for_a_share_s_life(run):
+    """What clients need the others for when they change files, docs/operating/installing.md says."""
+    given = re.search(r"^CapabilityBoundingSet=(.+)$", UNIT.read_text(), re.MULTILINE).group(1).split()
+    world = World(run, directory=run.path(f"abaca{next(NUMBERS)}"))
+    wanted = ",".join(["-all", *(name.removeprefix("CAP_").lower().join(["+", ""]) for name in given)])
+    world.abaca.start(before=["setpriv", "--bounding-set", wanted])
+    try:
+        world.ready()
+        share_id = world.share()
+        rule_id = world.allow(share_id, "10.0.0.1")
+        assert bounding_set(world.local.pid()).bit_count() == len(given)
+        for action, size in (("extend", 2), ("shrink", 1)):
+            world.user.call("POST", f"/shares/{share_id}/action", {action: {"new_size": size}})
+            world.user.wait(f"/shares/{share_id}", "available")
+        pid = world.local.kill_ganesha()
+        wait_until(lambda: world.local.live() is not None and world.local.pid() != pid, 30, 0.1)
+        world.compare()
+        world.deny(share_id, rule_id)
+        world.delete(share_id)
+        world.compare()
+    finally:
+        world.abaca.stop()
