@@ -6,6 +6,8 @@ A place is the path up to its placeholder: "/shares/{id}", "/shares/{id}/metadat
 
 import re
 
+from abaca.db.networks import share_servers
+from abaca.domain.networks.share_servers import ShareServer
 from tests.api.world import PROJECT, World
 
 # Nobody's in particular: share types are everybody's, and the routes to change them the administrators'.
@@ -117,11 +119,21 @@ def _networks(world: World) -> dict[str, str]:
     join = {"add_security_service": {"security_service_id": service}}
     _made(world, "member", f"/share-networks/{network}/action", join)
     return {
+        "/share-servers/{id}": _share_server(world),
         "/security-services/{id}": service,
         "/share-networks/{id}": network,
         "/share-networks/{id}/subnets/{subnet_id}": subnet,
         "/share-networks/{id}/subnets/{subnet_id}/metadata/{key}": "k",
     }
+
+
+def _share_server(world: World) -> str:
+    """One on a share network of its own, which a back end of another worker makes."""
+    network = _made(world, "member", "/share-networks", {"share_network": {}})["share_network"]
+    values = {"project_id": PROJECT, "share_network_id": network["id"], "host": "testhost@served"}
+    able = dict.fromkeys((name for name in ShareServer.__struct_fields__ if name.endswith("_support")), True)
+    with world.db.write() as tx:
+        return share_servers.add(tx, {**values, **able}, [network["share_network_subnets"][0]["id"]])
 
 
 def _message(world: World) -> str:

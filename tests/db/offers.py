@@ -15,7 +15,7 @@ from abaca.db.administration import events, messages, resource_locks, services
 from abaca.db.attachments import attachments, orphaned_mounts, servers
 from abaca.db.catalog import availability_zones, share_types
 from abaca.db.journal import findings, operations
-from abaca.db.networks import security_services, share_networks
+from abaca.db.networks import security_services, share_networks, share_servers
 from abaca.db.shares import export_location_history, share_instances, shares
 from tests.db.large import COMMON, LARGE, NONE, RARE, TYPES
 
@@ -232,6 +232,7 @@ SHORT = (
     services.SERVICES,
     security_services.SECURITY_SERVICES,
     share_networks.SHARE_NETWORKS,
+    share_servers.SHARE_SERVERS,
 )
 
 _SORTED = "the ids of all that is asked for are sorted, and only the page is read: an index more would cost every write"

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from abaca.db.administration import pools
 from abaca.db.attachments import servers
 from abaca.db.journal import operations
+from abaca.db.networks import share_network_subnets, share_networks, share_servers
 from abaca.db.shares import export_locations, share_instances
 from abaca.db.shares.export_location_history import NOBODY, Owner
 from abaca.db.tables import journal
@@ -19,6 +20,7 @@ from abaca.journal import questions, wakeup
 from abaca.operations.administration import backend_reconcile, instance_mend
 from abaca.operations.attachments import attachment_explain, server_check
 from abaca.operations.attachments.attachment_parts import QUEUE
+from abaca.operations.networks import share_server_create, share_server_delete
 from abaca.operations.shares.share_instances import told
 from tests import planting
 from tests.api.world import PROJECT
@@ -58,6 +60,42 @@ def new_share(theatre, _prepared, size=3):
 
 # What shares, rules and locations have: the count of that is looked at after each case.
 COUNTED = {"metadata": "is counted"}
+
+
+def a_share_network(theatre, **subnet):
+    """With one subnet, the default one of the zone where nothing else is said."""
+    return theatre.ask("POST", "/share-networks", {"share_network": {"name": "net", **subnet}})["share_network"]["id"]
+
+
+def new_share_on(theatre, network_id, size=3):
+    body = {"share_proto": "NFS", "size": size, "share_type": "served", "share_network_id": network_id}
+    return theatre.ask("POST", "/shares", {"share": body})["share"]["id"]
+
+
+def new_share_server(theatre, network_id):
+    """A share server that is asked for, and a share that waits for it; the id of the first."""
+    with theatre.db.write() as tx:
+        network = share_networks.show(tx, network_id)
+        subnets = share_network_subnets.of_network(tx, network_id)
+        driver = theatre.drivers[1]
+        server_id = share_server_create.start(tx, driver, (network_id, network.project_id), subnets, None)
+    new_share_on(theatre, network_id)
+    return server_id
+
+
+def an_unused_share_server(theatre):
+    share_id = new_share_on(theatre, a_share_network(theatre))
+    theatre.until_ended("share-create", share_id)
+    (shown,) = theatre.ask("GET", f"/shares/{share_id}/instances", who="admin")["share_instances"]
+    delete(theatre, share_id)
+    theatre.until_ended("share-delete", share_id)
+    return shown["share_server_id"]
+
+
+def delete_share_server(theatre, server_id):
+    with theatre.db.write() as tx:
+        share_server_delete.start(tx, share_servers.show(tx, server_id), None)
+    return server_id
 
 
 def act(theatre, share_id, **action):
@@ -144,7 +182,7 @@ def a_share_that_has_moved(theatre):
 
 def ensure(theatre, _share_id):
     theatre.ask("POST", "/services/ensure-shares", {"host": "testhost@alpha"}, who="admin")
-    return str(theatre.ask("GET", "/services", who="admin")["services"][0]["id"])
+    return str(theatre.ask("GET", f"/services?host={HOST}", who="admin")["services"][0]["id"])
 
 
 def ensure_dry(theatre, _share_id):
@@ -269,10 +307,13 @@ CASES = {
     "backend-ensure": Case(a_share_that_has_moved, ensure),
     "server-check": Case(a_share_and_a_server, check),
     "share-create": Case(nothing, new_share),
+    "share-create on a share network": Case(a_share_network, new_share_on, ("create_on_backend",)),
     "share-delete": Case(a_share, delete),
     "share-delete two instances": Case(a_share_with_two_instances, delete_both_instances, ("delete_on_backend",)),
     "share-instance-delete": Case(a_share_with_two_instances, delete_second_instance),
     "share-extend": Case(a_share, extend),
+    "share-server-create": Case(a_share_network, new_share_server),
+    "share-server-delete": Case(an_unused_share_server, delete_share_server),
     "share-shrink": Case(a_share, shrink),
     "access-rules-sync": Case(a_share_with_rules, change_rules),
 }

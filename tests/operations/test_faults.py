@@ -99,7 +99,7 @@ def theatre(request, nursery):
         directory = stack.enter_context(fast_directory())
         database = place(request.param, directory, request)
         stack.callback(database.close)
-        yield stage.Theatre(database, directory, nursery, stack)
+        yield stage.Theatre(database, directory, nursery, stack, makes_servers=True)
 
 
 @pytest.fixture
@@ -213,4 +213,5 @@ def test_after_all_of_that_every_share_is_as_the_database_says(theatre):
     theatre.ensure_actor()
     theatre.settle()
     with theatre.db.read() as tx:
-        assert [*stage.stuck(tx), *stage.counted_wrong(tx), *theatre.differences(tx)] == []
+        wrong = stage.share_servers_wrong(tx, theatre.drivers)
+        assert [*stage.stuck(tx), *stage.counted_wrong(tx), *theatre.differences(tx), *wrong] == []

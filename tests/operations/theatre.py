@@ -23,8 +23,10 @@ from abaca.db.shares.instance_access_rules import worst
 from abaca.db.tables.administration import messages, pools, services
 from abaca.db.tables.attachments import attachments, orphaned_mounts
 from abaca.db.tables.journal import operation_keys, operation_waits
+from abaca.db.tables.networks import network_allocations, share_servers
 from abaca.db.tables.shares import access_rules, driver_data, instance_access_rules, share_instances, shares
 from abaca.domain.attachments.attachments import ATTACHMENT
+from abaca.domain.networks.share_servers import SHARE_SERVER
 from abaca.domain.shares.access_rules import PENDING
 from abaca.domain.shares.shares import SHARE_INSTANCE
 from abaca.drivers import contract
@@ -55,6 +57,24 @@ log = true
 [quota]
 shares = -1
 gigabytes = -1
+share_networks = -1
+"""
+
+# A second back end, which makes share servers, and the networks beneath them.
+SERVED = """
+[served]
+driver = dummy
+driver_handles_share_servers = true
+{more}
+[networks]
+subnets = red,blue
+[subnet_red]
+cidr = 10.20.0.0/24
+is_default = true
+[subnet_blue]
+cidr = fd20::/64
+network_id = fields
+subnet_id = blue
 """
 
 _WAITING = sa.text(
@@ -112,11 +132,14 @@ def known_stage(config):
 
 def make_worker(known, name, timing):
     """A worker as the composition root makes one, without periodic_tasks."""
-    back_end = queue_of(app.driver(known.settings, known.settings.backends[0]), 4)
-    both = [back_end, app.serve_nodes(known.settings, known.db)]
-    worker = Worker(name, known.db, both, OPERATIONS, timing=timing, listener=known.here.listener(name))
-    worker.on_started = Backends(known.db, [back_end]).announce
-    late = LateCalls({back_end.name: back_end})
+    of_backends = [
+        queue_of(app.driver(known.settings, one), 4, app.network_of(known.settings, known.db, one))
+        for one in known.settings.backends
+    ]
+    served = [*of_backends, app.serve_nodes(known.settings, known.db)]
+    worker = Worker(name, known.db, served, OPERATIONS, timing=timing, listener=known.here.listener(name))
+    worker.on_started = Backends(known.db, of_backends).announce
+    late = LateCalls({one.name: one for one in of_backends})
     worker.on_late, worker.on_taken = late.returned, late.taken
     return worker
 
@@ -149,21 +172,31 @@ KEPT = "driver_data = volume:7\n"
 class Theatre:
     """One installation, and the workers that a test lets act."""
 
-    def __init__(self, place, directory, nursery, stack, driver="dummy"):
-        """`driver` stands in the back end's section, with further lines of it if there are any."""
+    def __init__(self, place, directory, nursery, stack, driver="dummy", *, makes_servers=False, served=""):
+        """`driver` stands in the back end's section, with further lines of it if there are any.
+
+        With `makes_servers` there is a second one, whose section has the lines `served` as well.
+        """
         self.place = place
         self.nursery = nursery
         directory = Path(directory)
         connection = f"[database]\nconnection = {place.url}\n" if not place.is_sqlite else ""
         self.world = stack.enter_context(world(directory, worker=False, more=MORE + connection))
         self.config = directory / "abaca.conf"
-        self.config.write_text(self.config.read_text().replace("driver = dummy\n", f"driver = {driver}\n{KEPT}"))
+        written = self.config.read_text().replace("driver = dummy\n", f"driver = {driver}\n{KEPT}")
+        enabled = "enabled_share_backends = alpha"
+        self.config.write_text(
+            written if not makes_servers else written.replace(enabled, f"{enabled},served") + SERVED.format(more=served)
+        )
         self.db = self.world.db
         here = Place(place.url, directory, place.server)
         here._opened.append(self.db)
         self.stage = Stage(settings.read([self.config], environ={}).settings, self.db, here)
-        self.driver = app.driver(self.stage.settings, self.stage.settings.backends[0])
-        self.driver.start()
+        self.drivers = [app.driver(self.stage.settings, one) for one in self.stage.settings.backends]
+        for one in self.drivers:
+            one.start()
+            stack.callback(one.stop)
+        self.driver = self.drivers[0]
         self.nodes = app.nodes(self.stage.settings)
         self.acting = None
         self.thread = None
@@ -172,8 +205,9 @@ class Theatre:
         if nursery is not None:
             nursery.do("tests.operations.theatre:rehearse", config=str(self.config))
         stack.callback(self.nodes.close)
-        stack.callback(self.driver.stop)
         self.ask("POST", "/types", {"share_type": {"name": "default", "extra_specs": {DHSS: "False"}}}, who="admin")
+        if makes_servers:
+            self.ask("POST", "/types", {"share_type": {"name": "served", "extra_specs": {DHSS: "True"}}}, who="admin")
 
     # ---------------------------------------------------------------- users
 
@@ -258,6 +292,7 @@ class Theatre:
         with self.db.read() as tx:
             found = [*stuck(tx), *counted_wrong(tx), *self.differences(tx, operation.resource_id)]
             found += left_on_servers(tx, self.nodes)
+            found += share_servers_wrong(tx, self.drivers)
             found += told_wrong(tx, operation)
             # each is told once, of the case that it belongs to
             found = [line for line in found if line not in self.told]
@@ -280,7 +315,7 @@ class Theatre:
         if share_id is not None:
             query = query.where(share_instances.c.share_id == share_id)
         known = {row.id: row for row in tx.rows(query)}
-        held = self.driver.contents().get("instance", {})
+        held = {key: entry for one in self.drivers for key, entry in one.contents().get("instance", {}).items()}
         if share_id is not None:
             held = {key: entry for key, entry in held.items() if key in known or entry.get("share_id") == share_id}
         found = [f"the back end holds {key}, of which the database knows nothing" for key in held.keys() - known.keys()]
@@ -368,6 +403,34 @@ def stuck(tx):
         ),
         *(f"leaked: rule {row.access_to} is denied" for row in tx.rows(sa.select(access_rules).where(gone))),
     ]
+
+
+def share_servers_wrong(tx, drivers):
+    """Share servers that are not so, and addresses that no share server has which serves."""
+    known = {row.id: row for row in tx.rows(sa.select(share_servers))}
+    held = {key: entry for one in drivers for key, entry in one.contents().get("server", {}).items()}
+    has = [(row.share_server_id, row.ip_address) for row in tx.rows(sa.select(network_allocations))]
+    found = [
+        f"stuck: share server {row.id} is {row.status}" for row in known.values() if row.status in SHARE_SERVER.busy
+    ]
+    serving = {row.id for row in known.values() if row.status == "active"}
+    # the next deletion finds out
+    t = rows.t
+    failed = sa.select(t.c.resource_id).where(t.c.kind == "share-server-delete", t.c.state == "failed")
+    unsure = {row.resource_id for row in tx.rows(failed)}
+    found += [f"leaked: {address} of share server {one}" for one, address in has if one not in serving | unsure]
+    found += [f"leaked: share server {one} on its back end" for one in held.keys() - serving - unsure]
+    for one in sorted(serving):
+        own = sorted(address for server_id, address in has if server_id == one)
+        if sorted(held.get(one, {}).get("addresses", [])) != own:
+            found.append(f"share server {one} has {own}, its back end says {held.get(one)}")
+    used = {row.share_server_id for row in tx.rows(sa.select(share_instances))}
+    found += [
+        f"share server {row.id} does not say since when it is unused, or is used and says so"
+        for row in known.values()
+        if (row.id in used) is (row.unused_since is not None)
+    ]
+    return found
 
 
 # What stands on its hypervisor for a share that a guest has.

@@ -11,7 +11,6 @@ from __future__ import annotations
 SHARED_FILE_SYSTEMS = {
     "snapshots": "Snapshots",
     "snapshot-instances": "Snapshot instances",
-    "share-servers": "Share servers",
     "share-groups": "Share groups",
     "share-group-types": "Share group types",
     "share-group-snapshots": "Share group snapshots",

@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 
 def driver(settings: Settings, backend: Backend, metrics: Metrics | None = None) -> Driver:
     """A back end's driver, constructed but not started. Raises `ConfigError` for options that it does not take."""
+    from abaca.domain.networks.share_servers import Limits
     from abaca.drivers import contract, load, wrappers
 
     told = contract.Backend(
@@ -34,6 +35,7 @@ def driver(settings: Settings, backend: Backend, metrics: Metrics | None = None)
         reserved_snapshot_percentage=backend.reserved_share_from_snapshot_percentage,
         reserved_share_extend_percentage=backend.reserved_share_extend_percentage,
         max_over_subscription_ratio=backend.max_over_subscription_ratio,
+        server_limits=Limits(shares=backend.max_shares_per_share_server, gib=backend.max_share_server_size),
     )
     try:
         made = load.driver(told, backend.driver, backend.options)

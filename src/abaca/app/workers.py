@@ -3,19 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from abaca.app.backends import driver
 from abaca.app.databases import listener, ready_database
 from abaca.app.events import event_targets, give_dispatchers
-from abaca.app.networks import see_to_addresses
+from abaca.app.networks import network_of, see_to_addresses
 from abaca.app.observability import open_metrics, tracing
 from abaca.app.servers import see_to_attachments, serve_nodes
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Database
     from abaca.journal.op import Op
+    from abaca.journal.periodic_tasks import PeriodicTask
     from abaca.journal.queues import WorkQueue
     from abaca.journal.worker import Worker
     from abaca.metrics import Metrics
@@ -30,11 +31,12 @@ def worker(settings: Settings) -> Worker:
     from abaca.operations.registry import OPERATIONS
 
     metrics = open_metrics(settings, f"worker-{settings.worker_name}")
-    of_backends = [
-        queue_of(driver(settings, backend, metrics), backend.concurrency or settings.worker.concurrency)
-        for backend in settings.backends
-    ]
+    drivers = [(backend, driver(settings, backend, metrics)) for backend in settings.backends]
     db = ready_database(settings)
+    of_backends = [
+        queue_of(one, backend.concurrency or settings.worker.concurrency, network_of(settings, db, backend))
+        for backend, one in drivers
+    ]
     on_nodes = serve_nodes(settings, db)
     if metrics is not None and settings.worker.metrics_port is not None:
         metrics.serve(settings.worker.metrics_listen, settings.worker.metrics_port)
@@ -104,8 +106,22 @@ def _give_periodic_tasks(made: Worker, settings: Settings, db: Database) -> None
         PeriodicTask("event expiry", 3600, expiry.events),
         PeriodicTask("export location expiry", 3600, expiry.export_locations),
         PeriodicTask("counts of nothing", 3600, expiry.counts),
+        *_share_server_tasks(settings, db, of_backends),
         PeriodicTask("recycle bin", settings.check_for_expired_shares_in_recycle_bin_interval, expiry.recycle_bin),
     ]
+
+
+def _share_server_tasks(settings: Settings, db: Database, served: Iterable[str]) -> list[PeriodicTask]:
+    """What is done again and again for back ends that make share servers; nothing where none does."""
+    from abaca.journal.periodic_tasks import PeriodicTask
+    from abaca.reconcile.share_servers import UnusedShareServers
+
+    if not settings.automatic_share_server_cleanup or not any(
+        one.driver_handles_share_servers for one in settings.backends
+    ):
+        return []
+    unused = UnusedShareServers(db, served, unused_for_s=60 * settings.unused_share_server_cleanup_interval)
+    return [PeriodicTask("unused share servers", 60, unused.delete)]
 
 
 def _counting(metrics: Metrics, db: Database) -> Callable[[Op[object], str, float], None]:

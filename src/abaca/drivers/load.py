@@ -202,4 +202,6 @@ def _settings(found: contract.Driver) -> dict[str, Any]:
         "reserved_snapshot_percentage": backend.reserved_snapshot_percentage,
         "reserved_share_extend_percentage": backend.reserved_share_extend_percentage,
         "max_over_subscription_ratio": backend.max_over_subscription_ratio,
+        "max_shares_per_share_server": backend.server_limits.shares,
+        "max_share_server_size": backend.server_limits.gib,
     }

@@ -8,6 +8,7 @@ from typing import Any
 
 from abaca.drivers import contract
 from abaca.journal.queues import WorkQueue
+from abaca.networks.contract import NetworkPlugin
 
 # After so many seconds a call to a driver, or what is done on one server, is shown as overdue.
 DRIVER_CALL_S = 600.0
@@ -26,17 +27,32 @@ class BackEnd:
         return self.driver.backend
 
 
+class ServerHost(BackEnd):
+    """A back end that makes share servers, with what gives these their addresses."""
+
+    def __init__(self, driver: contract.Driver, network: NetworkPlugin) -> None:
+        super().__init__(driver)
+        self.network = network
+
+    @property
+    def servers(self) -> contract.RunsServers:
+        """The part of its driver that makes them. Raises `Refused` where it has none."""
+        if not isinstance(self.driver, contract.RunsServers):
+            raise contract.Refused(reason=f"the driver of {self.backend.name} makes no share servers")
+        return self.driver
+
+
 def backends_of(queues: Iterable[WorkQueue[Any]]) -> dict[str, WorkQueue[BackEnd]]:
     """Those queues that are back ends, by their names."""
     return {one.name: one for one in queues if isinstance(one.parts, BackEnd)}
 
 
-def queue_of(driver: contract.Driver, concurrency: int = 8) -> WorkQueue[BackEnd]:
-    """The queue of a back end, `host@backend`."""
+def queue_of(driver: contract.Driver, concurrency: int = 8, network: NetworkPlugin | None = None) -> WorkQueue[BackEnd]:
+    """The queue of a back end, `host@backend`; with what gives its share servers their addresses, if it makes any."""
     backend = driver.backend
     return WorkQueue(
         backend.host,
-        BackEnd(driver),
+        BackEnd(driver) if network is None else ServerHost(driver, network),
         concurrency,
         start=driver.start,
         stop=driver.stop,

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from abaca.db.administration import messages, services
-from abaca.db.journal import keys, operations
+from abaca.db.journal import keys, operations, waits
+from abaca.db.networks import share_servers
 from abaca.db.shares import share_instances
 from abaca.domain.administration.messages import About, Action, Detail
 from abaca.operations.administration import backend_ensure
@@ -21,6 +22,7 @@ from abaca.operations.shares.share_instances import service_host
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Database, Tx
+    from abaca.domain.networks.share_servers import ShareServer
     from abaca.domain.shares.share_instances import PlacedInstance, ShareInstance
 
 log = logging.getLogger(__name__)
@@ -50,12 +52,13 @@ class StuckStates:
         self.hosts = tuple(hosts)
 
     def heal(self) -> int:
-        """Busy instances fail, rules on their way get a new operation, services tell the truth; how many of all."""
+        """What is busy fails, rules on their way get a new operation, services tell the truth; how many of all."""
         with self.db.write() as tx:
             settled = services.settle(tx, self.hosts)
         for host in self.hosts:
             settled += self._heal(host, share_instances.busy_without_operation, _fail)
             settled += self._heal(host, share_instances.rules_without_operation, _sync)
+            settled += self._heal(host, share_servers.busy_without_operation, _fail_server)
         return settled
 
     def _heal(
@@ -91,6 +94,14 @@ def _fail(tx: Tx, row: ShareInstance) -> None:
         Detail.UNKNOWN_ERROR,
         reason=f"The share was {row.status}, and nothing was going to end that.",
     )
+
+
+def _fail_server(tx: Tx, server: ShareServer) -> None:
+    if not share_servers.try_move(tx, server.id, "failed") or keys.holders(tx, keys.key(share_servers.KEY, server.id)):
+        raise _Explained
+    log.warning("share server %s was %s without an operation", server.id, server.status)
+    share_servers.note_use(tx, server.id)
+    waits.signal(tx, share_servers.settled_condition(server.id))
 
 
 def _sync(tx: Tx, row: PlacedInstance) -> None:

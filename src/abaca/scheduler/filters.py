@@ -38,6 +38,9 @@ class ShareRequest(msgspec.Struct, frozen=True, kw_only=True):
     active_replica_host: str | None = None
     replica_hosts: Sequence[str] = ()
     attempted_hosts: Sequence[str] = ()
+    # how many subnets its share network has in each availability zone, and under None those that are for all others;
+    # None where it is on no share network
+    subnets: Mapping[str | None, int] | None = None
 
     @property
     def is_relative(self) -> bool:
@@ -78,13 +81,24 @@ def only_host(request: ShareRequest, pool: Pool, _: Surroundings) -> str | None:
 
 
 def availability_zone(request: ShareRequest, pool: Pool, _: Surroundings) -> str | None:
-    """The zone asked for, and the zones that the type is bound to."""
+    """The zone asked for, the zones that the type is bound to, and those in which its share network has subnets."""
     zone = pool.availability_zone
     if request.availability_zone and zone != request.availability_zone:
         return f"it is in zone {zone}, zone {request.availability_zone} is asked for"
     bound = extra_specs.zones(request.specs)
     if bound and zone not in bound:
         return f"it is in zone {zone}, the share type is bound to {', '.join(bound)}"
+    return None if request.subnets is None else _unreached(request.subnets, pool)
+
+
+def _unreached(subnets: Mapping[str | None, int], pool: Pool) -> str | None:
+    """Why a share server there cannot be on all subnets of its zone, or None."""
+    zone = pool.availability_zone
+    number = subnets.get(zone) or subnets.get(None, 0)
+    if number == 0:
+        return f"it is in zone {zone}, where the share network has no subnet"
+    if number > 1 and pool.capabilities.get("share_server_multiple_subnet_support") is not True:
+        return f"the share network has {number} subnets in zone {zone}, its share servers can be on one only"
     return None
 
 

@@ -218,6 +218,12 @@ class Backend(Section, frozen=True):
     max_over_subscription_ratio: Annotated[
         float, said("How far thin pools may be promised beyond their capacity.", ge=1.0)
     ] = 20.0
+    max_shares_per_share_server: Annotated[
+        int, said("Most shares on one share server; a further one gets another server. -1: any number.", ge=-1)
+    ] = -1
+    max_share_server_size: Annotated[
+        int, said("Most GiB of shares on one share server, in the same way. -1: any number.", ge=-1)
+    ] = -1
     concurrency: Annotated[Threads | None, said("Operations at once on this back end. Unset: that of `[worker]`.")] = (
         None
     )
@@ -285,6 +291,12 @@ class Settings(Section, frozen=True):
     check_for_expired_shares_in_recycle_bin_interval: Annotated[
         int, said("Seconds between looks for shares whose time there is over.", ge=1)
     ] = 60
+    automatic_share_server_cleanup: Annotated[
+        bool, said("Delete share servers that no share has used for `unused_share_server_cleanup_interval`.")
+    ] = True
+    unused_share_server_cleanup_interval: Annotated[
+        int, said("Minutes without a share after which a share server is deleted.", ge=1, le=LONG_S // 60)
+    ] = 10
     transfer_retention_time: Annotated[int, said("Seconds that a share transfer waits to be accepted.", ge=1)] = 300
     admin_only_metadata: Annotated[Names, said("Keys of share metadata that only administrators see and change.")] = (
         "__affinity_same_host",

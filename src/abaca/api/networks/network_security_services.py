@@ -9,6 +9,7 @@ from abaca.api.networks.security_services import security_service
 from abaca.api.networks.share_networks import ONE, compatible, found
 from abaca.db.engine.database import Tx
 from abaca.db.networks import security_services as services
+from abaca.db.networks import share_servers
 from abaca.domain.networks.security_services import SecurityService
 from abaca.http.bodies import Body, Flag, Text
 from abaca.http.pipeline import Call
@@ -129,6 +130,7 @@ def _requested(operation: str, current: str | None, new: str) -> dict[str, objec
 
 
 def _attach(call: Call, tx: Tx, network_id: str, service_id: str) -> None:
+    _refuse_in_use(tx, network_id)
     services.hold(tx, service_id)
     service = security_service(call, tx, service_id)
     if not services.attach(tx, network_id, service):
@@ -138,6 +140,12 @@ def _attach(call: Call, tx: Tx, network_id: str, service_id: str) -> None:
 
 
 def _detach(call: Call, tx: Tx, network_id: str, service_id: str) -> None:
+    _refuse_in_use(tx, network_id)
     service = security_service(call, tx, service_id)
     if not services.detach(tx, network_id, service.id):
         raise errors.Invalid(f"Share network {network_id} does not have security service {service_id}.")
+
+
+def _refuse_in_use(tx: Tx, network_id: str) -> None:
+    if share_servers.on_network(tx, network_id):
+        raise errors.Forbidden(f"Share network {network_id} has share servers, which keep the directories they joined.")

@@ -8,6 +8,7 @@ from abaca.api.networks import (
     security_services,
     share_network_subnets,
     share_networks,
+    share_servers,
     subnet_metadata,
 )
 
@@ -17,4 +18,5 @@ RESOURCES = (
     network_security_services.ACTIONS,
     share_network_subnets.RESOURCE,
     subnet_metadata.RESOURCE,
+    share_servers.RESOURCE,
 )

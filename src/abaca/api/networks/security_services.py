@@ -171,6 +171,10 @@ def update(call: Call, id: str, body: UpdateSecurityService) -> dict[str, object
                 f"Security service {id} belongs to share networks: its type stays. Give them another one."
             )
         _check({**structs.asdict(service), **values})
+        if values.keys() - set(rules.WORDS) and db.is_joined(tx, id):
+            raise errors.Forbidden(
+                f"Share servers have joined security service {id}: only name and description change."
+            )
         if values:
             db.update(tx, id, values)
         return structs.asdict(security_service(call, tx, id))

@@ -13,7 +13,7 @@ from abaca.api.networks.lookups import check_zone, rows, share_network, share_ne
 from abaca.api.networks.share_networks import SubnetInNetwork
 from abaca.db.engine.database import Tx
 from abaca.db.networks import share_network_subnets as db
-from abaca.db.networks import share_networks
+from abaca.db.networks import share_networks, share_servers
 from abaca.domain import metadata
 from abaca.domain.networks import share_networks as rules
 from abaca.domain.networks.share_networks import ShareNetwork, Subnet
@@ -21,6 +21,7 @@ from abaca.http.bodies import Body, Name, Object
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
 from abaca.http.wire import Feature, Many, One, Since
+from abaca.operations.networks import share_server_delete
 from abaca.policy import member, reader
 
 SEVERAL_IN_A_ZONE = Feature(
@@ -78,6 +79,7 @@ def create(call: Call, id: str, body: CreateSubnet) -> dict[str, object]:
         check_zone(tx, body.availability_zone)
         if not call.has(SEVERAL_IN_A_ZONE):
             _refuse_second(network, db.of_network(tx, id), body.availability_zone)
+        _refuse_served(tx, network, db.of_network(tx, id), body.availability_zone)
         values = {
             "availability_zone": body.availability_zone,
             "neutron_net_id": body.neutron_net_id or None,
@@ -95,6 +97,7 @@ def delete(call: Call, id: str, subnet_id: str) -> None:
         subnet_of(call, tx, id, subnet_id)
         if share_networks.has_shares(tx, id):
             raise errors.Conflict(f"Share network {id} has shares, which this subnet may lead to; delete them first.")
+        share_server_delete.start_all(tx, share_servers.on_subnets(tx, [subnet_id]), call.caller)
         db.delete(tx, subnet_id)
 
 
@@ -112,6 +115,14 @@ def _refuse_second(network: ShareNetwork, its: Sequence[Subnet], zone: str | Non
         where = "of all zones" if zone is None else f"in availability zone {zone}"
         raise errors.Conflict(
             f"Share network {network.id} has a subnet {where}; from version 2.70 on it may have more."
+        )
+
+
+def _refuse_served(tx: Tx, network: ShareNetwork, its: Sequence[Subnet], zone: str | None) -> None:
+    same = [subnet.id for subnet in its if subnet.availability_zone == zone]
+    if share_servers.on_subnets(tx, same):
+        raise errors.Invalid(
+            f"Share network {network.id} has share servers there, which get no subnet while they serve."
         )
 
 

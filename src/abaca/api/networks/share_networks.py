@@ -16,6 +16,7 @@ from abaca.db.catalog import quotas
 from abaca.db.engine.database import Tx
 from abaca.db.networks import share_network_subnets as subnets
 from abaca.db.networks import share_networks as db
+from abaca.db.networks import share_servers
 from abaca.domain.networks import share_networks as rules
 from abaca.domain.networks.share_networks import ShareNetwork, Subnet
 from abaca.http.bodies import UNSET, Body, Filters, Flag, Name, Text, UnsetType, Whole
@@ -23,6 +24,7 @@ from abaca.http.paging import Listed
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
 from abaca.http.wire import Computed, Many, Named, One, Plain, Since, Until, View
+from abaca.operations.networks import share_server_delete
 from abaca.policy import admin, member, reader
 
 LIST = reader("share_network:index", "List share networks.")
@@ -69,10 +71,6 @@ class ShareNetworkListed(View):
     name: str | None
 
 
-# No share server is on a network yet that could not be changed while it serves.
-SUPPORTS = Computed(lambda _call: True)
-
-
 class ShareNetworkView(ShareNetworkListed):
     """One share network, as the versions before 2.51 knew it with its only subnet in it."""
 
@@ -91,8 +89,8 @@ class ShareNetworkView(ShareNetworkListed):
     nova_net_id: Annotated[None, Until("2.25"), Computed(lambda _call: None)]
     share_network_subnets: Annotated[list[SubnetInNetwork], Since("2.51")]
     status: Annotated[str, Since("2.63")]
-    security_service_update_support: Annotated[bool, Since("2.63"), SUPPORTS]
-    network_allocation_update_support: Annotated[bool, Since("2.70"), SUPPORTS]
+    security_service_update_support: Annotated[bool, Since("2.63")]
+    network_allocation_update_support: Annotated[bool, Since("2.70")]
 
 
 class CreateShareNetwork(Body, key="share_network", missing=422):
@@ -159,8 +157,10 @@ def index_detailed(call: Call, filters: dict[str, object]) -> Listed:
     asked = _asked(call, filters)
     with call.db.read() as tx:
         networks = db.SHARE_NETWORKS.entities(tx, ShareNetwork, asked, call.page)
-        its = subnets.of_networks(tx, [network.id for network in networks])
-    return Listed(rows(call, (_shown(network, its.get(network.id, [])) for network in networks)))
+        ids = [network.id for network in networks]
+        its, supports = subnets.of_networks(tx, ids), share_servers.supports(tx, ids)
+    shown = (_shown(one, its.get(one.id, []), supports.get(one.id)) for one in networks)
+    return Listed(rows(call, shown))
 
 
 @RESOURCE.get(policy=LIST, view=Many("share_networks", ShareNetworkListed), filters=ShareNetworkFilters)
@@ -231,9 +231,11 @@ def update(call: Call, id: str, body: UpdateShareNetwork) -> dict[str, object]:
         if moved:
             if len(moved) < len(ids):
                 raise errors.Invalid("Give neutron_net_id and neutron_subnet_id together: a subnet moves with both.")
+            if db.has_shares(tx, id) or share_servers.on_network(tx, id):
+                raise errors.Forbidden(
+                    f"Share network {id} has shares or share servers: of it only name and description can change."
+                )
             subnet = rules.only_default(id, subnets.of_network(tx, id))
-            if db.has_shares(tx, id):
-                raise errors.Forbidden(f"Share network {id} has shares: of it only name and description can change.")
             subnets.update(tx, subnet.id, moved)
         if values:
             db.update(tx, id, values)
@@ -249,6 +251,7 @@ def delete(call: Call, id: str) -> None:
             raise errors.Conflict(f"Share network {id} has shares; delete them first.")
         if (number := len(subnets.of_network(tx, id))) > 1:
             raise errors.Conflict(f"Share network {id} has {number} subnets; delete all but one of them first.")
+        share_server_delete.start_all(tx, share_servers.on_network(tx, id), call.caller)
         db.delete(tx, id)
         quotas.give_back(tx, network.project_id, network.user_id, None, {"share_networks": 1})
 
@@ -293,17 +296,24 @@ def _refuse_nova(nova_net_id: str | UnsetType | None) -> None:
 
 def found(call: Call, tx: Tx, network_id: str) -> dict[str, object]:
     """A share network as its view wants it. Raises NotFound."""
-    return _shown(share_network(call, tx, network_id), subnets.of_network(tx, network_id))
+    network = share_network(call, tx, network_id)
+    supports = share_servers.supports(tx, [network_id]).get(network_id)
+    return _shown(network, subnets.of_network(tx, network_id), supports)
 
 
 _NO_SUBNET = dict.fromkeys(Subnet.__struct_fields__)
 
 
-def _shown(network: ShareNetwork, its: Sequence[Subnet]) -> dict[str, object]:
-    """Whatever a version shows of it: the network, its subnets, and its default subnet's fields beside its own."""
+def _shown(network: ShareNetwork, its: Sequence[Subnet], supports: share_servers.Supports | None) -> dict[str, object]:
+    """Whatever a version shows of it: the network, its subnets, and its default subnet's fields beside its own.
+
+    A network without share servers can be changed as it likes.
+    """
     default = rules.default(its)
     return {
         **(_NO_SUBNET if default is None else structs.asdict(default)),
         **structs.asdict(network),
+        "security_service_update_support": supports is None or supports.security_services == 1,
+        "network_allocation_update_support": supports is None or supports.network_allocations == 1,
         "share_network_subnets": [structs.asdict(subnet) for subnet in its],
     }

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from abaca.db.engine.database import Tx, insert_into
 from abaca.db.engine.lists import Listing, equal, where
-from abaca.db.tables.networks import SECURITY_SERVICE_OF_ANY_PROJECT
+from abaca.db.tables.networks import SECURITY_SERVICE_OF_ANY_PROJECT, share_servers
 from abaca.db.tables.networks import security_services as t
 from abaca.db.tables.networks import share_network_security_services as of_networks
 from abaca.domain.ids import new_id
@@ -46,6 +46,25 @@ _NEW: dict[str, None] = dict.fromkeys(
     ("name", "description", "dns_ip", "server", "domain", "user", "password", "ou", "default_ad_site")
 )
 _ADD = sa.insert(t).inline()
+
+
+def is_joined(tx: Tx, service_id: str) -> bool:
+    """Whether a share server has joined it."""
+    return tx.scalar(_IS_JOINED, {"service": service_id}) is not None
+
+
+_IS_JOINED = (
+    sa.select(share_servers.c.id)
+    .join(of_networks, of_networks.c.share_network_id == share_servers.c.share_network_id)
+    .where(of_networks.c.security_service_id == sa.bindparam("service"))
+    .limit(1)
+)
+
+
+def of_network(tx: Tx, network_id: str) -> list[SecurityService]:
+    """Those that a share network has, by their types."""
+    found = SECURITY_SERVICES.entities(tx, SecurityService, {"share_network_id": network_id})
+    return sorted(found, key=lambda one: one.type)
 
 
 def update(tx: Tx, service_id: str, values: Mapping[str, object]) -> None:

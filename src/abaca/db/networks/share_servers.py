@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -13,11 +14,13 @@ from abaca.db.engine import moving
 from abaca.db.engine.database import Tx
 from abaca.db.engine.lists import Listing, equal, where
 from abaca.db.engine.statements import columns_of
-from abaca.db.tables.networks import share_networks, share_server_subnets
+from abaca.db.journal import keys
+from abaca.db.tables.networks import NOBODY_USES, share_network_subnets, share_networks, share_server_subnets
 from abaca.db.tables.networks import share_servers as t
 from abaca.db.tables.shares import share_instances, shares
 from abaca.domain.ids import new_id
-from abaca.domain.networks.share_servers import Load, ShareServer
+from abaca.domain.networks.share_networks import Subnet
+from abaca.domain.networks.share_servers import SHARE_SERVER, Load, ShareServer
 
 # What an operation on one holds, and what is signalled when one is settled: up, or known not to come.
 KEY = "share-server"
@@ -28,7 +31,7 @@ try_move, move, reset = STATUS.try_move, STATUS.move, STATUS.reset
 _OF_SUBNETS = sa.select(share_server_subnets.c.share_server_id)
 
 SHARE_SERVERS = Listing(
-    t.join(share_networks, share_networks.c.id == t.c.share_network_id),
+    t.outerjoin(share_networks, share_networks.c.id == t.c.share_network_id),
     columns={**{column.name: column for column in t.c}, "share_network_name": share_networks.c.name},
     filters={
         **{name: equal(t.c[name]) for name in ("host", "status", "share_network_id", "project_id", "identifier")},
@@ -46,7 +49,7 @@ SHARE_SERVERS = Listing(
 
 def settled_condition(server_id: str) -> str:
     """The condition that a share server is up, or will not come."""
-    return f"{KEY}:{server_id}"
+    return keys.key(KEY, server_id)
 
 
 def add(tx: Tx, values: Mapping[str, object], subnet_ids: Iterable[str]) -> str:
@@ -65,6 +68,41 @@ _ADD_SUBNETS = sa.insert(share_server_subnets).inline()
 def update(tx: Tx, server_id: str, values: Mapping[str, object]) -> None:
     """Change anything but its status."""
     tx.change(t, server_id, values)
+
+
+def finish(tx: Tx, server_id: str, at: str, details: Mapping[str, str]) -> None:
+    """`done` at that status, with what the driver says of it; nothing where an operator has set another one."""
+    also = {"details": dict(details), "identifier": details.get("identifier", server_id)}
+    STATUS.try_move(tx, server_id, "done", at, also=also)
+
+
+def hold(tx: Tx, server_id: str) -> None:
+    """Lock it until this transaction ends: shares come to it and leave it one after the other."""
+    tx.rows(_HOLD, {"server": server_id})
+
+
+_HOLD = sa.select(t.c.id).where(t.c.id == sa.bindparam("server")).with_for_update()
+
+
+def put_on(tx: Tx, server_id: str, instance_id: str) -> None:
+    """A share instance is on it from now on."""
+    tx.change(t, server_id, {"unused_since": None})
+    tx.change(share_instances, instance_id, {"share_server_id": server_id})
+
+
+def is_used(tx: Tx, server_id: str) -> bool:
+    """Whether a share instance is on it, or on its way there."""
+    return tx.scalar(_IS_USED, {"server": server_id}) is not None
+
+
+_IS_USED = sa.select(share_instances.c.id).where(share_instances.c.share_server_id == sa.bindparam("server")).limit(1)
+
+
+def note_use(tx: Tx, server_id: str) -> None:
+    """Something has left it: it is unused from now on, if nothing else is on it."""
+    hold(tx, server_id)
+    if not is_used(tx, server_id):
+        tx.change(t, server_id, {"unused_since": tx.now})
 
 
 def delete(tx: Tx, server_id: str) -> None:
@@ -90,6 +128,99 @@ _ON_NETWORK = (
     sa.select(*columns_of(ShareServer, t))
     .where(t.c.share_network_id == sa.bindparam("network"))
     .order_by(t.c.created_at, t.c.id)
+)
+
+
+def unused(tx: Tx, host: str, before: datetime.datetime, most: int) -> list[ShareServer]:
+    """Those of a back end that go by themselves, and on which nothing has been since then; the longest first."""
+    return tx.entities(ShareServer, _UNUSED, {"on_host": host, "before": before, "most": most})
+
+
+_UNUSED = (
+    sa.select(*columns_of(ShareServer, t))
+    .where(
+        NOBODY_USES,
+        t.c.unused_since < sa.bindparam("before"),
+        t.c.host == sa.bindparam("on_host"),
+        t.c.is_auto_deletable.is_(True),
+        t.c.status.in_(["active", "error"]),
+    )
+    .order_by(t.c.unused_since)
+    .limit(sa.bindparam("most"))
+)
+
+
+def busy_without_operation(tx: Tx, host: str, most: int) -> list[ShareServer]:
+    """Busy ones of a back end that no live operation explains."""
+    return tx.entities(ShareServer, _BUSY, {"on_host": host, "most": most})
+
+
+_BUSY = (
+    sa.select(*columns_of(ShareServer, t))
+    .where(t.c.host == sa.bindparam("on_host"), t.c.status.in_(sorted(SHARE_SERVER.busy)), ~keys.is_held(KEY, t.c.id))
+    .order_by(t.c.id)
+    .limit(sa.bindparam("most"))
+)
+
+
+def subnets(tx: Tx, server_id: str) -> list[Subnet]:
+    """The subnets by which it is reached, oldest first."""
+    return tx.entities(Subnet, _SUBNETS, {"server": server_id})
+
+
+_SUBNETS = (
+    sa.select(*columns_of(Subnet, share_network_subnets))
+    .join(share_server_subnets, share_server_subnets.c.share_network_subnet_id == share_network_subnets.c.id)
+    .where(share_server_subnets.c.share_server_id == sa.bindparam("server"))
+    .order_by(share_network_subnets.c.created_at, share_network_subnets.c.id)
+)
+
+
+def on_subnets(tx: Tx, subnet_ids: Sequence[str]) -> list[ShareServer]:
+    """Those that are reached by one of these subnets, oldest first."""
+    return tx.entities(ShareServer, _ON_SUBNETS, {"subnets": list(subnet_ids)}) if subnet_ids else []
+
+
+_ON_SUBNETS = (
+    sa.select(*columns_of(ShareServer, t))
+    .where(
+        t.c.id.in_(
+            sa.select(share_server_subnets.c.share_server_id).where(
+                share_server_subnets.c.share_network_subnet_id.in_(sa.bindparam("subnets", expanding=True))
+            )
+        )
+    )
+    .order_by(t.c.created_at, t.c.id)
+)
+
+
+def supports(tx: Tx, network_ids: Sequence[str]) -> Mapping[str, Supports]:
+    """What all share servers of each of these share networks can; a network without any is left out."""
+    if not network_ids:
+        return {}
+    return {one.share_network_id: one for one in tx.entities(Supports, _SUPPORTS, {"networks": list(network_ids)})}
+
+
+class Supports(msgspec.Struct, frozen=True, gc=False):
+    """Whether the share servers of a share network can all change while they serve; 1 is yes."""
+
+    share_network_id: str
+    security_services: int
+    network_allocations: int
+
+
+def _all(flag: sa.Column[bool]) -> sa.ColumnElement[int]:
+    return sa.func.min(sa.case((flag, 1), else_=0))
+
+
+_SUPPORTS = (
+    sa.select(
+        t.c.share_network_id,
+        _all(t.c.security_service_update_support).label("security_services"),
+        _all(t.c.network_allocation_update_support).label("network_allocations"),
+    )
+    .where(t.c.share_network_id.in_(sa.bindparam("networks", expanding=True)))
+    .group_by(t.c.share_network_id)
 )
 
 

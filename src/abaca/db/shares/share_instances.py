@@ -16,6 +16,7 @@ from abaca.db.journal import keys
 from abaca.db.journal.operations import ACTIVE
 from abaca.db.tables.catalog import share_types
 from abaca.db.tables.journal import operations
+from abaca.db.tables.networks import share_servers
 from abaca.db.tables.shares import (
     RULE_NOT_ACTIVE,
     RULES_SYNCING,
@@ -146,9 +147,19 @@ INSTANCES = lists.Listing(
 # Of rows that are named by their ids the status is compared without its index, which SQLite would go through instead.
 _STATUS = t.c.status.concat(sa.literal_column("''"))
 _WHOLE = (
-    sa.select(*columns_of(ShareInstance, t, shares, share_types, driver_data=driver_data.c.data))
+    sa.select(
+        *columns_of(
+            ShareInstance,
+            t,
+            shares,
+            share_types,
+            driver_data=driver_data.c.data,
+            server_details=share_servers.c.details,
+        )
+    )
     .select_from(t)
     .join(shares, shares.c.id == t.c.share_id)
+    .outerjoin(share_servers, share_servers.c.id == t.c.share_server_id)
     .outerjoin(driver_data, driver_data.c.resource_id == t.c.id)
     .outerjoin(share_types, share_types.c.id == t.c.share_type_id)
 )

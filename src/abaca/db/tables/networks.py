@@ -98,13 +98,14 @@ share_network_security_services = sa.Table(
 )
 
 # `host` is host@backend. `details` is what the driver wants told of the server; the three flags are what its back end
-# could when it was made. One on which nothing is since `unused_since` goes, when it `is_auto_deletable`.
+# could when it was made. One whose share network is gone is going itself, and one on which nothing is since
+# `unused_since` goes when it `is_auto_deletable`.
 share_servers = sa.Table(
     "share_servers",
     metadata,
     an_id(),
     sa.Column("project_id", KEY, nullable=False),
-    sa.Column("share_network_id", ID, sa.ForeignKey("share_networks.id"), nullable=False),
+    sa.Column("share_network_id", ID, sa.ForeignKey("share_networks.id", ondelete="SET NULL")),
     sa.Column("host", KEY, nullable=False),
     state("status", SHARE_SERVER),
     sa.Column("identifier", NAME),
@@ -122,7 +123,7 @@ share_servers = sa.Table(
 NOBODY_USES = share_servers.c.unused_since.is_not(None)
 partial_index("ix_share_servers_unused_since", NOBODY_USES, share_servers.c.unused_since)
 
-# By which subnets a share server is reached. A subnet stays as long as a server has it.
+# By which subnets a share server is reached.
 share_server_subnets = sa.Table(
     "share_server_subnets",
     metadata,
@@ -130,7 +131,7 @@ share_server_subnets = sa.Table(
     sa.Column(
         "share_network_subnet_id",
         ID,
-        sa.ForeignKey("share_network_subnets.id", name="fk_share_server_subnets_subnet"),
+        sa.ForeignKey("share_network_subnets.id", name="fk_share_server_subnets_subnet", ondelete="CASCADE"),
         primary_key=True,
     ),
     sa.Index("ix_share_server_subnets_share_network_subnet_id", "share_network_subnet_id"),
@@ -144,7 +145,9 @@ network_allocations = sa.Table(
     an_id(),
     sa.Column("share_server_id", ID, sa.ForeignKey("share_servers.id"), nullable=False),
     sa.Column(
-        "share_network_subnet_id", ID, sa.ForeignKey("share_network_subnets.id", name="fk_network_allocations_subnet")
+        "share_network_subnet_id",
+        ID,
+        sa.ForeignKey("share_network_subnets.id", name="fk_network_allocations_subnet", ondelete="SET NULL"),
     ),
     sa.Column("network", KEY, nullable=False),
     sa.Column("ip_address", sa.String(64), nullable=False),

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -32,13 +32,13 @@ SHARE_SERVER = StateMachine(
 class ShareServer(msgspec.Struct, frozen=True, gc=False):
     """A share server; `host` is host@backend. Times are naive UTC.
 
-    `details` is what the driver wants told of it. It is deleted by itself when nothing was on it since `unused_since`
-    for long, if it `is_auto_deletable`.
+    Of one that goes the share network may be gone. `details` is what the driver wants told of it. It is deleted by
+    itself when nothing was on it since `unused_since` for long, if it `is_auto_deletable`.
     """
 
     id: str
     project_id: str
-    share_network_id: str
+    share_network_id: str | None
     host: str
     status: str
     identifier: str | None
@@ -52,6 +52,12 @@ class ShareServer(msgspec.Struct, frozen=True, gc=False):
     updated_at: datetime.datetime | None
 
 
+class NamedShareServer(ShareServer, frozen=True, gc=False):
+    """A share server with the name of its share network."""
+
+    share_network_name: str | None
+
+
 class Load(msgspec.Struct, frozen=True, gc=False):
     """What is on a share server: so many shares, of so many GiB together."""
 
@@ -59,15 +65,19 @@ class Load(msgspec.Struct, frozen=True, gc=False):
     gib: int
 
 
-def has_room(load: Load, size_gib: int, capabilities: Mapping[str, object]) -> bool:
-    """Whether one more share of that size stays within the limits of the back end; -1, or nothing said: no limit."""
-    return _within(capabilities.get("max_shares_per_share_server"), load.shares + 1) and _within(
-        capabilities.get("max_share_server_size"), load.gib + size_gib
-    )
+class Limits(msgspec.Struct, frozen=True, gc=False):
+    """How many shares, and how many GiB of them, a share server of a back end may have; -1: any number."""
+
+    shares: int = -1
+    gib: int = -1
+
+    def leave_room(self, load: Load, size_gib: int) -> bool:
+        """Whether one more share of that size stays within them."""
+        return _within(self.shares, load.shares + 1) and _within(self.gib, load.gib + size_gib)
 
 
-def _within(limit: object, wanted: int) -> bool:
-    return not isinstance(limit, int) or limit < 0 or wanted <= limit
+def _within(limit: int, wanted: int) -> bool:
+    return limit < 0 or wanted <= limit
 
 
 def usable(subnets: Sequence[Subnet], zone: str) -> list[Subnet]:

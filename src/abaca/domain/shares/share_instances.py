@@ -35,7 +35,8 @@ class InstanceThere(InstanceStatus, frozen=True, gc=False):
 class ShareInstance(msgspec.Struct, frozen=True, gc=False):
     """An instance with what its driver is told of the share: `size` in GiB, `metadata`, the `extra_specs` of the type.
 
-    `host` is host@backend#pool, None where no pool could take it. `driver_data` is what the driver wants kept.
+    `host` is host@backend#pool, None where no pool could take it. `driver_data` is what the driver wants kept,
+    `server_details` what it wants told of the share server that the instance is on.
     `created_at` is naive UTC.
     """
 
@@ -50,6 +51,8 @@ class ShareInstance(msgspec.Struct, frozen=True, gc=False):
     share_type_id: str | None
     extra_specs: dict[str, str] | None
     driver_data: dict[str, str] | None
+    share_server_id: str | None
+    server_details: dict[str, str] | None
     host: str | None
     status: str
     access_rules_status: str

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from abaca.domain.networks.share_servers import Limits
 from abaca.drivers.contract.access_rules import AccessOutcome, AccessRule
 from abaca.drivers.contract.shares import Created, ShareInstance
 from abaca.drivers.contract.values import Value
@@ -32,6 +33,7 @@ class Backend(Value, frozen=True, kw_only=True):
     reserved_snapshot_percentage: int = 0
     reserved_share_extend_percentage: int = 0
     max_over_subscription_ratio: float = 20.0
+    server_limits: Limits = Limits()
 
 
 class PoolStats(Value, frozen=True, kw_only=True):

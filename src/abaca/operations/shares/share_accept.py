@@ -29,6 +29,7 @@ from abaca.domain.ids import new_id
 from abaca.domain.shares import shares as rules
 from abaca.drivers import contract
 from abaca.operations import events
+from abaca.operations.networks import share_network_use
 from abaca.operations.shares import metadata_limits, share_create
 from abaca.operations.shares.share_instances import pool_name
 from abaca.scheduler import choose
@@ -147,6 +148,10 @@ class Admission:
     ) -> Row:
         protocol, pairs = checked
         resolved = self._resolve(tx, wanted)
+        subnets = None
+        if (network_id := wanted.share_network_id) is not None:
+            zone = wanted.availability_zone
+            subnets = share_network_use.subnets_by_zone(tx, network_id, self.caller.project_id, zone)
         self._check(tx, wanted, resolved)
         taken = {"shares": 1, "gigabytes": wanted.size_gib or 0}
         limits = self.settings.quota.limits
@@ -154,14 +159,17 @@ class Admission:
             taken[METADATA] = metadata_limits.check(self.settings, {}, pairs)
             limits = {**limits, METADATA: self.settings.limits.project_metadata_characters}
         share_id, instance_id = new_id(), new_id()
-        placement = self._place(tx, wanted, resolved, protocol) if resolved.id else None
+        placement = self._place(tx, wanted, resolved, (protocol, subnets)) if resolved.id else None
         candidate = placement.candidates[0] if placement and placement.candidates else None
         share = self._add(tx, wanted, resolved, share_id, {"share_proto": protocol, "metadata": pairs})
         ids = {"id": instance_id, "share_id": share_id}
         place = {"host": None, "availability_zone": wanted.availability_zone}
         if candidate is not None:
             place = {"host": candidate.pool.host, "availability_zone": candidate.pool.availability_zone}
-        instance = share_instances.add(tx, {**ids, **place, "share_type_id": resolved.id, "progress": None})
+        on_network = {"share_network_id": wanted.share_network_id}
+        instance = share_instances.add(
+            tx, {**ids, **place, **on_network, "share_type_id": resolved.id, "progress": None}
+        )
         # The answer shows what was asked for, and not yet what came of it.
         row = shares.show_added(share, instance, resolved.shown, columns)
         if candidate is None:
@@ -193,7 +201,7 @@ class Admission:
             share_metadata=checked[1],
             extra_specs=resolved.specs,
         )
-        share_create.start(tx, instance, pool.host, self.caller)
+        share_create.start(tx, instance, pool.host, self.caller, wanted.share_network_id)
 
     def _resolve(self, tx: Tx, wanted: CreateRequest) -> ResolvedType:
         name_or_id = wanted.share_type or self.settings.default_share_type
@@ -209,14 +217,13 @@ class Admission:
 
     def _check(self, tx: Tx, wanted: CreateRequest, resolved: ResolvedType) -> None:
         for what, named in (
-            ("Share network", wanted.share_network_id),
             ("Snapshot", wanted.snapshot_id),
             ("Share group", wanted.share_group_id),
         ):
             if named is not None:
                 raise errors.NotFound(resource=what, id=named)
-        if extra_specs.is_true(resolved.specs, "driver_handles_share_servers"):
-            raise errors.Invalid("This share type makes share servers of its own: a share_network_id is required.")
+        if resolved.id is not None:
+            share_network_use.check(resolved.specs, wanted.share_network_id)
         if wanted.availability_zone is not None:
             if not availability_zones.exists(tx, wanted.availability_zone):
                 raise errors.NotFound(resource="Availability zone", id=wanted.availability_zone)
@@ -236,7 +243,14 @@ class Admission:
         prefix = resolved.specs.get("provisioning:mount_point_prefix", self.caller.project_id)
         return rules.check_mount_point_name(f"{prefix}_{wanted.mount_point_name}")
 
-    def _place(self, tx: Tx, wanted: CreateRequest, resolved: ResolvedType, protocol: str) -> choose.Placement:
+    def _place(
+        self,
+        tx: Tx,
+        wanted: CreateRequest,
+        resolved: ResolvedType,
+        checked: tuple[str, Mapping[str | None, int] | None],
+    ) -> choose.Placement:
+        protocol, subnets = checked
         request = ShareRequest(
             size_gib=wanted.size_gib or 0,
             share_proto=protocol,
@@ -245,6 +259,7 @@ class Admission:
             availability_zone=wanted.availability_zone,
             # it reaches what is disabled; from others it is, as always, no hint at all
             only_host=wanted.scheduler_hints.get("only_host") if self.caller.is_admin else None,
+            subnets=subnets,
             same_hosts=self._hosts(tx, wanted, "same_host"),
             different_hosts=self._hosts(tx, wanted, "different_host"),
         )

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Make a share on the back end that the scheduler chose.
 
-One transaction accepts it: the rows, the quota, the room in the pool and this operation. What can go wrong: the back
+One transaction accepts it: the rows, the quota, the room in the pool and this operation. One on a share network waits
+for its share server, which is chosen or asked for here. What can go wrong: that cannot be had, the back
 end is full, refuses or stays away for long; then whatever it had begun is taken back there, the share is in `error`,
 and a message says why. The share keeps its quota until it is deleted, as any share does.
 """
@@ -19,6 +20,7 @@ from abaca.domain.administration.messages import Action, Detail
 from abaca.drivers import contract
 from abaca.journal import kinds, queueing
 from abaca.operations import events
+from abaca.operations.networks import share_server_choice
 from abaca.operations.parts import DRIVER_CALL_S, BackEnd
 from abaca.operations.shares.share_instances import changed_by, keys_of_instances, target_of, tell
 
@@ -29,27 +31,40 @@ if TYPE_CHECKING:
 
 
 class Args(msgspec.Struct, frozen=True):
-    """What the driver is told."""
+    """What the driver is told, and the share network on which it shall be served, if it is one."""
 
     instance: contract.ShareInstance
+    share_network_id: str | None = None
 
 
-def start(tx: Tx, instance: contract.ShareInstance, host: str, by: Requester | None) -> str:
+def start(
+    tx: Tx, instance: contract.ShareInstance, host: str, by: Requester | None, share_network_id: str | None = None
+) -> str:
     """Queue it, for an instance whose rows were written in this transaction; the operation's id."""
     # nobody can work on the share before it has this instance, so that holding it is enough
     target = target_of(host, instance.share_id, keys_of_instances([instance.id]))
-    return queueing.enqueue(tx, OPERATION, Args(instance=instance), target, by)
+    return queueing.enqueue(tx, OPERATION, Args(instance, share_network_id), target, by)
+
+
+def _instance(op: Op[BackEnd]) -> contract.ShareInstance:
+    """As its driver is told of it, with its share server from when that is known."""
+    on_server = op.data.get("instance")
+    found = op.args.instance if on_server is None else msgspec.convert(on_server, contract.ShareInstance)
+    return changed_by(op, found)
 
 
 def create_on_backend(op: Op[BackEnd]) -> None:
-    """The back end's part: data and export, for nobody yet."""
-    made = op.parts.driver.create(changed_by(op, op.args.instance))
+    """The back end's part: data and export, for nobody yet; on a share network, once its share server serves."""
+    if op.args.share_network_id is not None:
+        server = share_server_choice.server_for(op, op.args.instance, op.args.share_network_id)
+        op.record(instance=msgspec.structs.replace(op.args.instance, server=server))
+    made = op.parts.driver.create(_instance(op))
     op.record(exports=made.exports, driver_data=made.driver_data)
 
 
 def remove_from_backend(op: Op[BackEnd]) -> None:
     """Whatever there is of it."""
-    op.parts.driver.delete(changed_by(op, op.args.instance))
+    op.parts.driver.delete(_instance(op))
 
 
 def succeed(op: Op[BackEnd], tx: Tx) -> None:
@@ -65,7 +80,8 @@ def succeed(op: Op[BackEnd], tx: Tx) -> None:
 def fail(op: Op[BackEnd], tx: Tx, error: errors.AbacaError) -> None:
     """It stays visible, broken, with the reason."""
     share_instances.try_move(tx, op.args.instance.id, "failed", "creating")
-    tell(op, tx, op.args.instance, (Action.CREATE, Detail.UNKNOWN_ERROR), error.message)
+    detail = share_server_choice.DETAILS.get(error.code, Detail.UNKNOWN_ERROR)
+    tell(op, tx, op.args.instance, (Action.CREATE, detail), error.message)
 
 
 OPERATION = kinds.operation(

@@ -15,6 +15,7 @@ import msgspec
 from abaca import errors
 from abaca.db.administration import pools
 from abaca.db.catalog import quotas
+from abaca.db.networks import share_servers
 from abaca.db.shares import (
     access_rules,
     driver_data,
@@ -97,6 +98,8 @@ def forget(tx: Tx, row: ShareInstance, cause: Cause = NOBODY) -> None:
         driver_data.forget(tx, row.id)
     characters = export_locations.remove_all(tx, row.id)
     share_instances.delete(tx, row.id)
+    if row.share_server_id is not None:
+        share_servers.note_use(tx, row.share_server_id)
     if share_instances.INSTANCES.one(tx, ("id",), {"share_id": row.share_id}) is None:
         characters += access_rules.remove_all(tx, row.share_id)
         characters += shares.delete(tx, row.share_id)

@@ -65,7 +65,14 @@ def told(row: ShareInstance, exports: Iterable[Export] = ()) -> contract.ShareIn
             contract.Export(path=one.path, is_admin_only=one.is_admin_only, preferred=one.preferred) for one in exports
         ],
         driver_data=row.driver_data or {},
+        server=_server_of(row),
     )
+
+
+def _server_of(row: ShareInstance) -> contract.ShareServer | None:
+    if row.share_server_id is None:
+        return None
+    return contract.ShareServer(id=row.share_server_id, details=row.server_details or {})
 
 
 def told_rules(rules: Sequence[RuleInForce] | None) -> list[contract.AccessRule] | None:

@@ -20,7 +20,7 @@ def upgrade() -> None:
         "share_servers",
         sa.Column("id", _text(36), nullable=False),
         sa.Column("project_id", _text(255), nullable=False),
-        sa.Column("share_network_id", _text(36), nullable=False),
+        sa.Column("share_network_id", _text(36), nullable=True),
         sa.Column("host", _text(255), nullable=False),
         sa.Column("status", sa.String(length=32), nullable=False),
         sa.Column("identifier", sa.String(length=255), nullable=True),
@@ -33,7 +33,10 @@ def upgrade() -> None:
         sa.Column("created_at", sa.DateTime(), nullable=False),
         sa.Column("updated_at", sa.DateTime(), nullable=True),
         sa.ForeignKeyConstraint(
-            ["share_network_id"], ["share_networks.id"], name=op.f("fk_share_servers_share_network_id_share_networks")
+            ["share_network_id"],
+            ["share_networks.id"],
+            name=op.f("fk_share_servers_share_network_id_share_networks"),
+            ondelete="SET NULL",
         ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_share_servers")),
     )
@@ -68,6 +71,7 @@ def upgrade() -> None:
             ["share_network_subnet_id"],
             ["share_network_subnets.id"],
             name="fk_network_allocations_subnet",
+            ondelete="SET NULL",
         ),
         sa.ForeignKeyConstraint(
             ["share_server_id"], ["share_servers.id"], name=op.f("fk_network_allocations_share_server_id_share_servers")
@@ -88,6 +92,7 @@ def upgrade() -> None:
             ["share_network_subnet_id"],
             ["share_network_subnets.id"],
             name="fk_share_server_subnets_subnet",
+            ondelete="CASCADE",
         ),
         sa.ForeignKeyConstraint(
             ["share_server_id"],

@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kinds of operations on share networks. A new one is one line here."""
+
+from __future__ import annotations
+
+from abaca.operations.networks import share_server_create, share_server_delete
+
+OPERATIONS = (
+    share_server_create.OPERATION,
+    share_server_delete.OPERATION,
+)

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Make a share server for the shares that wait for it: look at its networks, take addresses, set it up.
+
+The first share of a network on a back end asks for it (share_server_choice.py). What can go wrong: a subnet is of no
+network that can be used, or is full, or the back end refuses; then whatever was begun is taken back, addresses too, the
+server is in `error`, the shares that waited fail with that reason, and the next share asks for another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from abaca import errors
+from abaca.db.journal import waits
+from abaca.db.networks import share_network_subnets, share_servers
+from abaca.domain.networks.allocations import Network
+from abaca.domain.networks.share_networks import Subnet
+from abaca.drivers import contract
+from abaca.journal import kinds, queueing
+from abaca.operations.networks import share_server_values as values
+from abaca.operations.parts import DRIVER_CALL_S, ServerHost
+
+if TYPE_CHECKING:
+    from abaca.db.engine.database import Tx
+    from abaca.domain.networks.share_servers import ShareServer
+    from abaca.journal.op import Op
+    from abaca.journal.requester import Requester
+
+
+class Args(msgspec.Struct, frozen=True):
+    """Which share server, and the availability zone in which its networks are looked for."""
+
+    server_id: str
+    availability_zone: str
+
+
+class NoSuchServer(errors.AbacaError):
+    """Share server {id} is gone, or what it was made for is."""
+
+    code = "NoSuchServer"
+
+
+def start(
+    tx: Tx, driver: contract.Driver, network: tuple[str, str], subnets: Sequence[Subnet], by: Requester | None
+) -> str:
+    """Write down a share server of `network`, (id, project), that this back end shall make; its id."""
+    network_id, project_id = network
+    can_several = isinstance(driver, contract.RunsServers) and driver.share_server_multiple_subnet_support
+    row = {
+        "project_id": project_id,
+        "share_network_id": network_id,
+        "host": driver.backend.host,
+        "security_service_update_support": isinstance(driver, contract.UpdatesSecurityServices),
+        "network_allocation_update_support": isinstance(driver, contract.UpdatesServerNetworks),
+        "share_server_multiple_subnet_support": can_several,
+    }
+    server_id = share_servers.add(tx, row, [subnet.id for subnet in subnets])
+    args = Args(server_id, driver.backend.availability_zone)
+    queueing.enqueue(tx, OPERATION, args, values.target_of(driver.backend.host, server_id), by)
+    return server_id
+
+
+def _server(tx: Tx, server_id: str) -> ShareServer:
+    found = share_servers.show(tx, server_id)
+    if found is None:
+        raise NoSuchServer(id=server_id)
+    return found
+
+
+def _subnets(op: Op[ServerHost]) -> list[Subnet]:
+    with op.db.read() as tx:
+        return share_servers.subnets(tx, _server(tx, op.args.server_id).id)
+
+
+def look_at_networks(op: Op[ServerHost]) -> None:
+    """What is beneath its subnets, which are shown with it from then on."""
+    found = {one.id: op.parts.network.look(one, op.args.availability_zone) for one in _subnets(op)}
+    with op.write() as tx:
+        for subnet_id, network in found.items():
+            facts = {name: value for name, value in msgspec.structs.asdict(network).items() if name != "key"}
+            share_network_subnets.update(tx, subnet_id, facts)
+    op.record(networks=found)
+
+
+def take_addresses(op: Op[ServerHost]) -> None:
+    """As many on each subnet as its driver wants."""
+    networks = msgspec.convert(op.data["networks"], dict[str, Network])
+    for subnet in _subnets(op):
+        number = op.parts.servers.allocations_per_subnet
+        op.parts.network.allocate(op.args.server_id, subnet, networks[subnet.id], number)
+
+
+def give_back_addresses(op: Op[ServerHost]) -> None:
+    """All that it has."""
+    op.parts.network.free(op.args.server_id)
+
+
+def set_up(op: Op[ServerHost]) -> None:
+    """The back end's part."""
+    with op.db.read() as tx:
+        setup = values.setup_of(tx, _server(tx, op.args.server_id))
+    op.record(details=op.parts.servers.set_up_server(setup))
+
+
+def tear_down(op: Op[ServerHost]) -> None:
+    """Whatever there is of it."""
+    op.parts.servers.tear_down_server(contract.ShareServer(id=op.args.server_id, details=op.data.get("details", {})))
+
+
+def succeed(op: Op[ServerHost], tx: Tx) -> None:
+    """Shares can be on it from here on."""
+    share_servers.finish(tx, op.args.server_id, "creating", op.data["details"])
+    # whoever asked for it may be gone by now
+    share_servers.note_use(tx, op.args.server_id)
+    waits.signal(tx, share_servers.settled_condition(op.args.server_id))
+
+
+def fail(op: Op[ServerHost], tx: Tx, error: errors.AbacaError) -> None:
+    """It stays visible, and is deleted with what is unused; those who wait for it are told why it will not come."""
+    share_servers.try_move(tx, op.args.server_id, "failed", "creating")
+    share_servers.note_use(tx, op.args.server_id)
+    waits.signal(tx, share_servers.settled_condition(op.args.server_id))
+
+
+OPERATION = kinds.operation(
+    kind="share-server-create",
+    resource=values.RESOURCE,
+    args=Args,
+    parts=ServerHost,
+    steps=(
+        kinds.Step(look_at_networks, undo=kinds.nothing),
+        kinds.Step(take_addresses, undo=give_back_addresses),
+        kinds.Step(set_up, undo=tear_down, within_s=DRIVER_CALL_S),
+    ),
+    succeed=succeed,
+    fail=fail,
+)

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A share server and its networks as drivers are told of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from abaca import errors
+from abaca.db.journal import keys
+from abaca.db.networks import allocations, security_services, share_servers
+from abaca.drivers import contract
+from abaca.journal.queueing import Target
+
+if TYPE_CHECKING:
+    from abaca.db.engine.database import Tx
+    from abaca.domain.networks.allocations import Allocation
+    from abaca.domain.networks.security_services import SecurityService
+    from abaca.domain.networks.share_networks import Subnet
+    from abaca.domain.networks.share_servers import ShareServer
+
+# What operations on share servers are about.
+RESOURCE = "share-server"
+
+
+def target_of(host: str, server_id: str) -> Target:
+    """Where the work on a share server of that back end is queued, and what it holds."""
+    return Target(queue=host, keys=[keys.key(share_servers.KEY, server_id)], resource_id=server_id)
+
+
+def told(server: ShareServer) -> contract.ShareServer:
+    """The value for a share server that was set up."""
+    return contract.ShareServer(id=server.id, details=server.details)
+
+
+def setup_of(tx: Tx, server: ShareServer) -> contract.ServerSetup:
+    """All that it is made of, with the addresses that it has by now. Raises `NotFound` where its network is gone."""
+    if server.share_network_id is None:
+        raise errors.NotFound(resource="Share network", id=f"of share server {server.id}")
+    return contract.ServerSetup(
+        id=server.id,
+        share_network_id=server.share_network_id,
+        subnets=subnets_of(tx, server),
+        security_services=told_services(security_services.of_network(tx, server.share_network_id)),
+    )
+
+
+def subnets_of(tx: Tx, server: ShareServer) -> list[contract.Subnet]:
+    """The subnets by which it is reached, oldest first, with its addresses there."""
+    has = allocations.of_server(tx, server.id)
+    return [
+        told_subnet(one, [each for each in has if each.share_network_subnet_id == one.id])
+        for one in share_servers.subnets(tx, server.id)
+    ]
+
+
+def told_subnet(subnet: Subnet, has: Sequence[Allocation] = ()) -> contract.Subnet:
+    """The value for a subnet, with a server's addresses on it."""
+    return contract.Subnet(
+        id=subnet.id,
+        cidr=subnet.cidr,
+        gateway=subnet.gateway,
+        mtu=subnet.mtu,
+        network_type=subnet.network_type,
+        segmentation_id=subnet.segmentation_id,
+        neutron_net_id=subnet.neutron_net_id,
+        neutron_subnet_id=subnet.neutron_subnet_id,
+        allocations=[
+            contract.Allocation(
+                id=one.id,
+                ip_address=one.ip_address,
+                cidr=one.cidr,
+                ip_version=one.ip_version,
+                gateway=one.gateway,
+                mac_address=one.mac_address,
+            )
+            for one in has
+        ],
+        metadata=subnet.metadata,
+    )
+
+
+def told_services(found: Iterable[SecurityService]) -> list[contract.SecurityService]:
+    """The values for these."""
+    return [
+        contract.SecurityService(
+            id=one.id,
+            type=one.type,
+            dns_ip=one.dns_ip,
+            server=one.server,
+            domain=one.domain,
+            user=one.user,
+            password=one.password,
+            ou=one.ou,
+        )
+        for one in found
+    ]

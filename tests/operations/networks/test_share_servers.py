@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shares on share networks: the first makes its share server, the next are on it, the last leaves it to be deleted."""
+
+import contextlib
+import datetime
+
+import pytest
+import sqlalchemy as sa
+
+from abaca.db.tables.networks import network_allocations, share_servers
+from abaca.db.tables.shares import share_instances
+from abaca.reconcile.share_servers import UnusedShareServers
+from tests import planting
+from tests.operations import cases
+from tests.operations import theatre as stage
+
+HOST = "testhost@served"
+FIELDS = {"neutron_net_id": "fields", "neutron_subnet_id": "blue"}
+
+
+def a_theatre(database, directory, stack, served=""):
+    made = stage.Theatre(database, directory, None, stack, makes_servers=True, served=served)
+    made.enter()
+    return made
+
+
+@pytest.fixture
+def theatre(database, tmp_path):
+    with contextlib.ExitStack() as stack:
+        yield a_theatre(database, tmp_path, stack)
+
+
+def servers(theatre):
+    with theatre.db.read() as tx:
+        return tx.rows(sa.select(share_servers).order_by(share_servers.c.created_at, share_servers.c.id))
+
+
+def addresses(theatre):
+    with theatre.db.read() as tx:
+        return sorted(row.ip_address for row in tx.rows(sa.select(network_allocations)))
+
+
+def server_of(theatre, share_id):
+    with theatre.db.read() as tx:
+        found = sa.select(share_instances.c.share_server_id).where(share_instances.c.share_id == share_id)
+        return tx.scalar(found)
+
+
+def made(theatre, network_id, **more):
+    """A share on it, as it has become."""
+    share_id = cases.new_share_on(theatre, network_id, **more)
+    theatre.settle()
+    return theatre.ask("GET", f"/shares/{share_id}", who="admin")["share"]
+
+
+def message(theatre, share_id):
+    (found,) = theatre.ask("GET", f"/messages?resource_id={share_id}")["messages"]
+    return found
+
+
+def exports(theatre, share_id):
+    found = theatre.ask("GET", f"/shares/{share_id}/export_locations")["export_locations"]
+    return sorted(one["path"].rpartition(":/")[0] for one in found)
+
+
+def a_wide_network(theatre):
+    """With two subnets in the zone, of both address families."""
+    network_id = cases.a_share_network(theatre)
+    theatre.ask("POST", f"/share-networks/{network_id}/subnets", {"share-network-subnet": FIELDS})
+    return network_id
+
+
+def test_the_first_share_makes_the_server_and_the_next_is_on_it(theatre):
+    network_id = cases.a_share_network(theatre)
+    first, second = made(theatre, network_id), made(theatre, network_id)
+    assert (first["status"], second["status"]) == ("available", "available")
+    (server,) = servers(theatre)
+    assert first["share_server_id"] == second["share_server_id"] == server.id
+    assert (server.status, server.host, server.unused_since) == ("active", HOST, None)
+    assert first["share_network_id"] == network_id
+    assert exports(theatre, first["id"]) == addresses(theatre)
+    assert addresses(theatre)[0].startswith("10.20.0.")
+
+
+def test_a_server_is_on_all_subnets_of_its_zone_in_both_families(theatre):
+    share = made(theatre, a_wide_network(theatre))
+    v4, v6 = addresses(theatre)
+    assert v4.startswith("10.20.0.")
+    assert v6.startswith("fd20::")
+    assert exports(theatre, share["id"]) == sorted([v4, f"[{v6}]"])
+
+
+def test_shares_that_come_at_the_same_moment_are_on_one_server(theatre):
+    network_id = cases.a_share_network(theatre)
+    theatre.leave()
+    shares = [cases.new_share_on(theatre, network_id) for _ in range(4)]
+    theatre.enter()
+    theatre.settle()
+    assert {theatre.status(share_id) for share_id in shares} == {"available"}
+    assert {server_of(theatre, share_id) for share_id in shares} == {servers(theatre)[0].id}
+
+
+def test_networks_have_servers_of_their_own(theatre):
+    one, other = made(theatre, cases.a_share_network(theatre)), made(theatre, cases.a_share_network(theatre))
+    assert one["share_server_id"] != other["share_server_id"]
+    assert len(set(addresses(theatre))) == 2
+
+
+@pytest.mark.parametrize("limit", ["max_shares_per_share_server = 1", "max_share_server_size = 5"])
+def test_a_full_server_gets_no_more_shares(database, tmp_path, limit):
+    with contextlib.ExitStack() as stack:
+        theatre = a_theatre(database, tmp_path, stack, f"{limit}\n")
+        network_id = cases.a_share_network(theatre)
+        found = {made(theatre, network_id)["share_server_id"] for _ in range(2)}
+        assert len(found) == 2
+
+
+def test_a_failed_set_up_takes_all_back_and_the_next_share_has_another_try(database, tmp_path):
+    with contextlib.ExitStack() as stack:
+        theatre = a_theatre(database, tmp_path, stack, "failures = set_up_server:Full:1:after\n")
+        network_id = cases.a_share_network(theatre)
+        share = made(theatre, network_id)
+        assert share["status"] == "error"
+        told = message(theatre, share["id"])
+        assert told["detail_id"] == "004"
+        assert "set_up_server was ordered to fail" in told["user_message"]
+        assert addresses(theatre) == []
+        assert theatre.drivers[1].contents().get("server", {}) == {}
+        assert made(theatre, network_id)["status"] == "available"
+        assert sorted(one.status for one in servers(theatre)) == ["active", "error"]
+        assert theatre.ask("GET", f"/share-networks/{network_id}")["share_network"]["status"] == "active"
+
+
+def test_a_subnet_that_nobody_declares_fails_the_share_with_the_reason(theatre):
+    ids = {"neutron_net_id": "nosuch", "neutron_subnet_id": "nosuch"}
+    share = made(theatre, cases.a_share_network(theatre, **ids))
+    assert share["status"] == "error"
+    assert "nosuch" in message(theatre, share["id"])["user_message"]
+
+
+def test_an_unused_server_is_deleted_after_a_while(theatre):
+    network_id = cases.a_share_network(theatre)
+    used, unused = made(theatre, network_id), made(theatre, cases.a_share_network(theatre))
+    cases.delete(theatre, unused["id"])
+    theatre.settle()
+    assert UnusedShareServers(theatre.db, [HOST], unused_for_s=600).delete() == 0
+    long_ago = theatre.db.now() - datetime.timedelta(hours=1)
+    planting.put(theatre.db, share_servers, share_servers.c.id == unused["share_server_id"], unused_since=long_ago)
+    assert UnusedShareServers(theatre.db, [HOST], unused_for_s=600).delete() == 1
+    theatre.settle()
+    assert [one.id for one in servers(theatre)] == [used["share_server_id"]]
+    assert len(addresses(theatre)) == 1
+    assert list(theatre.drivers[1].contents()["server"]) == [used["share_server_id"]]
+
+
+def test_a_share_that_comes_back_keeps_its_server(theatre):
+    network_id = cases.a_share_network(theatre)
+    share = made(theatre, network_id)
+    cases.delete(theatre, share["id"])
+    theatre.settle()
+    assert servers(theatre)[0].unused_since is not None
+    assert made(theatre, network_id)["share_server_id"] == share["share_server_id"]
+    assert servers(theatre)[0].unused_since is None
+    assert UnusedShareServers(theatre.db, [HOST], unused_for_s=0).delete() == 0
