@@ -37,6 +37,13 @@ def greatest_generation(tx: Tx, now_s: float) -> int:
     return max(int(now_s * 1e6), int(tx.scalar(_GREATEST)))
 
 
+def _is_known(dialect: str) -> sa.ColumnElement[bool]:
+    """Whether this worker knows the kind: PostgreSQL gets one parameter instead of one for each kind."""
+    if dialect == "postgresql":
+        return t.c.kind == sa.any_(sa.bindparam("kinds", type_=sa.ARRAY(t.c.kind.type)))
+    return t.c.kind.in_(sa.bindparam("kinds", expanding=True))
+
+
 @functools.lru_cache(maxsize=64)
 def _claiming(most: int, dialect: str) -> sa.Update:
     """The limit stands in the text: a statement of unknown limit PostgreSQL plans anew every time."""
@@ -45,7 +52,7 @@ def _claiming(most: int, dialect: str) -> sa.Update:
         .where(
             t.c.state == sa.literal_column("'queued'"),
             t.c.queue == sa.bindparam("on_queue"),
-            t.c.kind.in_(sa.bindparam("kinds", expanding=True)),
+            _is_known(dialect),
             ~keys.IS_BLOCKED,
         )
         .order_by(t.c.seq)
@@ -90,7 +97,7 @@ def claim(tx: Tx, queue: str, kinds: Sequence[str], most: int, lease: Lease) -> 
     """
     parameters = {
         "on_queue": queue,
-        "kinds": kinds,
+        "kinds": list(kinds),
         "worker": lease.owner,
         "until": lease.until_s,
         "now_us": int(lease.now_s * 1e6),
