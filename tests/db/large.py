@@ -299,6 +299,43 @@ def _events(words, n):
     }
 
 
+def _networks(words, n):
+    return {
+        "id": words.id(),
+        "project_id": _project(),
+        "name": _either(words, n),
+        "description": _either(words, n),
+        "status": "'active'",
+        "created_at": words.time(),
+    }
+
+
+def _subnets(words, n):
+    return {
+        "id": words.id(),
+        "share_network_id": words.id(),
+        "neutron_net_id": words.rare(f"'{RARE}'", "'net' || i", n),
+        "neutron_subnet_id": words.rare(f"'{RARE}'", "'subnet' || i", n),
+        "network_type": words.rare("'vlan'", "'vxlan'", n),
+        "segmentation_id": words.rare("7", "9", n),
+        "cidr": words.rare("'10.7.0.0/24'", "'10.9.0.0/24'", n),
+        "ip_version": words.rare("6", "4", n),
+        "metadata": "'{}'",
+        "created_at": words.time(),
+    }
+
+
+def _security_services(words, n):
+    said = dict.fromkeys(("name", '"user"', "server", "dns_ip", "domain"), _either(words, n))
+    kind = words.rare("'kerberos'", "'ldap'", n)
+    return {"id": words.id(), "project_id": _project(), "type": kind, **said, "created_at": words.time()}
+
+
+def _security_services_of_networks(words, n):
+    return {"share_network_id": words.id(), "type": "'ldap'", "security_service_id": words.id(),
+            "created_at": words.time()}  # fmt: skip
+
+
 # In the order of their foreign keys, each with how many rows it has to a share.
 GROWING = {
     "shares": (_shares, 1),
@@ -314,6 +351,10 @@ GROWING = {
     "attachments": (_attachments, 0.5),
     "orphaned_mounts": (_orphans, 0.5),
     "events": (_events, 0.5),
+    "share_networks": (_networks, 0.5),
+    "share_network_subnets": (_subnets, 0.5),
+    "security_services": (_security_services, 0.5),
+    "share_network_security_services": (_security_services_of_networks, 0.5),
 }
 
 

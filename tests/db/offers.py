@@ -223,21 +223,52 @@ OFFERS = {
         of_project=None,
         sort="seq",
     ),
+    "share networks": Offer(
+        share_networks.SHARE_NETWORKS,
+        ("id", "name", "status"),
+        {
+            "id": _IDS,
+            "project_id": _PROJECT,
+            "name": _WORDS,
+            "description": _WORDS,
+            "name_like": Values("commo", "rar", "nosuch"),
+            "description_like": Values("commo", "rar", "nosuch"),
+            "created_since": _SINCE,
+            "created_before": _BEFORE,
+            "security_service_id": _IDS,
+            "neutron_net_id": _SELDOM,
+            "neutron_subnet_id": _SELDOM,
+            "network_type": Values("vxlan", "vlan", NONE),
+            "segmentation_id": Values(9, 7, 8),
+            "cidr": Values("10.9.0.0/24", "10.7.0.0/24", NONE),
+            "ip_version": Values(4, 6, 5),
+        },
+    ),
+    "security services": Offer(
+        security_services.SECURITY_SERVICES,
+        ("id", "name", "type"),
+        {
+            "id": _IDS,
+            "project_id": _PROJECT,
+            "share_network_id": _IDS,
+            "type": Values("ldap", "kerberos", "active_directory"),
+            **dict.fromkeys(("name", "user", "server", "dns_ip", "domain"), _WORDS),
+        },
+    ),
 }
 
-# Lists that do not grow with the number of shares, but with what operators configure, or with the networks of projects.
+# Lists that do not grow with the number of shares, but with what operators configure, or with networks in use.
 SHORT = (
     share_types.TYPES,
     availability_zones.ZONES,
     services.SERVICES,
-    security_services.SECURITY_SERVICES,
-    share_networks.SHARE_NETWORKS,
     share_servers.SHARE_SERVERS,
 )
 
 _SORTED = "the ids of all that is asked for are sorted, and only the page is read: an index more would cost every write"
 _PATTERN = "a part of a text is looked for in all that may be shown"
 _OF_ONE = "of one thing"
+_FEW = "a project has some, and few look for them by this: they are looked through"
 # What has no way of its own, by list, and why. A filter, or an order as "by NAME".
 INHERENT: dict[str, dict[str, str]] = {name: {} for name in OFFERS} | {
     "shares": dict.fromkeys(
@@ -265,6 +296,12 @@ INHERENT: dict[str, dict[str, str]] = {name: {} for name in OFFERS} | {
     },
     "attachments": dict.fromkeys(("by updated_at", "by state"), _SORTED),
     "servers": dict.fromkeys(("changed_since", "changed_before"), "compares one of two columns"),
+    "share networks": {
+        **dict.fromkeys(("name", "description"), _FEW),
+        **dict.fromkeys(("name_like", "description_like"), _PATTERN),
+        **dict.fromkeys(("network_type", "segmentation_id", "cidr", "ip_version"), f"{_FEW}, and by their subnets"),
+    },
+    "security services": dict.fromkeys(("type", "name", "user", "server", "dns_ip", "domain"), _FEW),
 }
 ON_SQLITE: dict[str, dict[str, str]] = {name: {} for name in OFFERS}
 _ALL_SORTED = "SQLite does not know how many rows meet it: it goes by the filter's index, and sorts all that it finds"
