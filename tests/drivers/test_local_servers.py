@@ -369,6 +369,16 @@ def test_a_server_without_an_address_is_refused(local):
         local.set_up(fresh_id(), [on_vlan(next(VLANS))])
 
 
+def test_a_directory_that_it_cannot_join_is_refused(local):
+    service = contract.SecurityService(id=fresh_id(), type="ldap")
+    setup = contract.ServerSetup(
+        id=fresh_id(), share_network_id="n", subnets=[subnet("10.33.0.4/24")], security_services=[service]
+    )
+    with pytest.raises(contract.Refused, match="ldap"):
+        local.driver.set_up_server(setup)
+    assert setup.id not in local.servers()
+
+
 @pytest.mark.parametrize("address", ["10.34.0/24", "10.34.0.4/33", "fe80::%eth0/64"])
 def test_an_address_that_is_none_is_refused_and_leaves_nothing(local, address):
     allocation = contract.Allocation(id="a", ip_address=address.partition("/")[0], cidr=address)

@@ -24,6 +24,9 @@ class ShareServers(Serving, contract.RunsServers, contract.UpdatesServerNetworks
         self._check_handled()
         if not any(subnet.allocations for subnet in setup.subnets):
             raise contract.Refused(reason=f"share server {setup.id} has no address to serve at")
+        if setup.security_services:
+            types = ", ".join(sorted(service.type for service in setup.security_services))
+            raise contract.Refused(reason=f"it joins no {types}: take the security service off the share network")
         with self.fences.alone(setup.id):
             self.pool.check_locked()
             self.pool.check_mounted()
