@@ -121,6 +121,23 @@ def test_a_network_that_is_shared_with_a_project_may_be_used(harness):
     assert harness.plugin.look(harness.subnet(ids), ZONE).cidr == "10.7.0.0/24"
 
 
+def test_of_a_network_with_both_families_each_subnet_has_its_own_addresses(harness):
+    """Neutron gives each port there an address of a subnet with SLAAC, whether one was asked for or not."""
+    ids = harness.beneath("10.7.0.0/24")
+    slaac = {"ip_version": 6, "ipv6_ra_mode": "slaac", "ipv6_address_mode": "slaac", "project_id": PROJECT}
+    six = harness.neutron.create_subnet(network_id=ids[0], cidr="fd07::/64", **slaac).id
+    network_id = harness.new_network()
+    four, other = harness.subnet(ids, of=network_id), harness.subnet((ids[0], six), of=network_id)
+    server_id = harness.server(four, other)
+    plugin = harness.plugin
+    has = [plugin.allocate(server_id, one, plugin.look(one, ZONE), 1) for one in (four, other)]
+    assert [[one.ip_version for one in each] for each in has] == [[4], [6]]
+    assert [":" in each[0].ip_address for each in has] == [False, True]
+    plugin.free(server_id, four.id)
+    assert list(harness.rows(server_id).values()) == [has[1][0].ip_address]
+    assert len(harness.ports(server_id)) == 1
+
+
 def test_of_several_segments_the_settings_say_which(harness):
     segments = [
         {"provider:network_type": "vxlan", "provider:segmentation_id": 1800},

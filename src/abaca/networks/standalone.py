@@ -7,7 +7,7 @@ not committed was not given.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from abaca import errors
@@ -54,13 +54,10 @@ class Standalone(NetworkPlugin):
             has = _on(tx, server_id, subnet.id)
             while len(has) < number:
                 choice = Choice(declared.spans, network.ip_version, f"{server_id} {subnet.id} {len(has)}")
-                address = _first_free(tx, network, choice)
-                if address is None:
+                if not _take_one(tx, (server_id, subnet.id), network, choice):
                     reason = f"all {choice.size} addresses that {declared.name} gives to share servers are taken"
                     raise NoAddress(id=subnet.id, reason=reason)
-                # who commits first has it; the other one looks again
-                if allocations.take(tx, server_id, subnet.id, network, Address(address)):
-                    has = _on(tx, server_id, subnet.id)
+                has = _on(tx, server_id, subnet.id)
             return has
 
     def free(self, server_id: str, subnet_id: str | None = None) -> None:
@@ -112,11 +109,11 @@ def _on(tx: Tx, server_id: str, subnet_id: str) -> list[Allocation]:
     return [one for one in allocations.of_server(tx, server_id) if one.share_network_subnet_id == subnet_id]
 
 
-def _first_free(tx: Tx, network: Network, choice: Choice) -> str | None:
-    """All of a large subnet that are taken are read only where nearly all are."""
-    for addresses in choice.tries():
-        taken = allocations.taken_of(tx, network.key, addresses)
-        found = next((address for address in addresses if address not in taken), None)
-        if found is not None:
-            return found
-    return next(choice.free(allocations.taken(tx, network.key)), None)
+def _take_one(tx: Tx, of: tuple[str, str], network: Network, choice: Choice) -> bool:
+    """Whether there was one. All that are taken are read only where nearly all are; who commits first has it."""
+    server_id, subnet_id = of
+
+    def take(addresses: Iterable[str]) -> bool:
+        return any(allocations.take(tx, server_id, subnet_id, network, Address(one)) for one in addresses)
+
+    return take(choice.tries()) or take(choice.free(allocations.taken(tx, network.key)))

@@ -87,15 +87,6 @@ def taken(tx: Tx, network: str) -> frozenset[str]:
 _TAKEN = sa.select(t.c.ip_address).where(t.c.network == sa.bindparam("network"))
 
 
-def taken_of(tx: Tx, network: str, addresses: Sequence[str]) -> frozenset[str]:
-    """Those of these addresses of a network that somebody has."""
-    found = tx.rows(_TAKEN_OF, {"network": network, "addresses": list(addresses)})
-    return frozenset(row.ip_address for row in found)
-
-
-_TAKEN_OF = _TAKEN.where(t.c.ip_address.in_(sa.bindparam("addresses", expanding=True)))
-
-
 def give_back(tx: Tx, server_id: str, subnet_id: str | None = None) -> None:
     """A share server has none of its addresses any more, or none of those on one subnet."""
     if subnet_id is None:

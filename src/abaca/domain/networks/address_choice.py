@@ -2,8 +2,8 @@
 """Which addresses are tried for a share server: as good as drawn, but the same ones for the same server.
 
 Drawn, so that the first try of most servers is free however many addresses are taken, and so that an address that was
-given back is not the next one given out: its old clients may still ask there. No more addresses are looked at than are
-tried, however large the subnet is.
+given back is not the next one given out: its old clients may still ask there. However large a subnet is, and however
+many of its addresses are taken, some tries are enough, unless nearly all are.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import Literal
 
 # First and last address, both included, as numbers.
 Span = tuple[int, int]
-# So many are tried together, then so many; of a subnet that is no larger all are.
-TRIES = (32, 256)
+# So many are tried before somebody asks which are free; of a small subnet so few, since asking is cheap there.
+TRIES, FEW = 64, 8
+SMALL = 256
 
 
 class Choice:
@@ -28,24 +29,16 @@ class Choice:
         self._seed = seed
         self.size = sum(last - first + 1 for first, last in spans)
 
-    def tries(self) -> Iterator[Sequence[str]]:
-        """What to look at, in parts; of a small subnet everything."""
-        if self.size <= TRIES[-1]:
-            yield [self._at(place) for place in self._round(self.size)]
-            return
-        drawn = 0
-        for number in TRIES:
-            places = dict.fromkeys(self._drawn(drawn + one) for one in range(number))
-            yield [self._at(place) for place in places]
-            drawn += number
+    def tries(self) -> Sequence[str]:
+        """What to try at first, each once."""
+        number = FEW if self.size <= SMALL else TRIES
+        return [self._at(place) for place in dict.fromkeys(self._drawn(one) for one in range(number))]
 
     def free(self, taken: Collection[str]) -> Iterator[str]:
         """Those that are not taken. No more are passed by than are taken, of however many."""
-        return (address for place in self._round(self.size) if (address := self._at(place)) not in taken)
-
-    def _round(self, number: int) -> Iterator[int]:
         start = self._drawn(0)
-        return ((start + one) % self.size for one in range(number))
+        every = (self._at((start + one) % self.size) for one in range(self.size))
+        return (address for address in every if address not in taken)
 
     def _drawn(self, one: int) -> int:
         digest = hashlib.blake2b(f"{self._seed} {one}".encode(), digest_size=24).digest()
