@@ -83,6 +83,38 @@ def new_share_server(theatre, network_id):
     return server_id
 
 
+def a_served_network(theatre):
+    """A share network on whose one server a share is."""
+    network_id = a_share_network(theatre)
+    theatre.until_ended("share-create", new_share_on(theatre, network_id))
+    return network_id
+
+
+FIELDS = {"neutron_net_id": "fields", "neutron_subnet_id": "blue"}
+CHECK = {"share_network_subnet_create_check": FIELDS}
+VERSION = {"x-openstack-manila-api-version": "2.99"}
+
+
+def check_subnet(theatre, network_id):
+    theatre.ask("POST", f"/share-networks/{network_id}/action", CHECK)
+    return network_id
+
+
+def checked(theatre, network_id=None):
+    """The same, asked about a subnet more."""
+    network_id = network_id or a_served_network(theatre)
+    check_subnet(theatre, network_id)
+    theatre.until_ended("share-network-check", network_id)
+    return network_id
+
+
+def add_subnet(theatre, network_id):
+    """The id of the first server that gets it."""
+    theatre.ask("POST", f"/share-networks/{network_id}/subnets", {"share-network-subnet": FIELDS})
+    with theatre.db.read() as tx:
+        return share_servers.on_network(tx, network_id)[0].id
+
+
 def an_unused_share_server(theatre):
     share_id = new_share_on(theatre, a_share_network(theatre))
     theatre.until_ended("share-create", share_id)
@@ -312,6 +344,8 @@ CASES = {
     "share-delete two instances": Case(a_share_with_two_instances, delete_both_instances, ("delete_on_backend",)),
     "share-instance-delete": Case(a_share_with_two_instances, delete_second_instance),
     "share-extend": Case(a_share, extend),
+    "share-network-check": Case(a_served_network, check_subnet),
+    "share-server-add-subnet": Case(checked, add_subnet),
     "share-server-create": Case(a_share_network, new_share_server),
     "share-server-delete": Case(an_unused_share_server, delete_share_server),
     "share-shrink": Case(a_share, shrink),

@@ -312,14 +312,20 @@ class Theatre:
     def differences(self, tx, share_id=None):
         """Where the back end holds something else than the database says, for one share or for all."""
         query = sa.select(share_instances, shares.c.size).join(shares, shares.c.id == share_instances.c.share_id)
+        # with its server's status a share's says nothing of its own data
+        broken = sa.select(share_servers.c.id).where(share_servers.c.status == "error")
+        on_broken = sa.and_(share_instances.c.status == "error", share_instances.c.share_server_id.in_(broken))
         if share_id is not None:
             query = query.where(share_instances.c.share_id == share_id)
         known = {row.id: row for row in tx.rows(query)}
+        unsure = {row.id for row in tx.rows(sa.select(share_instances.c.id).where(on_broken))}
         held = {key: entry for one in self.drivers for key, entry in one.contents().get("instance", {}).items()}
         if share_id is not None:
             held = {key: entry for key, entry in held.items() if key in known or entry.get("share_id") == share_id}
         found = [f"the back end holds {key}, of which the database knows nothing" for key in held.keys() - known.keys()]
         for key, row in known.items():
+            if key in unsure:
+                continue
             found += differs(row, held.get(key), rules_of(tx, row.id))
         return found
 
@@ -405,6 +411,10 @@ def stuck(tx):
     ]
 
 
+# A share server that was left in error by one of these is as it was before, or half gone.
+CHANGES_OF_SERVERS = ("share-server-delete", "share-server-add-subnet")
+
+
 def share_servers_wrong(tx, drivers):
     """Share servers that are not so, and addresses that no share server has which serves."""
     known = {row.id: row for row in tx.rows(sa.select(share_servers))}
@@ -416,7 +426,7 @@ def share_servers_wrong(tx, drivers):
     serving = {row.id for row in known.values() if row.status == "active"}
     # the next deletion finds out
     t = rows.t
-    failed = sa.select(t.c.resource_id).where(t.c.kind == "share-server-delete", t.c.state == "failed")
+    failed = sa.select(t.c.resource_id).where(t.c.kind.in_(CHANGES_OF_SERVERS), t.c.state == "failed")
     unsure = {row.resource_id for row in tx.rows(failed)}
     found += [f"leaked: {address} of share server {one}" for one, address in has if one not in serving | unsure]
     found += [f"leaked: share server {one} on its back end" for one in held.keys() - serving - unsure]

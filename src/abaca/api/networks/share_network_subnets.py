@@ -21,7 +21,8 @@ from abaca.http.bodies import Body, Name, Object
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
 from abaca.http.wire import Feature, Many, One, Since
-from abaca.operations.networks import share_server_delete
+from abaca.operations.networks import share_network_change, share_server_delete
+from abaca.operations.networks.share_network_check import Wanted
 from abaca.policy import member, reader
 
 SEVERAL_IN_A_ZONE = Feature(
@@ -79,22 +80,27 @@ def create(call: Call, id: str, body: CreateSubnet) -> dict[str, object]:
         check_zone(tx, body.availability_zone)
         if not call.has(SEVERAL_IN_A_ZONE):
             _refuse_second(network, db.of_network(tx, id), body.availability_zone)
-        _refuse_served(tx, network, db.of_network(tx, id), body.availability_zone)
+        wanted = Wanted(body.availability_zone, body.neutron_net_id or None, body.neutron_subnet_id or None)
+        servers = share_network_change.approve(tx, network, wanted)
         values = {
             "availability_zone": body.availability_zone,
-            "neutron_net_id": body.neutron_net_id or None,
-            "neutron_subnet_id": body.neutron_subnet_id or None,
+            "neutron_net_id": wanted.neutron_net_id,
+            "neutron_subnet_id": wanted.neutron_subnet_id,
             "metadata": pairs,
         }
-        return _shown(*subnet_of(call, tx, id, db.add(tx, id, values)))
+        shown = subnet_of(call, tx, id, db.add(tx, id, values))
+        share_network_change.begin(tx, *shown, servers, call.caller)
+        return _shown(*shown)
 
 
 @RESOURCE.delete("/{subnet_id}", policy=DELETE, status=202)
 def delete(call: Call, id: str, subnet_id: str) -> None:
     """Take away a subnet of a network that no share is on."""
     with call.db.write() as tx:
-        share_network_for_change(call, tx, id)
+        network = share_network_for_change(call, tx, id)
         subnet_of(call, tx, id, subnet_id)
+        if network.status == "network_change":
+            raise errors.Conflict(f"Share network {id} gets another subnet just now; try again when it is active.")
         if share_networks.has_shares(tx, id):
             raise errors.Conflict(f"Share network {id} has shares, which this subnet may lead to; delete them first.")
         share_server_delete.start_all(tx, share_servers.on_subnets(tx, [subnet_id]), call.caller)
@@ -115,14 +121,6 @@ def _refuse_second(network: ShareNetwork, its: Sequence[Subnet], zone: str | Non
         where = "of all zones" if zone is None else f"in availability zone {zone}"
         raise errors.Conflict(
             f"Share network {network.id} has a subnet {where}; from version 2.70 on it may have more."
-        )
-
-
-def _refuse_served(tx: Tx, network: ShareNetwork, its: Sequence[Subnet], zone: str | None) -> None:
-    same = [subnet.id for subnet in its if subnet.availability_zone == zone]
-    if share_servers.on_subnets(tx, same):
-        raise errors.Invalid(
-            f"Share network {network.id} has share servers there, which get no subnet while they serve."
         )
 
 

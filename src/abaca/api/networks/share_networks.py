@@ -24,7 +24,8 @@ from abaca.http.paging import Listed
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
 from abaca.http.wire import Computed, Many, Named, One, Plain, Since, Until, View
-from abaca.operations.networks import share_server_delete
+from abaca.operations.networks import share_network_change, share_server_delete
+from abaca.operations.networks.share_network_check import Wanted
 from abaca.policy import admin, member, reader
 
 LIST = reader("share_network:index", "List share networks.")
@@ -267,10 +268,13 @@ def delete(call: Call, id: str) -> None:
 def check_subnet(call: Call, id: str, body: CheckSubnet) -> dict[str, object]:
     """Whether every share server of the network can have such a subnet more."""
     rules.check_neutron_ids(body.neutron_net_id, body.neutron_subnet_id)
-    with call.db.read() as tx:
-        share_network(call, tx, id)
+    wanted = Wanted(body.availability_zone, body.neutron_net_id or None, body.neutron_subnet_id or None)
+    with call.db.write() as tx:
+        network = share_network_for_change(call, tx, id)
         check_zone(tx, body.availability_zone)
-    return compatible(call)
+        answers = share_network_change.ask(tx, network, wanted, call.caller, anew=bool(body.reset_operation))
+    said = {"hosts_check_result": dict(answers)} if call.caller.is_admin else {}
+    return {"compatible": share_network_change.verdict(answers), **said}
 
 
 @RESOURCE.action("reset_status", policy=RESET, body=ResetStatus, since="2.63", status=202)

@@ -88,6 +88,20 @@ def has_shares(tx: Tx, network_id: str) -> bool:
     return tx.scalar(_HAS_SHARES, {"network": network_id}) is not None
 
 
+def unsettled_share(tx: Tx, network_id: str) -> str | None:
+    """The id of a share on it that is not available, or whose access rules are not all in force; None for none."""
+    found = tx.scalar(_UNSETTLED, {"network": network_id})
+    return None if found is None else str(found)
+
+
+_UNSETTLED = (
+    sa.select(share_instances.c.share_id)
+    .where(
+        share_instances.c.share_network_id == sa.bindparam("network"),
+        sa.or_(share_instances.c.status != "available", share_instances.c.access_rules_status != "active"),
+    )
+    .limit(1)
+)
 _HAS_SHARES = (
     sa.select(share_instances.c.id).where(share_instances.c.share_network_id == sa.bindparam("network")).limit(1)
 )

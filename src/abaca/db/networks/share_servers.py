@@ -131,6 +131,23 @@ _ON_NETWORK = (
 )
 
 
+def join(tx: Tx, server_id: str, subnet_id: str) -> None:
+    """It is reached by that subnet from now on."""
+    tx.execute(_ADD_SUBNETS, [{"share_server_id": server_id, "share_network_subnet_id": subnet_id}])
+
+
+def instances_on(tx: Tx, server_id: str) -> list[str]:
+    """The ids of the share instances that are on it."""
+    return [row.id for row in tx.rows(_INSTANCES_ON, {"server": server_id})]
+
+
+_INSTANCES_ON = (
+    sa.select(share_instances.c.id)
+    .where(share_instances.c.share_server_id == sa.bindparam("server"))
+    .order_by(share_instances.c.id)
+)
+
+
 def unused(tx: Tx, host: str, before: datetime.datetime, most: int) -> list[ShareServer]:
     """Those of a back end that go by themselves, and on which nothing has been since then; the longest first."""
     return tx.entities(ShareServer, _UNUSED, {"on_host": host, "before": before, "most": most})

@@ -137,6 +137,17 @@ share_server_subnets = sa.Table(
     sa.Index("ix_share_server_subnets_share_network_subnet_id", "share_network_subnet_id"),
 )
 
+# What back ends said of one exact subnet (`subject`) that somebody would like to add; null: they are asked.
+share_network_checks = sa.Table(
+    "share_network_checks",
+    metadata,
+    sa.Column("share_network_id", ID, sa.ForeignKey("share_networks.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("subject", KEY, primary_key=True),
+    sa.Column("host", KEY, primary_key=True),
+    sa.Column("is_compatible", sa.Boolean),
+    sa.Column("created_at", TIME, nullable=False),
+)
+
 # The addresses of share servers; without a subnet one of the operator's own network. `network` is where the address is
 # unique, as the network plug-in calls it.
 network_allocations = sa.Table(

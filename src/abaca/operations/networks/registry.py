@@ -3,9 +3,16 @@
 
 from __future__ import annotations
 
-from abaca.operations.networks import share_server_create, share_server_delete
+from abaca.operations.networks import (
+    share_network_check,
+    share_server_add_subnet,
+    share_server_create,
+    share_server_delete,
+)
 
 OPERATIONS = (
+    share_network_check.OPERATION,
+    share_server_add_subnet.OPERATION,
     share_server_create.OPERATION,
     share_server_delete.OPERATION,
 )

@@ -80,8 +80,7 @@ def look_at_networks(op: Op[ServerHost]) -> None:
     found = {one.id: op.parts.network.look(one, op.args.availability_zone) for one in _subnets(op)}
     with op.write() as tx:
         for subnet_id, network in found.items():
-            facts = {name: value for name, value in msgspec.structs.asdict(network).items() if name != "key"}
-            share_network_subnets.update(tx, subnet_id, facts)
+            share_network_subnets.update(tx, subnet_id, values.facts_of(network))
     op.record(networks=found)
 
 

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from abaca import errors
 from abaca.db.journal import keys
 from abaca.db.networks import allocations, security_services, share_servers
@@ -14,7 +16,7 @@ from abaca.journal.queueing import Target
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
-    from abaca.domain.networks.allocations import Allocation
+    from abaca.domain.networks.allocations import Allocation, Network
     from abaca.domain.networks.security_services import SecurityService
     from abaca.domain.networks.share_networks import Subnet
     from abaca.domain.networks.share_servers import ShareServer
@@ -54,8 +56,21 @@ def subnets_of(tx: Tx, server: ShareServer) -> list[contract.Subnet]:
     ]
 
 
-def told_subnet(subnet: Subnet, has: Sequence[Allocation] = ()) -> contract.Subnet:
-    """The value for a subnet, with a server's addresses on it."""
+def facts_of(network: Network) -> dict[str, object]:
+    """What a subnet shows of what is beneath it."""
+    return {name: value for name, value in msgspec.structs.asdict(network).items() if name != "key"}
+
+
+def new_subnet_of(tx: Tx, server: ShareServer, subnet: Subnet, network: Network) -> contract.Subnet:
+    """The value for a subnet that a server is about to be on, with its addresses there."""
+    has = [one for one in allocations.of_server(tx, server.id) if one.share_network_subnet_id == subnet.id]
+    return told_subnet(subnet, has, network)
+
+
+def told_subnet(subnet: Subnet, has: Sequence[Allocation] = (), network: Network | None = None) -> contract.Subnet:
+    """The value for a subnet, with a server's addresses on it; with `network`, if it does not show that yet."""
+    if network is not None:
+        subnet = msgspec.structs.replace(subnet, **facts_of(network))
     return contract.Subnet(
         id=subnet.id,
         cidr=subnet.cidr,

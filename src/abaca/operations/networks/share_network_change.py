@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Add a subnet to a share network whose share servers serve: asked about before, exactly so, and then done by each."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from abaca import errors
+from abaca.db.networks import share_network_checks, share_network_subnets, share_networks, share_servers
+from abaca.operations.networks import share_network_check, share_server_add_subnet
+from abaca.operations.networks.share_network_check import Wanted
+
+if TYPE_CHECKING:
+    from abaca.db.engine.database import Tx
+    from abaca.domain.networks.share_networks import ShareNetwork, Subnet
+    from abaca.domain.networks.share_servers import ShareServer
+    from abaca.journal.requester import Requester
+
+
+class CannotChange(errors.Invalid):
+    """Share network {id} cannot have another subnet while it serves: {reason}"""
+
+
+def servers_of(tx: Tx, network: ShareNetwork, zone: str | None) -> Sequence[ShareServer]:
+    """The share servers that would get a subnet of that zone, whose network is locked.
+
+    Raises `CannotChange` where one of them, or a share on the network, stands in the way.
+    """
+    its = [one.id for one in share_network_subnets.of_network(tx, network.id) if one.availability_zone == zone]
+    found = [one for one in share_servers.on_subnets(tx, its) if one.status != "deleting"]
+    if found:
+        _check(tx, network, found)
+    return found
+
+
+def _check(tx: Tx, network: ShareNetwork, found: Sequence[ShareServer]) -> None:
+    if network.status != "active":
+        raise CannotChange(id=network.id, reason=f"it is {network.status}")
+    for server in found:
+        if not server.network_allocation_update_support:
+            raise CannotChange(id=network.id, reason=f"share server {server.id} does not support it")
+        if server.status != "active":
+            raise CannotChange(id=network.id, reason=f"share server {server.id} is {server.status}")
+    busy = share_networks.unsettled_share(tx, network.id)
+    if busy is not None:
+        raise CannotChange(id=network.id, reason=f"share {busy} is not available with all its access rules in force")
+
+
+def ask(
+    tx: Tx, network: ShareNetwork, wanted: Wanted, by: Requester | None, *, anew: bool
+) -> Mapping[str, bool | None]:
+    """By back end whether its servers could have that subnet; None: it is asked now. Raises `CannotChange`."""
+    servers = servers_of(tx, network, wanted.availability_zone)
+    if anew:
+        share_network_checks.forget(tx, network.id, wanted.subject)
+    by_host: dict[str, list[str]] = defaultdict(list)
+    for server in servers:
+        by_host[server.host].append(server.id)
+    known = share_network_checks.answers(tx, network.id, wanted.subject)
+    unasked = [host for host in by_host if host not in known]
+    share_network_checks.begin(tx, network.id, wanted.subject, unasked)
+    for host in unasked:
+        args = share_network_check.Args(network.id, wanted, tuple(by_host[host]))
+        share_network_check.start(tx, host, args, by)
+    return {host: known.get(host) for host in by_host}
+
+
+def verdict(answers: Mapping[str, bool | None]) -> bool | None:
+    """Whether all could; None while one has not said."""
+    if False in answers.values():
+        return False
+    return None if None in answers.values() else True
+
+
+def approve(tx: Tx, network: ShareNetwork, wanted: Wanted) -> Sequence[ShareServer]:
+    """The share servers that will get that subnet, about which all were asked. Raises `CannotChange`."""
+    servers = servers_of(tx, network, wanted.availability_zone)
+    known = share_network_checks.answers(tx, network.id, wanted.subject)
+    answers = {server.host: known.get(server.host) for server in servers}
+    if any(host not in known for host in answers):
+        raise CannotChange(
+            id=network.id,
+            reason="no check operation was found for exactly this subnet; ask with share_network_subnet_create_check",
+        )
+    if (said := verdict(answers)) is not True:
+        pending = "the check has not ended; try again" if said is None else "the check says that a server could not"
+        raise CannotChange(id=network.id, reason=pending)
+    return servers
+
+
+def begin(tx: Tx, network: ShareNetwork, subnet: Subnet, servers: Sequence[ShareServer], by: Requester | None) -> None:
+    """Give these the subnet; nothing where there are none."""
+    if not servers:
+        return
+    wanted = Wanted(subnet.availability_zone, subnet.neutron_net_id, subnet.neutron_subnet_id)
+    share_network_checks.forget(tx, network.id, wanted.subject)
+    share_networks.STATUS.move(tx, network.id, "change")
+    for server in servers:
+        share_server_add_subnet.start(tx, server, subnet, by)

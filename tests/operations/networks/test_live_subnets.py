@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A subnet is added to share networks whose servers serve: export locations follow, and who fails fails alone."""
+
+import contextlib
+
+import pytest
+
+from tests.operations import cases
+from tests.operations.networks.test_share_servers import a_theatre, addresses, exports, made, message, servers
+
+
+@pytest.fixture
+def theatre(database, tmp_path):
+    with contextlib.ExitStack() as stack:
+        yield a_theatre(
+            database, tmp_path, stack, "max_shares_per_share_server = 1\nfailures = update_server_network:Refused:1\n"
+        )
+
+
+def network(theatre, network_id):
+    return theatre.ask("GET", f"/share-networks/{network_id}")["share_network"]
+
+
+def test_one_server_that_fails_is_in_error_with_its_share_and_the_other_goes_on(theatre):
+    network_id = cases.a_share_network(theatre)
+    shares = [made(theatre, network_id) for _ in range(2)]
+    before = addresses(theatre)
+    cases.checked(theatre, network_id)
+    cases.add_subnet(theatre, network_id)
+    theatre.settle()
+    assert network(theatre, network_id)["status"] == "active"
+    by_status = {one.status: one.id for one in servers(theatre)}
+    assert sorted(by_status) == ["active", "error"]
+    for share in shares:
+        failed = share["share_server_id"] == by_status["error"]
+        assert theatre.status(share["id"]) == ("error" if failed else "available")
+        assert len(exports(theatre, share["id"])) == (1 if failed else 2)
+        if failed:
+            assert "update_server_network was ordered to fail" in message(theatre, share["id"])["user_message"]
+    assert len(addresses(theatre)) == len(before) + 1
+
+
+def test_a_share_that_is_not_settled_stands_in_the_way(theatre):
+    network_id = cases.a_share_network(theatre)
+    share = made(theatre, network_id)
+    theatre.ask("POST", f"/shares/{share['id']}/action", {"reset_status": {"status": "error"}}, who="admin")
+    answer = theatre.world.ask("member", "POST", f"/share-networks/{network_id}/action", cases.CHECK, **cases.VERSION)
+    assert answer.status == 400
+    assert share["id"] in answer.body["badRequest"]["message"]
