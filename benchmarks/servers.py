@@ -88,7 +88,7 @@ def _by_hand(stand: Stand, number: int) -> float:
     (place / "exports").mkdir()
     (place / "recovery").mkdir()
     (place / "ganesha.conf").write_text(blocks.configuration(place, port=_PORT, grace_s=10, minor_versions=(1, 2)))
-    (place / "bus.conf").write_text(BUS_CONFIGURATION.format(directory=place))
+    (place / "bus.conf").write_text(BUS_CONFIGURATION.format(directory=place, socket=place / "bus.sock"))
     bridge, outer, inner = (f"{stand.run.prefix}{letter}{number}" for letter in "boi")
     begun_s = time.perf_counter()
     for words in (

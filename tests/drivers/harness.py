@@ -7,6 +7,7 @@ A new driver gets a class here and a line in HARNESSES; every contract test of i
 import ipaddress
 import json
 import os
+import re
 import tempfile
 import uuid
 from pathlib import Path
@@ -52,6 +53,11 @@ def subnet(*addresses, **more):
     ]
     cidr = str(interfaces[0].network) if interfaces else None
     return contract.Subnet(**{"id": fresh_id(), "cidr": cidr, "allocations": allocations} | more)
+
+
+def socket_of(daemon_directory) -> Path:
+    """Where the message bus of an NFS server listens."""
+    return Path(re.search("unix:path=(.*)</listen>", (daemon_directory / "bus.conf").read_text())[1])
 
 
 class DummyHarness:
@@ -316,7 +322,7 @@ class LocalHarness(DummyHarness):
 
     def shown(self, daemon_directory=None):
         """Every live export by its path: the daemon's own answer."""
-        bus = Bus((daemon_directory or self.daemon_directory()) / "bus.sock")
+        bus = Bus(socket_of(daemon_directory or self.daemon_directory()))
         try:
             return {path: bus.show(id) for id, path in bus.paths().items()}
         finally:
@@ -340,7 +346,7 @@ class LocalHarness(DummyHarness):
 
     def damage(self, share):
         """The export is gone, nothing is mounted, the limit is wrong."""
-        bus = Bus(self.daemon_directory() / "bus.sock")
+        bus = Bus(socket_of(self.daemon_directory()))
         bus.remove(next(id for id, path in bus.paths().items() if path == str(self.mounted(share))))
         bus.close()
         processes.command(["btrfs", "qgroup", "limit", "3G", str(self.mounted(share))])

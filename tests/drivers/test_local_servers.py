@@ -361,6 +361,14 @@ def test_a_link_of_somebody_else_is_not_touched(local):
     assert id not in local.servers()
 
 
+def test_a_directory_with_a_long_path_is_no_obstacle(fresh):
+    """With the ids of its servers it is longer than a socket's path may be."""
+    fresh.directory = fresh.run.path("state-of-a-service", "backends", "local")
+    fresh.start()
+    assert len(str(fresh.server_directory(fresh.server.id) / "bus.sock")) > 107
+    assert list(fresh.servers()) == [fresh.server.id]
+
+
 # What is refused
 
 

@@ -32,7 +32,7 @@ BUS_CONFIGURATION = """\
  "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
 <busconfig>
   <type>system</type>
-  <listen>unix:path={directory}/bus.sock</listen>
+  <listen>unix:path={socket}</listen>
   <auth>EXTERNAL</auth>
   <pidfile>{directory}/bus.pid</pidfile>
   <policy user="root"><allow own="*"/><allow send_destination="*"/><allow receive_sender="*"/></policy>
@@ -64,14 +64,16 @@ class Settings(NamedTuple):
     grace_s: int = 10
     minor_versions: Sequence[int] = (1, 2)
     limits: Limits | None = None
+    # Where the message bus listens, in place of its directory, whose path may be too long for a socket.
+    socket: Path | None = None
 
 
 class Daemon:
-    """Files, the socket and the log are in `directory`; `prepare` makes what it stands on, if that is not there."""
+    """Files, log and, by default, socket are in `directory`; `prepare` makes what it stands on."""
 
     def __init__(self, directory: Path, settings: Settings, prepare: Callable[[], None] = lambda: None) -> None:
         self.directory = directory
-        self.socket = directory / "bus.sock"
+        self.socket = settings.socket or directory / "bus.sock"
         self._netns = settings.netns
         self._prepare = prepare
         self._configuration = directory / "ganesha.conf"
@@ -185,7 +187,7 @@ class Daemon:
         self.directory.mkdir(parents=True, exist_ok=True)
         self.directory.chmod(0o700)
         (self.directory / "recovery").mkdir(exist_ok=True)
-        self._bus_configuration.write_text(BUS_CONFIGURATION.format(directory=self.directory))
+        self._bus_configuration.write_text(BUS_CONFIGURATION.format(directory=self.directory, socket=self.socket))
         self._configuration.write_text(self._wanted_configuration())
         enter = ["nsenter", f"--net={self._netns}"] if self._netns else []
         self._spawn([*enter, "dbus-daemon", f"--config-file={self._bus_configuration}", "--fork"], timeout_s=10)

@@ -8,6 +8,7 @@ its NFS server's files. After a reboot only the directory is left, and all is ma
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import logging
 import os
 import shutil
@@ -92,6 +93,7 @@ class Server(Exporter):
             grace_s=options.grace_s,
             minor_versions=options.nfs_minor_versions,
             limits=Limits(options.server_memory_mib, options.server_open_files),
+            socket=state_dir / f"bus-{hashlib.sha256(id.encode()).hexdigest()[:11]}.sock",
         )
         super().__init__(Ganesha(Daemon(self.directory, settings, self._need_network), state_dir), self.addresses)
 
