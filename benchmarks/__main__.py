@@ -11,7 +11,7 @@ from benchmarks import figures
 from benchmarks.stand import Stand
 
 # In this order: each finds what those before it have left. `scale` stands alone (benchmarks/scale).
-ALL = ("idle", "reads", "creates", "access", "attach", "servers", "ensure", "millions")
+ALL = ("idle", "reads", "creates", "pools", "access", "attach", "servers", "ensure", "millions")
 
 
 def main(names: list[str]) -> int:
