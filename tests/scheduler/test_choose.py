@@ -123,6 +123,17 @@ CHOSEN = {
         [A, pool("b#p", free=1, replication_domain="D"), pool("c#p", free=20, replication_domain="D")],
         "c#p",
     ),
+    "a back end whose share servers can be on several subnets": (
+        ask(subnets={"nova": 2}),
+        [A, pool("b#p", free=20, share_server_multiple_subnet_support=True)],
+        "b#p",
+    ),
+    "a zone's own subnets win over those of all zones": (ask(subnets={"nova": 1, None: 2}), [A], "a#p"),
+    "a zone in which the share network has a subnet": (
+        ask(subnets={"east": 1}),
+        [A, pool("b#p", free=20, zone="east")],
+        "b#p",
+    ),
     "another back end of the domain for a replica": (
         ask(active_replica_host="here@a#p", replica_hosts=["here@a#p"]),
         [
@@ -168,6 +179,18 @@ REFUSED = {
         [A],
         Detail.FILTER_AVAILABILITY,
         ["here@a#p: AvailabilityZoneFilter: it is in zone nova, the share type is bound to x, y"],
+    ),
+    "no share server can be on all subnets of the share network": (
+        ask(subnets={None: 2}),
+        [A],
+        Detail.FILTER_AVAILABILITY,
+        ["here@a#p: AvailabilityZoneFilter: the share network has 2 subnets there, its share servers reach one only"],
+    ),
+    "the share network has no subnet there": (
+        ask(subnets={"east": 1}),
+        [A],
+        Detail.FILTER_AVAILABILITY,
+        ["here@a#p: AvailabilityZoneFilter: it is in zone nova, where the share network has no subnet"],
     ),
     "none has room": (
         ask(95),

@@ -98,7 +98,7 @@ def _unreached(subnets: Mapping[str | None, int], pool: Pool) -> str | None:
     if number == 0:
         return f"it is in zone {zone}, where the share network has no subnet"
     if number > 1 and pool.capabilities.get("share_server_multiple_subnet_support") is not True:
-        return f"the share network has {number} subnets in zone {zone}, its share servers can be on one only"
+        return f"the share network has {number} subnets there, its share servers reach one only"
     return None
 
 

@@ -7,9 +7,10 @@ import datetime
 import pytest
 import sqlalchemy as sa
 
-from abaca.db.tables.networks import network_allocations, share_servers
+from abaca.db.tables.networks import network_allocations, share_networks, share_servers
 from abaca.db.tables.shares import share_instances
 from abaca.reconcile.share_servers import UnusedShareServers
+from abaca.reconcile.stuck_states import StuckStates
 from tests import planting
 from tests.operations import cases
 from tests.operations import theatre as stage
@@ -151,6 +152,18 @@ def test_an_unused_server_is_deleted_after_a_while(theatre):
     assert [one.id for one in servers(theatre)] == [used["share_server_id"]]
     assert len(addresses(theatre)) == 1
     assert list(theatre.drivers[1].contents()["server"]) == [used["share_server_id"]]
+
+
+@pytest.mark.parametrize("status", ["creating", "deleting", "network_change"])
+def test_a_busy_server_that_nothing_will_end_is_in_error(theatre, status):
+    network_id = cases.a_share_network(theatre)
+    made(theatre, network_id)
+    theatre.leave()
+    planting.put(theatre.db, share_servers, status=status)
+    planting.put(theatre.db, share_networks, status="network_change" if status == "network_change" else "active")
+    assert StuckStates(theatre.db, [HOST]).heal() == 1
+    assert servers(theatre)[0].status == "error"
+    assert theatre.ask("GET", f"/share-networks/{network_id}")["share_network"]["status"] == "active"
 
 
 def test_a_share_that_comes_back_keeps_its_server(theatre):
