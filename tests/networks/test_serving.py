@@ -85,10 +85,12 @@ def test_a_network_without_an_address_fails_the_share_and_leaves_no_port(harness
     full = harness.beneath("10.8.0.0/30")
     for _ in range(2):
         harness.neutron.create_port(network_id=full[0], project_id=PROJECT)
-    network_id = share_network(admin, harness.beneath("10.7.0.0/24"), full)
+    other = harness.beneath("10.7.0.0/24")
+    network_id = share_network(admin, other, full)
     share = admin.post("/shares", "share", share_proto="NFS", size=1, share_type="served", share_network_id=network_id)
     admin.wait(f"/shares/{share['id']}", "error")
-    assert [one for one in harness.neutron.ports(project_id=PROJECT) if one.device_owner == "manila:share"] == []
+    assert list(harness.neutron.ports(network_id=other[0])) == []
+    assert [one.device_owner for one in harness.neutron.ports(network_id=full[0])] == ["", ""]
     (message,) = admin.get(f"/messages?resource_id={share['id']}")
     assert "address" in message["user_message"]
     told = admin.call("GET", "//abaca/v1/operations?kind=share-server-create").body
