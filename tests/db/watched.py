@@ -19,6 +19,14 @@ _EXPLAIN = {
 }  # fmt: skip
 
 
+def explain(connection, tell):
+    """Have PostgreSQL tell the plan of each statement once it has run it."""
+    connection.execute("LOAD 'auto_explain'")
+    for name, value in _EXPLAIN.items():
+        connection.execute(f"SET auto_explain.{name} = {value}")
+    connection.add_notice_handler(lambda notice: tell(notice.message_primary))
+
+
 class Seen(NamedTuple):
     """A statement that was run: by which thread, its text, and its plan as lines."""
 
@@ -64,11 +72,8 @@ class Watched:
         if isinstance(connection, sqlite3.Connection):
             connection.set_trace_callback(tell)
             return
-        connection.execute("LOAD 'auto_explain'")
-        for name, value in _EXPLAIN.items():
-            connection.execute(f"SET auto_explain.{name} = {value}")
+        explain(connection, tell)
         connection.commit()
-        connection.add_notice_handler(lambda notice: tell(notice.message_primary))
 
     def forget(self, thread=None):
         """Begin anew, or leave out what that thread has done so far."""

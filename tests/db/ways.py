@@ -12,15 +12,12 @@ from typing import Any, NamedTuple
 from abaca.db.engine.lists import Page
 from tests.db.large import GROWING, LARGE
 from tests.db.offers import NOTHING, Offer
+from tests.db.watched import explain
 
 # Rows of a page, and how much may be done for each: pages that PostgreSQL reads, steps of SQLite.
 LIMIT, BUFFERS_EACH, STEPS_EACH = 10, 60, 2000
 # Of what has no way of its own: how much may be done for each share of the database.
 BUFFERS_A_ROW, STEPS_A_ROW = 8, 200
-_EXPLAIN = {
-    "log_min_duration": "0", "log_analyze": "on", "log_timing": "off", "log_buffers": "on", "log_format": "json",
-    "log_level": "notice",
-}  # fmt: skip
 
 
 class Wanted(NamedTuple):
@@ -86,11 +83,7 @@ class OnPostgresql:
 
     def __init__(self, tx: Any) -> None:
         self._told: list[str] = []
-        connection = tx.connection.connection.dbapi_connection
-        connection.execute("LOAD 'auto_explain'")
-        for name, value in _EXPLAIN.items():
-            connection.execute(f"SET auto_explain.{name} = {value}")
-        connection.add_notice_handler(lambda notice: self._told.append(notice.message_primary))
+        explain(tx.connection.connection.dbapi_connection, self._told.append)
 
     @contextlib.contextmanager
     def looking(self) -> Iterator[Any]:
