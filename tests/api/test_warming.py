@@ -12,6 +12,7 @@ from abaca.api import doors, warming
 from abaca.db import tables
 from abaca.db.engine.database import Database
 from abaca.http import pipeline
+from abaca.scheduler.known_pools import KnownPools
 from tests.api.world import call, world
 from tests.databases import on_postgres, on_sqlite, place
 
@@ -31,7 +32,8 @@ def made(request, tmp_path):
 
 
 def parts_of(made):
-    return pipeline.make_parts(made.settings, made.db, doors.every(), compute=app.compute(made.settings, made.db))
+    known = {"compute": app.compute(made.settings, made.db), "known_pools": KnownPools()}
+    return pipeline.make_parts(made.settings, made.db, doors.every(), **known)
 
 
 @contextlib.contextmanager
