@@ -22,16 +22,15 @@ OLD = {"state": "running", "owner": "w#1", "lease_until": 10.0}
 
 # What locks several rows, and what these rows are like.
 ACTS = {
+    "promote": ({"state": "waiting", "not_before": 5.0}, lambda tx: claims.promote(tx, ["q"], 100.0)),
     "hear": ({"state": "waiting"}, lambda tx: waits.hear(tx, "bell")),
     "signal": ({"state": "waiting"}, lambda tx: waits.signal_operations(tx, ["b", "a"])),
     "cancel-children": ({"parent_id": "parent"}, lambda tx: children.cancel(tx, ["parent"])),
     "cancel-of-key": ({}, lambda tx: steering.cancel_of_key(tx, "k")),
 }
 
-DUE = {"state": "waiting", "not_before": 5.0}
-# What looks for work that was left behind, or that is due, and waits for nobody.
+# What looks for work that was left behind, again and again, and waits for nobody.
 LOOKS = {
-    "promote": lambda tx: claims.promote(tx, ["q"], 100.0),
     "regain": lambda tx: claims.regain(tx, ["q"], [], owner="w#1"),
     "take-over": lambda tx: claims.take_over(tx, ["q"], [], now_s=100.0),
     "inherit": lambda tx: claims.inherit(tx, ["q"], [], worker="w", now_s=5.0),
@@ -123,7 +122,7 @@ def test_a_lease_that_cannot_be_renewed_now_keeps_no_other_from_being_renewed(db
 @pytest.mark.parametrize("look", list(LOOKS))
 def test_what_another_transaction_writes_is_left_to_the_next_look(db, look):
     """The other one may have the higher number, `a`, as its own, and be about to signal the lower."""
-    put(db, **(DUE if look == "promote" else OLD))
+    put(db, **OLD)
     with db.write() as writing:
         lock(writing, "a")
         with db.write() as tx:
@@ -148,5 +147,22 @@ def test_what_is_left_of_an_earlier_life_is_waited_for_one_by_one(db):
         thread.start()
         wait_until(lambda: waiting(db) == 1)
         lock(tx, "a")
+    thread.join(20)
+    assert queued(db) == {"a", "b"}
+
+
+def test_what_is_due_is_not_passed_over_while_a_child_of_it_ends(db):
+    """The end of one child of several changes the row of its parent, and wakes nobody."""
+    put(db, state="waiting", not_before=5.0, children=2)
+
+    def promote():
+        with db.write() as tx:
+            claims.promote(tx, ["q"], 100.0)
+
+    thread = threading.Thread(target=promote)
+    with db.write() as tx:
+        children.ended(tx, "a", is_done=True)
+        thread.start()
+        wait_until(lambda: waiting(db) == 1)
     thread.join(20)
     assert queued(db) == {"a", "b"}

@@ -110,7 +110,10 @@ def claim(tx: Tx, queue: str, kinds: Sequence[str], most: int, lease: Lease) -> 
 
 
 def promote(tx: Tx, queues: Sequence[str], now_s: float) -> None:
-    """What has waited long enough is queued again, and its queue announced; what is being written, at the next look."""
+    """What has waited long enough is queued again, and its queue announced.
+
+    What another transaction writes is waited for: nobody looks at it once more when its time has come.
+    """
     for row in tx.rows(_PROMOTE, {"queues": queues, "now_s": now_s}):
         tx.wake(row.queue)
 
@@ -118,7 +121,7 @@ def promote(tx: Tx, queues: Sequence[str], now_s: float) -> None:
 _PROMOTE = (
     sa.update(t)
     .where(
-        order.free(
+        order.locked(
             t.c.state == sa.literal_column("'waiting'"),
             t.c.queue.in_(sa.bindparam("queues", expanding=True)),
             t.c.not_before <= sa.bindparam("now_s"),
