@@ -14,7 +14,7 @@ from abaca.api.shares import routes as shares
 RESOURCES = (*administration.RESOURCES, *catalog.RESOURCES, *networks.RESOURCES, *shares.RESOURCES)
 
 # /abaca/v1, Abaca's own
-OWN = (*administration.OWN, *attachments.OWN, *shares.OWN)
+OWN = (*administration.OWN, *attachments.OWN, *networks.OWN, *shares.OWN)
 
 # /compute/v2.1
 COMPUTE = compute.RESOURCES

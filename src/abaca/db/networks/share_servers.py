@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from abaca.db.engine import moving
 from abaca.db.engine.database import Tx
-from abaca.db.engine.lists import Listing, equal, where
+from abaca.db.engine.lists import Listing, begins, equal, where
 from abaca.db.engine.statements import columns_of
 from abaca.db.journal import keys
 from abaca.db.tables.networks import NOBODY_USES, share_network_subnets, share_networks, share_server_subnets
@@ -34,6 +34,7 @@ SHARE_SERVERS = Listing(
     t.outerjoin(share_networks, share_networks.c.id == t.c.share_network_id),
     columns={**{column.name: column for column in t.c}, "share_network_name": share_networks.c.name},
     filters={
+        "id_prefix": begins(t.c.id),
         **{name: equal(t.c[name]) for name in ("host", "status", "share_network_id", "project_id", "identifier")},
         "share_network": where(
             lambda name: sa.or_(t.c.share_network_id == sa.bindparam(name), share_networks.c.name == sa.bindparam(name))

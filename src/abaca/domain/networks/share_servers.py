@@ -29,6 +29,14 @@ SHARE_SERVER = StateMachine(
 )  # fmt: skip
 
 
+# What a share server can, as its back end could when it was made; an administrator may say it anew.
+CAPABILITIES = (
+    "security_service_update_support",
+    "network_allocation_update_support",
+    "share_server_multiple_subnet_support",
+)
+
+
 class ShareServer(msgspec.Struct, frozen=True, gc=False):
     """A share server; `host` is host@backend. Times are naive UTC.
 

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What share servers can, by Abaca's own door: as their back ends could when they were made, until it is said anew."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+from msgspec import structs
+
+from abaca import errors
+from abaca.api.networks.lookups import rows
+from abaca.api.networks.share_servers import LIST
+from abaca.db.networks import share_servers as db
+from abaca.domain.networks.share_servers import CAPABILITIES, SHARE_SERVER, NamedShareServer
+from abaca.http.bodies import UNSET, Body, Filters, Flag, IdPrefix, Text, UnsetType, among
+from abaca.http.paging import Listed
+from abaca.http.pipeline import Call
+from abaca.http.routing import Resource
+from abaca.http.wire import Many, One, View
+from abaca.policy import admin
+
+UPDATE = admin("share_server:update_capabilities", "Say what a share server can.")
+
+RESOURCE = Resource("what share servers can", "/share-servers")
+
+
+class CapableView(View):
+    """A share server; its host is host@backend."""
+
+    id: str
+    project_id: str
+    host: str
+    status: str
+    share_network_id: str | None
+    share_network_name: str | None
+    share_network_subnet_ids: list[str]
+    security_service_update_support: bool
+    network_allocation_update_support: bool
+    share_server_multiple_subnet_support: bool
+    unused_since: datetime.datetime | None
+    created_at: datetime.datetime
+    updated_at: datetime.datetime | None
+
+
+class CapableFilters(Filters, unknown="refuse"):
+    """What share servers can be listed by."""
+
+    id_prefix: IdPrefix
+    host: Text
+    status: Annotated[str, among(SHARE_SERVER.values)]
+    share_network_id: Text
+    project_id: Text
+
+
+class Capabilities(Body, key="share_server", unknown="refuse"):
+    """What it can from now on; what is not said stays."""
+
+    security_service_update_support: Flag | UnsetType = UNSET
+    network_allocation_update_support: Flag | UnsetType = UNSET
+    share_server_multiple_subnet_support: Flag | UnsetType = UNSET
+
+
+@RESOURCE.get(policy=LIST, view=Many("share_servers", CapableView, links="share_servers_links"), filters=CapableFilters)
+def index(call: Call, filters: dict[str, object]) -> Listed:
+    """Share servers of all projects."""
+    with call.db.read() as tx:
+        found = db.SHARE_SERVERS.entities(tx, NamedShareServer, filters, call.page)
+        subnets = db.subnets_of(tx, [one.id for one in found])
+    return Listed(rows(call, (_shown(one, subnets) for one in found)))
+
+
+@RESOURCE.put("/{id}", policy=UPDATE, view=One("share_server", CapableView), body=Capabilities)
+def update(call: Call, id: str, body: Capabilities) -> dict[str, object]:
+    """Say what a share server can, where the database has it otherwise; its back end is not asked."""
+    values = {name: said for name in CAPABILITIES if (said := getattr(body, name)) is not UNSET}
+    if not values:
+        raise errors.Invalid(f"Send at least one of: {', '.join(CAPABILITIES)}.")
+    with call.db.write() as tx:
+        db.hold(tx, id)
+        if db.show(tx, id) is None:
+            raise errors.NotFound(resource="Share server", id=id)
+        db.update(tx, id, values)
+        (found,) = db.SHARE_SERVERS.entities(tx, NamedShareServer, {"id": id})
+        return _shown(found, db.subnets_of(tx, [id]))
+
+
+def _shown(server: NamedShareServer, subnets: Mapping[str, Sequence[str]]) -> dict[str, object]:
+    return {**structs.asdict(server), "share_network_subnet_ids": subnets.get(server.id, [])}
