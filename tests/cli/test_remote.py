@@ -13,8 +13,8 @@ from abaca.cli.main import COMMANDS, cli
 from tests.api import world as worlds
 from tests.api.attachments import test_attachments as door
 
-# What these do is done to a host: to its programs, database, files.
-OF_A_HOST = {"run", "api", "worker", "db", "config", "user"}
+# What these do is done to a host: to its programs, database, files; or with the credentials that lie there.
+OF_A_HOST = {"run", "api", "worker", "db", "config", "user", "network-allocation"}
 PROJECT = worlds.PROJECT
 
 
