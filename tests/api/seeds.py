@@ -8,7 +8,7 @@ import re
 
 from abaca.db.networks import share_servers
 from abaca.domain.networks.share_servers import ShareServer
-from tests.api.world import PROJECT, World
+from tests.api.world import ELSEWHERE, PROJECT, World
 
 # Nobody's in particular: share types are everybody's, and the routes to change them the administrators'.
 OF_EVERYBODY = ("/types", "/flavors", "/quota-class-sets", "/os-quota-class-sets", "/event-targets")
@@ -130,7 +130,7 @@ def _networks(world: World) -> dict[str, str]:
 def _share_server(world: World) -> str:
     """One on a share network of its own, which a back end of another worker makes."""
     network = _made(world, "member", "/share-networks", {"share_network": {}})["share_network"]
-    values = {"project_id": PROJECT, "share_network_id": network["id"], "host": "testhost@served"}
+    values = {"project_id": PROJECT, "share_network_id": network["id"], "host": ELSEWHERE}
     able = dict.fromkeys((name for name in ShareServer.__struct_fields__ if name.endswith("_support")), True)
     with world.db.write() as tx:
         return share_servers.add(tx, {**values, **able}, [network["share_network_subnets"][0]["id"]])
