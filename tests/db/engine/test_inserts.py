@@ -5,7 +5,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from abaca.db.engine import guard
+from abaca.db.engine import guard, inserts
 from abaca.db.journal import operations
 from abaca.db.shares import share_instances, shares
 from abaca.db.tables.journal import operation_keys
@@ -53,6 +53,16 @@ def test_many_rows_of_a_table_go_together(db):
         for name in range(5):
             add(tx, name)
     assert ids(db) == [f"i{name}" for name in range(5)]
+
+
+def test_very_many_rows_go_in_statements_of_one_size(db):
+    texts = []
+    with db.write() as tx:
+        sa.event.listen(tx.connection, "before_cursor_execute", lambda _c, _cursor, text, *_: texts.append(text))
+        for number in range(60):
+            add(tx, f"{number:02}")
+    assert ids(db) == [f"i{number:02}" for number in range(60)]
+    assert max(text.count("INSERT INTO") for text in texts) <= inserts.MOST
 
 
 def test_what_is_taken_back_is_not_added(db):

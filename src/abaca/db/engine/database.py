@@ -105,7 +105,7 @@ class Tx:
         What the database refuses it refuses then: not for rows whose refusal somebody expects here.
         """
         self._added.append(inserts.added(table, row, permission))
-        if self.dialect != "postgresql":  # without a network there is nothing to spare
+        if self.dialect != "postgresql" or len(self._added) >= inserts.MOST:  # without a network nothing is spared
             self.flush()
 
     def flush(self) -> None:

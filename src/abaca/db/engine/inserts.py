@@ -16,6 +16,8 @@ import sqlalchemy as sa
 
 from abaca.db.engine import guard
 
+# So many rows at most are added by one statement: its text grows with them, and the time to make it faster than they.
+MOST = 8
 Parameters = Mapping[str, object]
 # A table and the columns that a new row of it sets.
 _Kind = tuple[sa.Table, tuple[str, ...]]
