@@ -252,7 +252,7 @@ def test_a_mount_on_two_hundred_nodes_shows_what_it_has_while_it_goes_on(bench):
     assert (row.progress_total, row.children, len(found)) == (number, 50, number)
     assert [one.data.get("mounted_on") for one in found[:3]] == ["0", "1", "2"]
     assert [one.resource_id for one in found if one.state == "failed"] == ["r-7", "r-77"]
-    assert sum(one.state == "running" for one in found) == 32
+    wait_until(lambda: sum(one.state == "running" for one in children(bench, op_id)) == 32)
     gate.opened.set()
     row = bench.until(op_id, *rows.ENDED, timeout_s=60)
     assert (row.state, row.progress_done, row.progress_total, row.children) == ("done", number, number, 0)

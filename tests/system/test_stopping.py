@@ -78,15 +78,13 @@ def test_as_the_first_process_of_a_container_a_program_that_waits_for_its_databa
 
 def test_a_worker_in_whose_driver_calls_hang_ends_all_the_same(started):
     """They run in threads of a pool, which Python would wait for."""
-    environ = {"OS_DUMMY__DRIVER": "dummy_each", "OS_DUMMY__DELAYS": "ensure_share:600", "OS_WORKER__STOP_S": "0.2"}
+    environ = {"OS_DUMMY__DRIVER": "dummy_each", "OS_DUMMY__DELAYS": "create:600", "OS_WORKER__STOP_S": "0.2"}
     api = started("api", **environ)
     worker = started("worker", **environ)
     wait_until(lambda: api.answers() and "back end dummy is served" in worker.said(), START_S)
     asked(api, "/types", {"share_type": {"name": "any", "extra_specs": {"driver_handles_share_servers": "False"}}})
     asked(api, "/shares", {"share": {"share_proto": "NFS", "size": 1, "share_type": "any"}})
-    wait_until(lambda: [one["status"] for one in asked(api, "/shares/detail")["shares"]] == ["available"])
-    asked(api, "/services/ensure-shares", {"host": "here@dummy"})
-    wait_until(lambda: [one["status"] for one in asked(api, "/shares/detail")["shares"]] == ["ensuring"])
+    wait_until(lambda: '"state":"running"' in api.get("/abaca/v1/operations")[1].replace(" ", ""))
     worker.process.send_signal(signal.SIGTERM)
     assert worker.ended() == 0
 
