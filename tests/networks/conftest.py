@@ -6,7 +6,8 @@ import contextlib
 import pytest
 
 from lab import keystone, neutron, runs
-from tests.databases import database, postgres  # noqa: F401 (fixtures)
+from tests.databases import database, place, postgres  # noqa: F401 (fixtures)
+from tests.networks.harness import NeutronHarness
 
 
 @pytest.fixture(scope="package")
@@ -19,3 +20,14 @@ def real_cloud():
         yield login, networks.start(login)
         stack.close()
         assert run.leftovers() == []
+
+
+@pytest.fixture
+def harness(request, tmp_path, real_cloud):
+    """A Neutron, and the database of an Abaca that asks it; files with other plug-ins have one of their own."""
+    with contextlib.ExitStack() as stack:
+        database = place("sqlite", tmp_path, request)
+        stack.callback(database.close)
+        made = NeutronHarness(database, tmp_path, *real_cloud)
+        stack.callback(made.close)
+        yield made

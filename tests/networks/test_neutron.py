@@ -12,8 +12,7 @@ import pytest
 from abaca.networks.contract import NetworkUnknown, NetworkUnreachable, NoAddress
 from lab import keystone
 from lab.neutron import BINDING_HOST
-from tests.databases import place
-from tests.networks.harness import OTHER, PROJECT, ZONE, NeutronHarness
+from tests.networks.harness import OTHER, PROJECT, ZONE
 
 pytestmark = [
     pytest.mark.system,
@@ -22,16 +21,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK50Warning"),
     pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK60Warning"),
 ]
-
-
-@pytest.fixture
-def harness(request, tmp_path, real_cloud):
-    with contextlib.ExitStack() as stack:
-        database = place("sqlite", tmp_path, request)
-        stack.callback(database.close)
-        made = NeutronHarness(database, tmp_path, *real_cloud)
-        stack.callback(made.close)
-        yield made
 
 
 def served(harness, cidr="10.7.0.0/24", **more):

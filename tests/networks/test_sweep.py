@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ports that are left behind are found by `abaca network-allocation sweep`; gone are those that are provably ours."""
 
-import contextlib
 import json
 import uuid
 
@@ -14,7 +13,7 @@ from abaca.db.tables.networks import share_servers
 from abaca.reconcile.network_allocations import NetworkAllocations
 from tests import planting
 from tests.databases import place
-from tests.networks.harness import PROJECT, ZONE, NeutronHarness, StandaloneHarness
+from tests.networks.harness import PROJECT, ZONE, StandaloneHarness
 
 pytestmark = [
     # the library's, of its own future
@@ -22,16 +21,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK50Warning"),
     pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK60Warning"),
 ]
-
-
-@pytest.fixture
-def harness(request, tmp_path, real_cloud):
-    with contextlib.ExitStack() as stack:
-        database = place("sqlite", tmp_path, request)
-        stack.callback(database.close)
-        made = NeutronHarness(database, tmp_path, *real_cloud)
-        stack.callback(made.close)
-        yield made
 
 
 @pytest.fixture
