@@ -6,7 +6,7 @@ from __future__ import annotations
 from abaca import errors
 from abaca.api.networks.lookups import share_network, share_network_for_change
 from abaca.api.networks.security_services import security_service
-from abaca.api.networks.share_networks import ONE, compatible, found
+from abaca.api.networks.share_networks import ONE, found
 from abaca.db.engine.database import Tx
 from abaca.db.networks import security_services as services
 from abaca.db.networks import share_servers
@@ -93,7 +93,7 @@ def check_replacement(call: Call, id: str, body: CheckReplacement) -> dict[str, 
     with call.db.read() as tx:
         share_network(call, tx, id)
         current, new = _replacement(call, tx, id, body)
-    return compatible(call, requested_operation=_requested("update_security_service", current.id, new.id))
+        return _answer(call, tx, id, _requested("update_security_service", current.id, new.id))
 
 
 @ACTIONS.action(
@@ -109,7 +109,14 @@ def check_addition(call: Call, id: str, body: CheckAddition) -> dict[str, object
     with call.db.read() as tx:
         share_network(call, tx, id)
         service = security_service(call, tx, body.security_service_id)
-    return compatible(call, requested_operation=_requested("add_security_service", None, service.id))
+        return _answer(call, tx, id, _requested("add_security_service", None, service.id))
+
+
+def _answer(call: Call, tx: Tx, network_id: str, requested: dict[str, object]) -> dict[str, object]:
+    """No, where share servers are on the network: directories are not changed under what serves."""
+    hosts = {server.host: False for server in share_servers.on_network(tx, network_id)}
+    shown = {"hosts_check_result": hosts} if call.caller.is_admin else {}
+    return {"compatible": not hosts, "requested_operation": requested, **shown}
 
 
 def _replacement(

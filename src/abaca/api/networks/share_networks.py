@@ -288,11 +288,6 @@ def reset_status(call: Call, id: str, body: ResetStatus) -> None:
 # ---------------------------------------------------------------- looking up, changing and showing
 
 
-def compatible(call: Call, **said: object) -> dict[str, object]:
-    """The answer where no share server is on the network: nobody has to be asked."""
-    return {"compatible": True, **said, **({"hosts_check_result": {}} if call.caller.is_admin else {})}
-
-
 def _refuse_nova(nova_net_id: str | UnsetType | None) -> None:
     if isinstance(nova_net_id, str):
         raise errors.Invalid("'nova_net_id' is a thing of the past; give neutron_net_id and neutron_subnet_id.")
