@@ -15,8 +15,13 @@ T = TypeVar("T")
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def wait_until(predicate: Callable[[], T], timeout_s: float = 10.0, every_s: float = 0.02) -> T:
+PATIENCE_S = 60.0
+"""How long is waited at least: how soon something happens is no test's matter, and machines are slow at times."""
+
+
+def wait_until(predicate: Callable[[], T], timeout_s: float = PATIENCE_S, every_s: float = 0.02) -> T:
     """The predicate's first true value; fails when none came within `timeout_s`. The only place that polls."""
+    timeout_s = max(timeout_s, PATIENCE_S)
     deadline = time.monotonic() + timeout_s
     while not (value := predicate()):
         if time.monotonic() >= deadline:

@@ -19,7 +19,7 @@ class FastWorker:
 
     def after_commit(self, queues):
         self.real.after_commit(queues)
-        wait_until(lambda: self.made.number("SELECT count(*) FROM operations WHERE finished_at IS NULL") == 0, 20)
+        wait_until(lambda: self.made.number("SELECT count(*) FROM operations WHERE finished_at IS NULL") == 0)
 
 
 def test_a_new_share_is_answered_as_it_was_accepted(tmp_path):

@@ -108,7 +108,7 @@ class World:
         """Wait until the worker has nothing left to do; what is queued for another worker is not its work."""
         if self.has_worker and self.has_changed:
             self.has_changed = False
-            wait_until(lambda: self.number(_LIVE) == 0, 20)
+            wait_until(lambda: self.number(_LIVE) == 0)
 
     def number(self, query: str) -> int:
         """The one number that a query gives."""
@@ -195,9 +195,9 @@ def working(made: World) -> Iterator[None]:
             [sys.executable, "-m", "abaca", "worker", "--config-file", str(config)], stdout=log, stderr=log
         )
         try:
-            wait_until(lambda: process.poll() is not None or made.number("SELECT count(*) FROM pools"), 20)
+            wait_until(lambda: process.poll() is not None or made.number("SELECT count(*) FROM pools"))
             assert process.poll() is None, (made.directory / "worker.log").read_text()
             yield
         finally:
             process.terminate()
-            process.wait(20)
+            process.wait(60)

@@ -27,7 +27,7 @@ class Application:
     def __call__(self, environ, start_response):
         if environ["PATH_INFO"] == "/held":
             self.held += 1
-            assert self.release.wait(30)
+            assert self.release.wait(60)
         waits = environ[waiting.KEY]
         status, body = "200 OK", repr(environ.get("HTTP_X_SAID", "")).encode()
         if environ["REQUEST_METHOD"] == "POST":
@@ -60,7 +60,7 @@ class Served:
         self._open.close()
         self.application.release.set()
         self.server.stop()
-        self._thread.join(20)
+        self._thread.join(60)
         assert not self._thread.is_alive()
 
     @property

@@ -51,7 +51,7 @@ def test_removing_a_server_says_how_many_attachments_end_and_asks(world, abaca):
     assert "2 attachments of it end with server" in said.stdout + said.stderr
     assert abaca("server", "show", "--config-file", config, server_id).status == 0
     assert abaca("server", "remove", "--config-file", config, server_id, "--yes").status == 0
-    wait_until(lambda: world.ask("member", "GET", f"{door.DOOR}?server_id={server_id}").body["attachments"] == [], 15)
+    wait_until(lambda: world.ask("member", "GET", f"{door.DOOR}?server_id={server_id}").body["attachments"] == [])
 
 
 def ticked(said):

@@ -31,7 +31,7 @@ def served(application):
         yield port
     finally:
         server.stop()
-        thread.join(20)
+        thread.join(60)
 
 
 @pytest.fixture(scope="module")

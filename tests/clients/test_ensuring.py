@@ -73,10 +73,8 @@ def ensurings(abaca):
 
 def ended(abaca, before):
     """The one that was asked for since, once it has ended; its service says so too."""
-    (made,) = wait_until(lambda: [one for one in ensurings(abaca) if one["id"] not in before], 30)
-    return wait_until(
-        lambda: [one for one in ensurings(abaca) if one["id"] == made["id"] and one["state"] in ENDED], 60
-    )[0]
+    (made,) = wait_until(lambda: [one for one in ensurings(abaca) if one["id"] not in before])
+    return wait_until(lambda: [one for one in ensurings(abaca) if one["id"] == made["id"] and one["state"] in ENDED])[0]
 
 
 @pytest.mark.parametrize("words", [("ensure", "shares"), ("ensure",)], ids=["landed", "short"])

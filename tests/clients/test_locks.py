@@ -20,7 +20,7 @@ def share(member_sdk, default_type):
     member_sdk.wait_for_status(made, status="available", interval=1, wait=30)
     yield made.id
     member_sdk.delete_share(made.id)
-    wait_until(lambda: list(member_sdk.shares(details=False)) == [], 30)
+    wait_until(lambda: list(member_sdk.shares(details=False)) == [])
 
 
 def test_the_command_locks_a_share_and_unlocks_it(member, share):
@@ -82,4 +82,4 @@ def test_the_library_makes_locked_rules_and_locks_those_that_are_there(member_sd
         member_sdk.delete_access_rule(made.id, share, unrestrict=True)
     admin_sdk.delete_access_rule(made.id, share, unrestrict=True)
     member_sdk.delete_access_rule(plain.id, share)
-    wait_until(lambda: list(admin_sdk.resource_locks(all_projects=True)) == [], 30)
+    wait_until(lambda: list(admin_sdk.resource_locks(all_projects=True)) == [])

@@ -90,7 +90,7 @@ def test_every_call_of_novas_client_is_answered(site, share):
 
     allowed = ask("allow", share, *IP, "rw")
     assert (allowed["access_to"], allowed["access_level"]) == (nova.STORAGE_IP, "rw")
-    wait_until(lambda: ask("has_access", share, *IP), 20)
+    wait_until(lambda: ask("has_access", share, *IP))
     assert ask("get_access", share, *IP)["id"] == allowed["id"]
     assert [(rule["access_to"], rule["state"]) for rule in ask("get_access_rules", share)] == [(IP[1], "active")]
     reasons = {(lock.resource_type, lock.resource_action): lock.lock_reason for lock in site.locks()}
@@ -101,7 +101,7 @@ def test_every_call_of_novas_client_is_answered(site, share):
     with pytest.raises(processes.LabError, match="ShareAccessGrantError"):
         ask("allow", share, *IP, "rw")
     ask("deny", share, *IP)
-    wait_until(lambda: ask("get_access_rules", share) == [], 20)
+    wait_until(lambda: ask("get_access_rules", share) == [])
     assert site.locks() == []
     with pytest.raises(processes.LabError, match="ShareAccessNotFound"):
         ask("deny", share, *IP)
@@ -123,7 +123,7 @@ def test_a_user_attaches_a_share_by_nova_and_cannot_take_it_from_under_the_serve
         return [row["Status"] for row in site.demo.read(*NEWEST, "server", "share", "list", server)]
 
     site.demo.run(*NEWEST, "server", "add", "share", server, share)
-    wait_until(lambda: attached() == ["inactive"], 30)
+    wait_until(lambda: attached() == ["inactive"])
     (rule,) = site.demo.read("share", "access", "list", share)
     assert (rule["Access To"], rule["State"]) == ("******", "active")
     assert len(site.locks()) == LOCKED
@@ -135,7 +135,7 @@ def test_a_user_attaches_a_share_by_nova_and_cannot_take_it_from_under_the_serve
     assert attached() == ["inactive"]
 
     site.demo.run(*NEWEST, "server", "remove", "share", server, share)
-    wait_until(lambda: attached() == [], 30)
-    wait_until(lambda: site.locks() == [], 30)
+    wait_until(lambda: attached() == [])
+    wait_until(lambda: site.locks() == [])
     assert site.demo.read("share", "access", "list", share) == []
     site.nova.remove(server)

@@ -32,7 +32,7 @@ def server(standalone):
 def share(member, default_type):
     name = f"attached-{next(NUMBERS)}"
     made = member.read("share", "create", "NFS", "1", "--name", name)
-    wait_until(lambda: member.read("share", "show", made["id"])["status"] == "available", 30)
+    wait_until(lambda: member.read("share", "show", made["id"])["status"] == "available")
     yield made["id"]
     member.run("share", "delete", made["id"])
 
@@ -50,24 +50,24 @@ def test_the_command_adds_lists_shows_and_removes_a_share(member, server, share)
     def shown():
         return member.read(*NEWEST, "server", "share", "show", "mounts-1", share)
 
-    wait_until(lambda: shown()["Status"] == "active", 30)
+    wait_until(lambda: shown()["Status"] == "active")
     assert (shown()["Share ID"], shown()["Tag"]) == (share, "data")
     (row,) = member.read(*NEWEST, "server", "share", "list", "mounts-1")
     assert (row["Share ID"], row["Status"], row["Tag"]) == (share, "active", "data")
     with pytest.raises(Refused, match="already"):
         member.run(*NEWEST, "server", "add", "share", "mounts-1", share)
     member.run(*NEWEST, "server", "remove", "share", "mounts-1", share)
-    wait_until(lambda: member.read(*NEWEST, "server", "share", "list", "mounts-1") == [], 30)
+    wait_until(lambda: member.read(*NEWEST, "server", "share", "list", "mounts-1") == [])
 
 
 def test_the_library_attaches_shows_lists_and_detaches(connection, server, share):
     compute = connection.compute
     made = compute.create_share_attachment(server, share, tag="by-library")
     assert (made.share_id, made.tag) == (share, "by-library")
-    wait_until(lambda: compute.get_share_attachment(server, share).status == "active", 30)
+    wait_until(lambda: compute.get_share_attachment(server, share).status == "active")
     assert [one.share_id for one in compute.share_attachments(server)] == [share]
     compute.delete_share_attachment(server, share)
-    wait_until(lambda: list(compute.share_attachments(server)) == [], 30)
+    wait_until(lambda: list(compute.share_attachments(server)) == [])
     with pytest.raises(exceptions.NotFoundException):
         compute.get_share_attachment(server, share)
 
@@ -84,13 +84,13 @@ def locked(standalone):
 def test_a_share_that_cannot_be_attached_leaves_a_message_that_says_what_to_do(member, connection, locked, share):
     compute = connection.compute
     compute.create_share_attachment(locked, share)
-    wait_until(lambda: compute.get_share_attachment(locked, share).status == "error", 30)
+    wait_until(lambda: compute.get_share_attachment(locked, share).status == "error")
     (message,) = member.read("share", "message", "list", "--resource-id", share)
     assert (message["Resource Type"], message["Action ID"]) == ("SHARE", "901")
     for said in ("attach to a server", locked, "Register how to log in to the server"):
         assert said in message["User Message"]
     compute.delete_share_attachment(locked, share)
-    wait_until(lambda: list(compute.share_attachments(locked)) == [], 30)
+    wait_until(lambda: list(compute.share_attachments(locked)) == [])
 
 
 def test_a_scrape_tells_how_long_attaching_took(standalone, connection, server, share):
@@ -98,7 +98,7 @@ def test_a_scrape_tells_how_long_attaching_took(standalone, connection, server, 
         return lambda: line in connection.session.get(f"{standalone.url}/metrics", authenticated=False).text
 
     connection.compute.create_share_attachment(server, share)
-    wait_until(is_told('abaca_attachments{state="active"} 1.0'), 30)
+    wait_until(is_told('abaca_attachments{state="active"} 1.0'))
     connection.compute.delete_share_attachment(server, share)
-    wait_until(is_told('abaca_change_seconds_count{change="share.detach",outcome="done"}'), 30)
+    wait_until(is_told('abaca_change_seconds_count{change="share.detach",outcome="done"}'))
     assert is_told('abaca_change_seconds_count{change="share.attach",outcome="done"}')()

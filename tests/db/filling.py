@@ -116,7 +116,7 @@ def leave_running(made):
     config = str(made.directory / "abaca.conf")
     with subprocess.Popen([sys.executable, "-m", "abaca", "worker", "--config-file", config]) as worker:
         ask(made, "member", "POST", "/shares", {"share": {"share_proto": "NFS", "size": 4, "name": "half-made"}})
-        wait_until(lambda: made.number(creating), 20)
+        wait_until(lambda: made.number(creating))
         worker.kill()
 
 

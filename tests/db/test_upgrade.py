@@ -214,7 +214,7 @@ def test_what_was_under_way_comes_to_its_end(upgraded, installation):
     live = {row["id"]: row["state"] for row in upgraded.expected["operations"] if row["finished_at"] is None}
     assert set(live.values()) == {"queued", "running"}
     with working(installation):
-        wait_until(lambda: not live.keys() & {one["id"] for one in operations(installation, "live=true")}, 30)
+        wait_until(lambda: not live.keys() & {one["id"] for one in operations(installation, "live=true")})
     shares = ask(installation, "/shares/detail?all_tenants=1")["shares"]
     ended = {one["name"]: one["status"] for one in shares if one["name"] in {"queued", "half-made"}}
     assert ended == {"queued": "available", "half-made": "available"}

@@ -39,7 +39,7 @@ class Silent(Ending):
 
     def handle(self):
         super().handle()
-        assert self.left.wait(20)
+        assert self.left.wait(60)
 
 
 def test_a_bus_that_hangs_in_the_middle_of_the_greeting_is_waited_for_no_longer_than_for_an_answer(tmp_path):

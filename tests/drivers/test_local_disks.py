@@ -33,11 +33,11 @@ def test_a_daemon_comes_back_once_what_lay_in_the_way_of_its_files_is_gone(fresh
     file.unlink()
     file.mkdir()
     os.kill(pid_of(fresh, "ganesha"), signal.SIGKILL)
-    wait_until(lambda: "does not come back" in caplog.text, 20)
+    wait_until(lambda: "does not come back" in caplog.text)
     with pytest.raises(contract.Unreachable, match="Is a directory"):
         fresh.driver.pools()
     file.rmdir()
-    wait_until(lambda: answer(fresh) is not None, 20)
+    wait_until(lambda: answer(fresh) is not None)
 
 
 def test_a_disk_that_an_operator_mounted_for_the_pool_stays_mounted(fresh):
@@ -111,7 +111,7 @@ def test_an_export_whose_server_hung_while_it_was_made_is_found_again(fresh):
             fresh.driver.create(instance)
     finally:
         os.kill(pid, signal.SIGCONT)
-    wait_until(lambda: str(fresh.mounted(instance)) in exports(fresh), 20)  # it does what it was asked, late
+    wait_until(lambda: str(fresh.mounted(instance)) in exports(fresh))  # it does what it was asked, late
     assert pid_of(fresh, "ganesha") == pid
     fresh.driver.create(instance)
     fresh.driver.delete(instance)
@@ -200,6 +200,6 @@ def test_a_full_disk_leaves_exports_as_they_were_until_there_is_room(cramped):
     with pytest.raises(contract.Unreachable):
         harness.driver.set_access(instance, many)
     (harness.directory / "ganesha" / "filler").unlink()
-    assert wait_until(lambda: answer(harness), 40) == {str(harness.mounted(instance)): [("10.0.0.1/32", "rw")]}
+    assert wait_until(lambda: answer(harness)) == {str(harness.mounted(instance)): [("10.0.0.1/32", "rw")]}
     harness.driver.set_access(instance, many)
     assert len(harness.clients(instance)) == 250

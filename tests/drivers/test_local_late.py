@@ -38,7 +38,7 @@ def frozen(local):
             worker = stack.enter_context(subprocess.Popen([*argv, id, call], stdout=subprocess.PIPE, text=True))
             stack.callback(worker.kill)
             stat = Path(f"/proc/{worker.pid}/stat")
-            wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T", 40)
+            wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T")
             return worker
 
         yield frozen

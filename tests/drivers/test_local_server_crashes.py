@@ -71,13 +71,13 @@ def finish(harness, ids, step):
             later()
     finally:
         life.driver.stop()
-    wait_until(lambda: left(harness) == [], 5)
+    wait_until(lambda: left(harness) == [])
 
 
 def test_every_call_can_be_repeated_after_a_kill_at_any_point(local):
     told, code = live(local, 0, names())
     assert code == 0
-    wait_until(lambda: left(local) == [], 5)
+    wait_until(lambda: left(local) == [])
     total = told[-1]
     for number in range(POINTS):
         ids = names()
@@ -96,4 +96,4 @@ def test_what_a_killed_set_up_left_goes_with_the_server(local, share):
     life.driver.delete(life.share)
     life.driver.tear_down_server(life.served)
     life.driver.stop()
-    wait_until(lambda: left(local) == [], 5)
+    wait_until(lambda: left(local) == [])

@@ -85,7 +85,7 @@ def cut_off(harness, servers):
     pids = [pid_of(harness, server, daemon) for server in servers for daemon in ("ganesha", "bus")]
     for pid in pids:
         os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: not any(map(processes.alive, pids)), 10)
+    wait_until(lambda: not any(map(processes.alive, pids)))
     cut_networks(harness, servers)
 
 
@@ -236,7 +236,7 @@ def test_a_killed_one_comes_back_by_itself_and_the_others_notice_nothing(local, 
     share = share_on(local, server, "10.25.0.11 rw")
     pid, others = pid_of(local, server), pid_of(local, other)
     os.kill(pid_of(local, server, daemon), signal.SIGKILL)
-    assert "file" in wait_until(lambda: client.sees("10.25.0.4", share), 20)
+    assert "file" in wait_until(lambda: client.sees("10.25.0.4", share))
     assert (pid_of(local, server) != pid, pid_of(local, other)) == (True, others)
 
 
@@ -246,9 +246,9 @@ def test_a_hung_one_is_noticed_like_the_hosts_own(local, machines):
     local.driver.servers.need(server.id).ganesha.patience = Patience(every_s=0.2, answer_s=0.5, times=2)
     pid = pid_of(local, server)
     os.kill(pid, signal.SIGSTOP)
-    wait_until(lambda: not processes.alive(pid), 20)
+    wait_until(lambda: not processes.alive(pid))
     client = machines(local, vlan, "10.26.0.11/24")
-    wait_until(lambda: client.connects("10.26.0.4"), 20)
+    wait_until(lambda: client.connects("10.26.0.4"))
 
 
 def test_a_worker_that_starts_takes_over_what_runs(local):
@@ -268,7 +268,7 @@ def test_after_a_reboot_all_servers_are_made_again(fresh, machines):
     shares = [share_on(fresh, server, "10.27.0.0/24 rw", "fd77:27::/64 rw") for server in servers]
     fresh.driver.stop()
     cut_off(fresh, [*servers, fresh.server])
-    wait_until(lambda: made_by(fresh) == ([], [], []), 10)
+    wait_until(lambda: made_by(fresh) == ([], [], []))
     fresh.driver.start()
     for vlan, share in zip(vlans, shares, strict=True):
         client = machines(fresh, vlan, "10.27.0.11/24", "fd77:27::11/64")
@@ -285,8 +285,8 @@ def test_a_network_that_vanishes_under_a_worker_comes_back(fresh, machines):
     share = share_on(fresh, server, "10.28.0.0/24 rw")
     fresh.driver.servers.need(server.id).ganesha.patience = Patience(every_s=0.2)
     cut_networks(fresh, [server])
-    client = wait_until(lambda: bridged(fresh, machines, vlan, "10.28.0.11/24"), 20)
-    assert "file" in wait_until(lambda: client.sees("10.28.0.4", share), 20)
+    client = wait_until(lambda: bridged(fresh, machines, vlan, "10.28.0.11/24"))
+    assert "file" in wait_until(lambda: client.sees("10.28.0.4", share))
 
 
 def bridged(harness, machines, vlan, address):

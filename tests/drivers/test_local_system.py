@@ -87,7 +87,7 @@ def test_a_killed_daemon_comes_back_by_itself_with_all_exports(local, share, dae
     local.driver.set_access(share, rules("10.0.0.1 rw", "10.0.0.0/8 ro"))
     before, pid = exports(local), pid_of(local, "ganesha")
     os.kill(pid_of(local, daemon), signal.SIGKILL)
-    assert wait_until(lambda: answer(local), 20) == before
+    assert wait_until(lambda: answer(local)) == before
     assert pid_of(local, "ganesha") != pid
 
 
@@ -125,11 +125,11 @@ def test_a_hung_daemon_is_noticed_while_calls_are_under_way(impatient):
         try:
             for times in range(3):
                 # One that is still starting may be silent for long: its start has a limit of its own.
-                wait_until(lambda times=times: len(set(served_by)) > times, 20)
+                wait_until(lambda times=times: len(set(served_by)) > times)
                 pid = served_by[-1]
                 frozen_s = time.monotonic()
                 os.kill(pid, signal.SIGSTOP)
-                wait_until(lambda pid=pid: not processes.alive(pid), 60)
+                wait_until(lambda pid=pid: not processes.alive(pid))
                 # Besides what its patience allows: a slow machine, and a call that waits for its own.
                 assert time.monotonic() - frozen_s < impatient.driver.host.ganesha.patience.within_s + 4
         finally:
@@ -142,11 +142,11 @@ def test_a_large_log_is_put_aside_and_the_daemon_goes_on_in_a_new_one(fresh):
     log = fresh.directory / "ganesha" / "ganesha.log"
     os.truncate(log, LOG_BYTES)
     put_aside = log.with_suffix(".log.1")
-    wait_until(put_aside.exists, 10)
+    wait_until(put_aside.exists)
     assert put_aside.stat().st_size >= LOG_BYTES
     fresh.driver.create(fresh.instance())
     os.kill(pid_of(fresh, "ganesha"), signal.SIGTERM)
-    wait_until(lambda: log.exists() and log.stat().st_size, 20)
+    wait_until(lambda: log.exists() and log.stat().st_size)
 
 
 def test_a_worker_that_starts_takes_over_the_running_daemon(local, share):

@@ -52,7 +52,7 @@ class House:
         return self.ask("GET", f"/shares/{share_id}")["share"]["status"]
 
     def until_available(self, share_id):
-        wait_until(lambda: self.status(share_id) == "available", 20)
+        wait_until(lambda: self.status(share_id) == "available")
         return share_id
 
     def act(self, share_id, **action):
@@ -65,7 +65,7 @@ class House:
                 [sys.executable, "-m", "abaca", "worker", "--config-file", str(config)], stdout=log, stderr=log
             )
         self._workers.append(process)
-        wait_until(lambda: process.poll() is not None or self.world.number("SELECT count(*) FROM pools"), 20)
+        wait_until(lambda: process.poll() is not None or self.world.number("SELECT count(*) FROM pools"))
         assert process.poll() is None, self.log
         return process
 
@@ -80,7 +80,7 @@ class House:
 
     def kill(self, process):
         process.kill()
-        process.wait(10)
+        process.wait(60)
 
     def end(self):
         for process in self._workers:

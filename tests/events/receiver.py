@@ -85,7 +85,7 @@ class Receiver:
     def types(self, resource_id=None):
         return [post.type for post in self.first() if resource_id in (None, post.event["resource_id"])]
 
-    def until(self, number, timeout_s=30.0):
+    def until(self, number, timeout_s=60.0):
         """That many different events."""
         wait_until(lambda: len(self.first()) >= number, timeout_s)
         return self.first()

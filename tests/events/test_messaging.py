@@ -99,7 +99,7 @@ def test_a_consumer_of_manila_s_notifications_reads_them(house, listener):
     house.work()
     share_id = house.until_available(house.share())
     house.ask("DELETE", f"/shares/{share_id}")
-    wait_until(lambda: listener.types(share_id) == LIFE, 30)
+    wait_until(lambda: listener.types(share_id) == LIFE)
     priority, context, publisher, _, payload, _ = next(
         one for one in listener.got if one[3] == LIFE[1] and one[4]["share_id"] == share_id
     )
@@ -112,20 +112,20 @@ def test_a_consumer_of_manila_s_notifications_reads_them(house, listener):
 def test_what_failed_comes_with_priority_error(house, listener):
     nowhere = house.share()  # there is no pool before there is a worker
     house.work()
-    wait_until(lambda: listener.types(nowhere) == ["share.create.start", "share.create.error"], 30)
+    wait_until(lambda: listener.types(nowhere) == ["share.create.start", "share.create.error"])
     assert [one[0] for one in listener.got if one[4]["share_id"] == nowhere] == ["info", "error"]
 
 
 def test_a_bus_that_was_away_gets_what_it_missed(house, listener, broker):
     house.work()
     first = house.until_available(house.share())
-    wait_until(lambda: listener.types(first) == LIFE[:2], 30)
+    wait_until(lambda: listener.types(first) == LIFE[:2])
     broker.stop()
     second = house.until_available(house.share())
-    wait_until(lambda: "the message bus does not take it" in house.command("event", "targets"), 30, every_s=0.2)
+    wait_until(lambda: "the message bus does not take it" in house.command("event", "targets"), every_s=0.2)
     assert broker.password not in house.log + house.command("config", "check", "--all")
     broker.start()
-    wait_until(lambda: listener.types(second) == LIFE[:2], 60)
+    wait_until(lambda: listener.types(second) == LIFE[:2])
 
 
 def test_a_bus_that_hangs_is_given_up_while_the_target_is_still_ours(broker):

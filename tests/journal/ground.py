@@ -103,7 +103,7 @@ class Ground:
         if self._acting is not None:
             worker, thread = self._acting
             worker.stop()
-            thread.join(30)
+            thread.join(60)
             assert not thread.is_alive()
             self._acting = None
 
@@ -144,7 +144,7 @@ class Ground:
         with self.db.read() as tx:
             return tx.rows(sa.select(rows.t).where(rows.t.c.resource_id.startswith(subject)).order_by(rows.t.c.seq))
 
-    def seen(self, predicate, timeout_s=20.0):
+    def seen(self, predicate, timeout_s=60.0):
         """The first true value of a predicate that looks into the database, which may be away."""
 
         def look():
@@ -154,7 +154,7 @@ class Ground:
 
         return wait_until(look, timeout_s, every_s=0.003)
 
-    def until_ended(self, subject, timeout_s=20.0):
+    def until_ended(self, subject, timeout_s=60.0):
         """The rows of all operations about a subject, when none is live."""
 
         def ended():

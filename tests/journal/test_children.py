@@ -149,7 +149,7 @@ def test_a_paused_child_keeps_its_parent_waiting_and_resumed_ends_it(bench):
     bench.add("parent", starts(child, "a"), joins())
     bench.worker()
     op_id = bench.enqueue("parent")
-    assert gate.arrived.wait(10)
+    assert gate.arrived.wait(60)
     (one,) = children(bench, op_id)
     with bench.db.write() as tx:
         assert steering.request_pause(tx, one.id)
@@ -175,7 +175,7 @@ def test_a_paused_parent_is_cancelled_with_its_children(bench):
     bench.add("parent", starts(child, "a"), step("parts", in_parts), joins(), pausable=True)
     bench.worker()
     op_id = bench.enqueue("parent")
-    assert gate.arrived.wait(10)
+    assert gate.arrived.wait(60)
     with bench.db.write() as tx:
         assert steering.request_pause(tx, op_id)
     gate.opened.set()
@@ -194,7 +194,7 @@ def test_children_run_under_their_parents_key_and_before_whoever_came_after_it(b
     bench.add("parent", step("first", lambda op: gate.wait()), both, joins())
     bench.worker()
     op_id = bench.enqueue("parent")
-    assert gate.arrived.wait(10)
+    assert gate.arrived.wait(60)
     strangers = [bench.enqueue("stranger", ["thing", "x"]), bench.enqueue("stranger", "thing")]
     gate.opened.set()
     for one in strangers:
@@ -207,7 +207,7 @@ def test_children_run_under_their_parents_key_and_before_whoever_came_after_it(b
 
 def test_of_many_that_end_at_once_each_is_counted(bench):
     gate = threading.Barrier(8)
-    child = bench.add("child", step("do", lambda op: gate.wait(20)))
+    child = bench.add("child", step("do", lambda op: gate.wait(60)))
     bench.add("parent", starts(child, "abcdefgh"), joins())
     for name in ("one", "two"):
         bench.worker(name)
@@ -227,7 +227,7 @@ def test_parents_whose_children_fail_at_once_never_block_each_other(bench, caplo
     bench.worker("two", queues=[shelf(concurrency=8)])
     ids = [bench.enqueue("parent", str(number)) for number in range(15)]
     for op_id in ids:
-        assert bench.until(op_id, *rows.ENDED, timeout_s=60).state == "failed"
+        assert bench.until(op_id, *rows.ENDED).state == "failed"
     assert "deadlock" not in caplog.text
 
 
@@ -247,14 +247,14 @@ def test_a_mount_on_two_hundred_nodes_shows_what_it_has_while_it_goes_on(bench):
     bench.add("cluster", starts(child, names, queue=NODES), joins(tolerate=True), parts=Nodes)
     bench.worker(queues=[WorkQueue(QUEUE, Nodes()), WorkQueue(NODES, Nodes(), 32)])
     op_id = bench.enqueue("cluster")
-    row = bench.until(op_id, "waiting", and_so=lambda row: row.progress_done == 150, timeout_s=60)
+    row = bench.until(op_id, "waiting", and_so=lambda row: row.progress_done == 150)
     found = children(bench, op_id)
     assert (row.progress_total, row.children, len(found)) == (number, 50, number)
     assert [one.data.get("mounted_on") for one in found[:3]] == ["0", "1", "2"]
     assert [one.resource_id for one in found if one.state == "failed"] == ["r-7", "r-77"]
     wait_until(lambda: sum(one.state == "running" for one in children(bench, op_id)) == 32)
     gate.opened.set()
-    row = bench.until(op_id, *rows.ENDED, timeout_s=60)
+    row = bench.until(op_id, *rows.ENDED)
     assert (row.state, row.progress_done, row.progress_total, row.children) == ("done", number, number, 0)
     assert row.data["ended"].count("done") == number - 2
     assert row.token < 20, "the parent does not look at each that ends"
@@ -274,7 +274,7 @@ def asks_for(child, key, new=()):
 def test_two_parents_whose_children_want_what_the_other_holds_are_refused_at_once(bench):
     """Each child would wait for the other parent, and each parent for its child, until somebody's deadline."""
     child, both = bench.add("child", step("do", lambda op: None)), threading.Barrier(2)
-    meet = step("meet", lambda op: both.wait(20))
+    meet = step("meet", lambda op: both.wait(60))
     crossing = record(
         "start",
         lambda op, tx: op.start(tx, child, [(Args(), Target(QUEUE, [{"a": "b", "b": "a"}[op.keys[0]]], "x"))]),
@@ -294,7 +294,7 @@ def test_a_key_that_somebody_has_is_not_new(bench):
     bench.add("parent", asks_for(child, "taken", new=["taken"]), joins())
     bench.worker()
     holder = bench.enqueue("holder", "taken")
-    assert gate.arrived.wait(20)
+    assert gate.arrived.wait(60)
     row = bench.run("parent")
     assert (row.state, children(bench, row.id)) == ("failed", [])
     gate.opened.set()

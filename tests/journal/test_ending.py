@@ -113,13 +113,13 @@ def test_what_is_cut_off_at_the_end_is_handed_back_before_it(bench):
 
     def mount(op):
         begun.set()
-        assert cut.wait(10)
-        cutting[0].join(10)  # it notices when all others are through with stopping
+        assert cut.wait(60)
+        cutting[0].join(60)  # it notices when all others are through with stopping
         raise interruptions.Interrupted
 
     bench.add("work", step("mount", mount))
     worker = bench.worker(queues=[driven_by(Line, QUEUE)], timing=HASTY)
     op_id = bench.enqueue("work")
-    assert begun.wait(10)
+    assert begun.wait(60)
     bench.stop(worker)
     assert bench.show(op_id).state == "queued"

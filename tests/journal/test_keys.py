@@ -61,7 +61,7 @@ def test_crossing_keys_are_served_in_the_order_in_which_they_came(bench, holders
         bench.worker(name, queues=[shelf(concurrency=3)])
     ids = [bench.enqueue("work", held, word=str(number)) for number, held in enumerate(wanted)]
     for op_id in ids:
-        bench.until(op_id, "done", timeout_s=60)
+        bench.until(op_id, "done")
     assert holders.complaints == []
     for key in ALL:
         assert holders.begun[key] == [str(number) for number, held in enumerate(wanted) if key in held]
@@ -83,7 +83,7 @@ def test_crossing_keys_of_many_who_ask_at_once_never_block_each_other(bench, hol
         thread.join()
     assert len(ids) == 48
     for op_id in ids:
-        bench.until(op_id, "done", timeout_s=60)
+        bench.until(op_id, "done")
     assert holders.complaints == []
     assert holders.now == {}
 
@@ -94,7 +94,7 @@ def test_who_waits_for_one_key_keeps_its_place_on_the_others(bench):
     bench.add("work", step("do", lambda op: bench.diary.note(op.args.word)))
     bench.worker()
     bench.enqueue("hold", "a")
-    assert gate.arrived.wait(10)
+    assert gate.arrived.wait(60)
     both = bench.enqueue("work", ["a", "b"], word="both")
     behind = bench.enqueue("work", "b", word="behind")
     free = bench.enqueue("work", "c", word="free")
@@ -121,7 +121,7 @@ def test_keys_are_held_from_the_first_claim_to_the_end_whatever_comes_between(be
     bench.add("work", step("first", lambda op: None), step("away", look, queue=lambda op: "h@away"))
     bench.worker(queues=[shelf(), shelf("h@away")])
     first = bench.enqueue("work", ["a", "b"])
-    assert gate.arrived.wait(10)
+    assert gate.arrived.wait(60)
     others = [bench.enqueue("work", "b"), bench.enqueue("work", "a")]
     assert bench.show(first).queue == "h@away"
     assert [bench.show(op_id).state for op_id in others] == ["queued", "queued"]

@@ -43,7 +43,7 @@ def steered(theatre, op_id, verb):
 
 
 def until(theatre, op_id, state):
-    wait_until(lambda: shown(theatre, op_id).state == state, 15, every_s=0.003)
+    wait_until(lambda: shown(theatre, op_id).state == state, every_s=0.003)
     return shown(theatre, op_id)
 
 
@@ -52,7 +52,7 @@ def pause_in_page(theatre, number):
     gate = Gate()
     theatre.enter(arms=stage.Arms({f"{KIND}:page-{number}:marked": gate.wait}))
     op_id = start(theatre)
-    assert gate.arrived.wait(10)
+    assert gate.arrived.wait(60)
     assert steered(theatre, op_id, "pause") == "running"
     gate.opened.set()
     return until(theatre, op_id, "paused")
@@ -132,7 +132,7 @@ def test_a_pause_that_is_taken_back_in_time_never_happens(theatre, made):  # noq
     gate = Gate()
     theatre.enter(arms=stage.Arms({f"{KIND}:page-2:marked": gate.wait}))
     op_id = start(theatre)
-    assert gate.arrived.wait(10)
+    assert gate.arrived.wait(60)
     steered(theatre, op_id, "pause")
     assert steered(theatre, op_id, "resume") == "running"
     gate.opened.set()

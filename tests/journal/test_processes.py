@@ -109,7 +109,7 @@ def test_killed_it_goes_on_at_once_under_the_same_name(yard):
     assert yard.bench.show(op_id).state == "running"
     (yard.paper.directory / "x.gate").unlink()
     yard.worker("worker", "second", LONG)
-    yard.bench.until(op_id, "done", timeout_s=10)
+    yard.bench.until(op_id, "done")
     assert yard.paper.lines == [
         "first begins one of x",
         "first ends one of x",
@@ -127,7 +127,7 @@ def test_killed_it_goes_on_elsewhere_when_the_lease_has_ended(yard):
     yard.worker("two", "second", SHORT)
     first.kill()
     (yard.paper.directory / "x.gate").unlink()
-    yard.bench.until(op_id, "done", timeout_s=10)
+    yard.bench.until(op_id, "done")
     assert yard.count("ends one") == 1
     assert yard.count("first ends two") == 0
     assert yard.paper.lines[-1] == "second succeeds with x"
@@ -158,7 +158,7 @@ def test_told_to_stop_it_ends_its_step_and_hands_back_the_rest(yard):
     row = yard.bench.show(op_id)
     assert (row.state, row.step, row.owner, row.not_before, row.attempt) == ("queued", 2, None, 0.0, 0)
     yard.worker("two", "second", LONG)
-    yard.bench.until(op_id, "done", timeout_s=10)
+    yard.bench.until(op_id, "done")
     assert yard.count("begins two") == 1
     assert yard.count("second succeeds with x") == 1
 
@@ -174,7 +174,7 @@ def test_what_is_handed_back_wakes_who_is_there(yard):
     first.send(signal.SIGTERM)
     yard.paper.until("first stops")
     yard.paper.open("x")
-    assert yard.bench.until(op_id, "done", timeout_s=10)
+    assert yard.bench.until(op_id, "done")
     assert "second begins three of x" in yard.paper.lines
 
 
@@ -186,7 +186,7 @@ def test_a_step_that_does_not_end_keeps_no_process_from_ending(yard):
     assert yard.bench.show(op_id).state == "running"
     (yard.paper.directory / "x.gate").unlink()
     yard.worker("worker", "second", LONG)
-    yard.bench.until(op_id, "done", timeout_s=10)
+    yard.bench.until(op_id, "done")
 
 
 def test_many_at_once_survive_a_kill(yard):

@@ -26,7 +26,7 @@ def test_straight(ground, play, conclude, name):
 
         ground.enter(arms=pass_by)
         conclude(played, scenes.Case(name, way, f"{scenes.SCENES[name].main}:end:after"), "none")
-        wait_until(lambda seen=seen, way=way: seen >= set(way.points), 5, every_s=0.003)
+        wait_until(lambda seen=seen, way=way: seen >= set(way.points), every_s=0.003)
 
 
 @on_both
@@ -38,4 +38,4 @@ def test_an_error_is_raised(ground, play, conclude, case, fault):
     ground.enter(arms=arms)
     conclude(played, case, fault)
     # the last moment comes after the end that others see
-    wait_until(lambda: case.point not in arms.actions, 5, every_s=0.003)
+    wait_until(lambda: case.point not in arms.actions, every_s=0.003)

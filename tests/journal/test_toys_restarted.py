@@ -21,5 +21,5 @@ def test_the_database_crashes_and_comes_back(ground, play, conclude, case):
         is_back.set()
 
     ground.enter(arms=Arms({**dict.fromkeys(case.way.armed, ACTIONS["final"]), case.point: crash}))
-    assert is_back.wait(30), "this moment never came"
+    assert is_back.wait(60), "this moment never came"
     conclude(played, case, "database restart")

@@ -72,11 +72,11 @@ def test_a_back_end_does_no_more_at_once_than_it_may(bench):
     bench.add("work", step("do", lambda op: gates[int(op.keys[0])].wait()))
     worker = bench.worker(queues=[shelf(concurrency=2)])
     ids = [bench.enqueue("work", str(number)) for number in range(6)]
-    assert gates[1].arrived.wait(10)
+    assert gates[1].arrived.wait(60)
     assert sorted(bench.show(op_id).state for op_id in ids) == ["queued"] * 4 + ["running"] * 2
     assert len(worker.held) == 2
     for number, gate in enumerate(gates):
-        assert gate.arrived.wait(10)
+        assert gate.arrived.wait(60)
         assert not any(later.arrived.is_set() for later in gates[number + 2 :])
         gate.opened.set()
     for op_id in ids:
@@ -114,7 +114,7 @@ def test_a_full_back_end_holds_up_no_other(bench):
     bench.worker(queues=[shelf("h@full", concurrency=1), shelf("h@free", concurrency=1)])
     bench.enqueue("wait", "a", queue="h@full")
     bench.enqueue("wait", "b", queue="h@full")
-    assert gate.arrived.wait(10)
+    assert gate.arrived.wait(60)
     bench.until(bench.enqueue("work", "c", queue="h@free"), "done")
     gate.opened.set()
 
@@ -145,7 +145,7 @@ def test_a_step_that_outlives_the_lease_keeps_it(bench):
     bench.add("work", step("do", lambda op: gate.wait()))
     workers = [bench.worker(name, timing=KEPT) for name in ("one", "two")]
     op_id = bench.enqueue("work")
-    assert gate.arrived.wait(10)
+    assert gate.arrived.wait(60)
     first = bench.show(op_id)
     bench.until(op_id, "running", and_so=lambda row: row.lease_until > first.lease_until + 2 * KEPT.lease_s)
     assert bench.show(op_id).token == 1
@@ -160,7 +160,7 @@ def test_another_process_of_the_same_name_takes_over_once_and_for_all(bench):
     bench.add("work", step("do", lambda op: gate.wait()), step("end", lambda op: bench.diary.note("end")))
     bench.worker("same", timing=KEPT)
     op_id = bench.enqueue("work")
-    assert gate.arrived.wait(10)
+    assert gate.arrived.wait(60)
     bench.worker("same", timing=KEPT)
     second = bench.until(op_id, "running", and_so=lambda row: row.token == 2)
     bench.until(op_id, "running", and_so=lambda row: row.lease_until > second.lease_until + 2 * KEPT.lease_s)
@@ -189,7 +189,7 @@ def test_the_work_of_a_worker_with_a_longer_name_is_not_ours(bench):
     bench.add("wait", step("do", lambda op: gate.wait()))
     bench.worker("worker", timing=SHORT)
     other = bench.enqueue("wait", "other")
-    assert gate.arrived.wait(10)
+    assert gate.arrived.wait(60)
     until_kept(bench, other)
     gate.opened.set()
     assert bench.show(op_id).owner == "worker_2#1"
@@ -233,7 +233,7 @@ def test_a_lease_that_is_lost_is_not_taken_for_renewed(bench):
     worker = bench.worker(timing=SHORT)
     op_id = [None]
     other = bench.enqueue("wait", "other")
-    assert gate.arrived.wait(10)
+    assert gate.arrived.wait(60)
 
     def sleep_through(point):
         if point == "work:do:before":
@@ -281,7 +281,7 @@ def test_the_next_of_a_key_starts_when_the_one_before_ends(bench):
     bench.add("work", step("do", lambda op: None))
     bench.worker()
     bench.enqueue("wait")
-    assert gate.arrived.wait(10)
+    assert gate.arrived.wait(60)
     ids = [bench.enqueue("work") for _ in range(3)]
     gate.opened.set()
     for op_id in ids:
@@ -300,13 +300,13 @@ def test_a_successor_that_comes_while_the_end_is_written_is_not_forgotten(bench)
             thread = threading.Thread(target=lambda: ids.append(bench.enqueue("after")))
             thread.start()
             if not bench.place.is_sqlite:  # there it can only commit after the end has
-                thread.join(10)
+                thread.join(60)
                 bench.until(bench.enqueue("other", "other"), "done")  # so the worker has looked since
 
     bench.worker(faults=follow)
     bench.enqueue("work")
     wait_until(lambda: ids)
-    bench.until(ids[0], "done", timeout_s=5)
+    bench.until(ids[0], "done")
 
 
 def test_a_burst_of_wake_ups_drowns_no_other_queue(bench):
@@ -322,7 +322,7 @@ def test_a_burst_of_wake_ups_drowns_no_other_queue(bench):
         quiet = bench.enqueue("work", f"quiet {round_}", queue="h@quiet")
         for thread in threads:
             thread.join()
-        bench.until(quiet, "done", timeout_s=5)
+        bench.until(quiet, "done")
 
 
 def test_the_slow_look_comes_however_often_others_wake_the_worker(bench):
@@ -345,7 +345,7 @@ def test_the_slow_look_comes_however_often_others_wake_the_worker(bench):
     thread = threading.Thread(target=noise)
     thread.start()
     try:
-        bench.until(again, "done", timeout_s=5)
+        bench.until(again, "done")
     finally:
         is_over.set()
         thread.join()
@@ -413,7 +413,7 @@ def test_chores_are_done_at_the_start_and_again_and_a_broken_one_harms_no_other(
     bench.diary.until("fine", 3)
     bench.diary.until("broken", 3)
     worker.stop()
-    thread.join(10)
+    thread.join(60)
     assert not thread.is_alive()
 
 
@@ -438,6 +438,6 @@ def test_a_worker_stops_while_its_database_cannot_be_reached(tmp_path):
     thread = threading.Thread(target=worker.run)
     thread.start()
     worker.stop()
-    thread.join(10)
+    thread.join(60)
     assert not thread.is_alive()
     db.close()

@@ -157,25 +157,25 @@ def test_a_guest_and_its_network_work_in_a_namespace(run: runs.Run) -> None:
 def test_nothing_outlives_an_owner_that_dies(number: signal.Signals, tmp_path: Path) -> None:
     note = tmp_path / "note"
     owner = subprocess.Popen([sys.executable, "-c", OWNER, str(note)], cwd=ROOT, stderr=subprocess.DEVNULL)
-    record = Path(wait_until(lambda: note.exists() and note.read_text(), timeout_s=60))
+    record = Path(wait_until(lambda: note.exists() and note.read_text()))
     facts = runs.read(record)
     assert facts is not None
     assert len(runs.leftovers(facts)) > 3
     os.kill(owner.pid, number)
-    owner.wait(20)
-    wait_until(lambda: not runs.leftovers(facts) and not record.exists(), timeout_s=30)
+    owner.wait(60)
+    wait_until(lambda: not runs.leftovers(facts) and not record.exists())
 
 
 @pytest.mark.usefixtures("network")
 def test_the_next_run_clears_after_an_owner_that_died_with_its_warden(tmp_path: Path) -> None:
     note = tmp_path / "note"
     owner = subprocess.Popen([sys.executable, "-c", OWNER, str(note)], cwd=ROOT, stderr=subprocess.DEVNULL)
-    record = Path(wait_until(lambda: note.exists() and note.read_text(), timeout_s=60))
+    record = Path(wait_until(lambda: note.exists() and note.read_text()))
     facts = runs.read(record)
     assert facts is not None
     os.kill(facts["warden"], signal.SIGKILL)
     os.kill(owner.pid, signal.SIGKILL)
-    owner.wait(20)
+    owner.wait(60)
     with runs.Run():
         assert runs.leftovers(facts) == []
     assert not record.exists()

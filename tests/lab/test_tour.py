@@ -131,22 +131,22 @@ def test_what_the_tour_advises_attaches_a_share(serving: Serving, openstack: Cal
     def attachments() -> list[Any]:
         return list(json.loads("".join(take(*advised, "--json"))))
 
-    wait_until(lambda: [one["state"] for one in attachments()] == ["active"], timeout_s=60, every_s=0.5)
+    wait_until(lambda: [one["state"] for one in attachments()] == ["active"], every_s=0.5)
     openstack("server", "remove", "share", "client", "second")
-    wait_until(lambda: attachments() == [], timeout_s=60, every_s=0.5)
+    wait_until(lambda: attachments() == [], every_s=0.5)
 
 
 def test_nothing_outlives_a_tour_that_is_killed(serving: Serving) -> None:
     kinds = {line.split()[0] for line in runs.leftovers(serving.facts)}
     assert kinds >= {"process", "mount", "interface", "loop", "directory"}
     serving.process.send_signal(signal.SIGKILL)
-    serving.process.wait(10)
-    wait_until(lambda: not runs.leftovers(serving.facts), timeout_s=60)
+    serving.process.wait(60)
+    wait_until(lambda: not runs.leftovers(serving.facts))
     assert (serving.state / "clouds.yaml").exists()
 
 
 def test_a_tour_goes_on_with_the_state_of_a_killed_one(serving: Serving) -> None:
-    wait_until(lambda: serving.process.poll() is not None and not runs.leftovers(serving.facts), timeout_s=60)
+    wait_until(lambda: serving.process.poll() is not None and not runs.leftovers(serving.facts))
     lines = take(*TOUR, "--once", "--state", str(serving.state), "--port", str(processes.free_port()))
     assert any("was there already" in line for line in lines)
     assert lines[-1] == f"tour: {len(held(lines))} steps, 0 failed"

@@ -175,7 +175,7 @@ def test_a_boot_goes_on_while_the_server_is_silent_and_the_share_comes_when_it_s
     machine.kill()
     with standing_still(server):
         machine.start()
-        wait_until(lambda: told(machine, mount, "ActiveState") == ["activating"], 20, 0.2)
+        wait_until(lambda: told(machine, mount, "ActiveState") == ["activating"], every_s=0.2)
         assert hasty.look(login, mount) is None
         with pytest.raises(contract.TimedOut):
             hasty.mount(login, mount)

@@ -89,7 +89,7 @@ def test_a_rebooted_machine_comes_back_mounted(nodes, machine, mount):
     first = nodes.mount(machine.login, mount)
     machine.kill()
     machine.start()
-    wait_until(lambda: machine.run(["grep", "-q", mount.mount_point, "/proc/mounts"]).code == 0, 20)
+    wait_until(lambda: machine.run(["grep", "-q", mount.mount_point, "/proc/mounts"]).code == 0)
     again = nodes.look(machine.login, mount)
     assert again.source == mount.source
     assert again.boot_id != first.boot_id
@@ -164,9 +164,9 @@ def test_an_unmount_comes_after_the_mount_that_is_under_way(quick, server, machi
     with ThreadPoolExecutor(2) as pool:
         with standing_still(server):
             mounting = pool.submit(quick.mount, machine.login, mount)
-            wait_until(lambda: running(machine, "mount -t nfs4"), 20, 0.1)
+            wait_until(lambda: running(machine, "mount -t nfs4"), every_s=0.1)
             unmounting = pool.submit(quick.unmount, machine.login, mount)
-            wait_until(lambda: running(machine, "flock 8") or unmounting.done(), 20, 0.1)
+            wait_until(lambda: running(machine, "flock 8") or unmounting.done(), every_s=0.1)
         unmounting.result()
         assert mounting.exception() is None
     assert mount.mount_point not in machine.check(["cat", "/proc/mounts", "/etc/fstab"])
@@ -177,15 +177,15 @@ def test_an_unmount_comes_after_the_mount_that_is_under_way(quick, server, machi
 def test_a_network_that_goes_in_the_middle_of_mounting_is_noticed_at_both_ends(quick, server, machine, mount):
     with ThreadPoolExecutor(1) as pool, standing_still(server):
         mounting = pool.submit(quick.mount, machine.login, mount)
-        wait_until(lambda: running(machine, "mount -t nfs4"), 20, 0.1)
+        wait_until(lambda: running(machine, "mount -t nfs4"), every_s=0.1)
         machine.unplug()
         begun = time.monotonic()
         with pytest.raises(contract.MachineUnreachable, match="not responding"):
             mounting.result(30)
         assert time.monotonic() - begun < 10, "no longer than a log-in may take, and not a whole command"
     machine.plug_in()
-    wait_until(lambda: not running(machine, "sh -s"), 30, 0.2)
-    wait_until(lambda: len(machine.run(["pidof", "dropbear"]).stdout.split()) == 1, 30, 0.2)
+    wait_until(lambda: not running(machine, "sh -s"), every_s=0.2)
+    wait_until(lambda: len(machine.run(["pidof", "dropbear"]).stdout.split()) == 1, every_s=0.2)
     quick.mount(machine.login, mount)
     assert machine.check(["cat", "/proc/mounts"]).count(mount.mount_point) == 1
     quick.unmount(machine.login, mount)
@@ -210,7 +210,7 @@ def test_a_machine_off_the_network_is_unreachable_until_it_is_back(quick, machin
     with pytest.raises(contract.MachineUnreachable):
         quick.look(machine.login, mount)
     machine.check(["ip", "link", "set", "vec0", "up"])
-    wait_until(lambda: reached(quick, machine, mount), 30)
+    wait_until(lambda: reached(quick, machine, mount))
     quick.unmount(machine.login, mount)
 
 

@@ -118,14 +118,14 @@ def test_what_a_killed_worker_left_waiting_does_nothing_when_its_turn_comes(node
 
     worker = threading.Thread(target=work)
     worker.start()
-    left = wait_until(lambda: found if len(found := waiting(machine)) == 4 else None, 20)
+    left = wait_until(lambda: found if len(found := waiting(machine)) == 4 else None)
     machine.script(f"kill -STOP {' '.join(left)}")
     killed.close()
-    worker.join(20)
+    worker.join(60)
     let_go(machine)
     nodes.unmount(login, mount)
     machine.script(f"kill -CONT {' '.join(left)}")
-    wait_until(lambda: waiting(machine) == [], 20)
+    wait_until(lambda: waiting(machine) == [])
     assert machine.script(TRACES).stdout == "/etc/fstab\n"
 
 
@@ -136,7 +136,7 @@ def test_a_link_that_is_put_in_the_way_at_the_last_moment_leads_no_mount_astray(
     hold_turn(machine, mount)
     with ThreadPoolExecutor(1) as pool:
         mounting = pool.submit(nodes.mount, login, mount)
-        wait_until(lambda: len(waiting(machine)) == 4, 20)
+        wait_until(lambda: len(waiting(machine)) == 4)
         machine.script("rmdir /mnt/theirs && ln -s /mnt/keys /mnt/theirs")
         let_go(machine)
         with pytest.raises(contract.MountRefused, match="leads through a link by now"):

@@ -161,7 +161,7 @@ def test_no_program_of_ours_is_taken_from_where_others_may_have_put_theirs(netwo
 
 def test_no_shell_of_ours_is_left_on_a_machine(nodes, machine, login, mount):
     nodes.mount(login, mount)
-    wait_until(lambda: machine.script("grep -lz '^name=' /proc/[0-9]*/cmdline 2> /dev/null").stdout == "", 10)
+    wait_until(lambda: machine.script("grep -lz '^name=' /proc/[0-9]*/cmdline 2> /dev/null").stdout == "")
 
 
 def test_a_machine_that_stands_still_holds_nobody_up(network, machines, nodes, mount):
@@ -215,7 +215,7 @@ def test_closing_ends_what_is_under_way(network, mount):
         caller = threading.Thread(target=call)
         caller.start()
         made.close()
-        caller.join(10)
+        caller.join(60)
         assert [type(one) for one in failed] == [contract.Stopping]
         with pytest.raises(contract.MachineUnreachable, match="the worker is stopping"):
             made.look(login_of(machine), mount)

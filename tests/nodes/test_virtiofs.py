@@ -117,7 +117,7 @@ class Between:
 
     def __exit__(self, *_):
         self.listener.shutdown(socket.SHUT_RDWR)
-        self.thread.join(20)
+        self.thread.join(60)
         self.listener.close()
 
     def seen(self, mount):
@@ -308,11 +308,11 @@ def test_a_worker_that_is_killed_at_an_order_leaves_nothing(nodes, login, hyperv
 
     def hold():
         is_there.set()
-        assert is_dead.wait(20)
+        assert is_dead.wait(60)
 
     with Between(hypervisor, guest, order, moment, hold) as between:
         with working(action, login, between.seen(mount)) as worker:
-            assert is_there.wait(20)
+            assert is_there.wait(60)
             worker.kill()
         is_dead.set()
     nodes.mount(login, mount)

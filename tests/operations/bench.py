@@ -71,7 +71,7 @@ class Diary:
     def lines(self):
         return list(self._lines)
 
-    def until(self, line, times=1, timeout_s=20.0):
+    def until(self, line, times=1, timeout_s=60.0):
         with self._change:
             assert self._change.wait_for(lambda: self._lines.count(line) >= times, timeout_s), self._lines
 
@@ -85,7 +85,7 @@ class Gate:
 
     def wait(self):
         self.arrived.set()
-        assert self.opened.wait(30)
+        assert self.opened.wait(60)
 
 
 def note_end(diary, kind):
@@ -167,7 +167,7 @@ class Bench:
                 one.stop()
         for one, thread in self._running:
             if worker in (None, one):
-                thread.join(30)
+                thread.join(60)
                 assert not thread.is_alive(), "the worker does not stop"
 
     def has_ended(self, worker):
@@ -186,7 +186,7 @@ class Bench:
         with self.db.read() as tx:
             return rows.show(tx, op_id)
 
-    def until(self, op_id, *states, timeout_s=20.0, and_so=lambda row: True):
+    def until(self, op_id, *states, timeout_s=60.0, and_so=lambda row: True):
         """The row, once it is in one of the states."""
 
         def found():

@@ -77,7 +77,7 @@ class Cable:
                         self._pieces += 1
                         self._carried.notify_all()
 
-    def carry(self, pieces, timeout_s=20.0):
+    def carry(self, pieces, timeout_s=60.0):
         """Return when so many more pieces of data have gone through, in whatever direction."""
         with self._carried:
             wanted = self._pieces + pieces

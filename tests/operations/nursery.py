@@ -91,7 +91,7 @@ class Nursery:
         for child in self._children:
             child.kill()
         self._server.stdin.close()
-        assert self._server.wait(10) == 0
+        assert self._server.wait(60) == 0
         self._server.stdout.close()
 
 

@@ -31,7 +31,7 @@ class Paper:
     def lines(self):
         return self.path.read_text().splitlines()
 
-    def until(self, line, timeout_s=20.0):
+    def until(self, line, timeout_s=60.0):
         wait_until(lambda: line in self.lines, timeout_s, every_s=0.005)
 
     def gate(self, name):

@@ -79,7 +79,7 @@ class Victim:
 
     def stop(self, theatre):
         """Not while it holds a lock of SQLite's, which would be held as long."""
-        wait_until(lambda: self.has("begins"), 20, every_s=0.003)
+        wait_until(lambda: self.has("begins"), every_s=0.003)
         with theatre.db.write(), theatre.driver.state_file.change():
             self.child.send(signal.SIGSTOP)
             wait_until(lambda: self.state() == "T", every_s=0.001)

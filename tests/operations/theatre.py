@@ -235,7 +235,7 @@ class Theatre:
     def leave(self):
         if self.acting is not None:
             self.acting.stop()
-            self.thread.join(30)
+            self.thread.join(60)
             assert not self.thread.is_alive()
             self.acting = None
 
@@ -270,7 +270,7 @@ class Theatre:
         with self.db.read() as tx:
             return rows.find(tx, kind=kind)
 
-    def until_ended(self, kind, resource_id, timeout_s=15.0):
+    def until_ended(self, kind, resource_id, timeout_s=60.0):
         def ended():
             with contextlib.suppress(sa.exc.OperationalError):
                 row = self.operation(kind, resource_id)
@@ -285,7 +285,7 @@ class Theatre:
             with contextlib.suppress(sa.exc.OperationalError), self.db.read() as tx:
                 return not rows.find(tx, live=True, limit=1)
 
-        wait_until(is_idle, 15.0, every_s=0.003)
+        wait_until(is_idle, every_s=0.003)
 
     def check(self, operation):
         """What is wrong after an operation has ended; nothing, it is hoped."""

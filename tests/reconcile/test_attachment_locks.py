@@ -38,7 +38,7 @@ def theatre(request, tmp_path):
 def until_waiting(theatre, number):
     """So many transactions wait for a row."""
     query = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-    wait_until(lambda: theatre.world.number(query) == number, 10, 0.005)
+    wait_until(lambda: theatre.world.number(query) == number, every_s=0.005)
 
 
 def end_beside(theatre, kind, begin, row, request):
@@ -50,7 +50,7 @@ def end_beside(theatre, kind, begin, row, request):
     worker = theatre.enter(arms=stage.Arms({f"{kind}:end:before": gate.wait}))
     worker.on_ended = lambda op, outcome, _seconds: outcomes.append((op.what.kind, outcome))
     begin()
-    assert gate.arrived.wait(10)
+    assert gate.arrived.wait(60)
     with ThreadPoolExecutor(1) as pool:
         with theatre.db.write() as tx:
             tx.rows(row.with_for_update())

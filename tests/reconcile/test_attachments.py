@@ -248,7 +248,7 @@ def test_a_share_is_attached_though_the_rule_of_its_user_is_just_going(theatre):
     made = []
 
     def until_it_waits():
-        wait_until(lambda: made and theatre.operation("attachment-attach", made[0]).wait is not None, 10)
+        wait_until(lambda: made and theatre.operation("attachment-attach", made[0]).wait is not None)
 
     patient = msgspec.structs.replace(stage.TIMING, retry=Retry(), poll_s=0.1)
     theatre.enter(timing=patient, arms=stage.Arms({"access-rules-sync:apply_rules:before": until_it_waits}))
@@ -287,7 +287,7 @@ def test_a_detach_ends_an_attach_that_waits(theatre):
     cases.detach(theatre, attachment_id)
     theatre.enter()
     theatre.settle()
-    wait_until(lambda: theatre.ask("GET", DOOR)["attachments"] == [], 5)
+    wait_until(lambda: theatre.ask("GET", DOOR)["attachments"] == [])
 
 
 def test_who_attaches_again_too_soon_reads_that_it_is_being_detached(theatre, attachment):

@@ -24,9 +24,9 @@ def test_a_worker_that_is_stopped_in_the_middle_leaves_the_rest_to_the_next(thea
         row = theatre.operation(f"attachment-{kind}", attachment_id)
         return (row.state, row.step) == ("running", step)
 
-    wait_until(is_under_way, 10, 0.002)
+    wait_until(is_under_way, every_s=0.002)
     theatre.leave()
-    left = wait_until(lambda: released(theatre, f"attachment-{kind}", attachment_id), 10)
+    left = wait_until(lambda: released(theatre, f"attachment-{kind}", attachment_id))
     assert (left.state, left.direction, left.step, left.error_code) == ("queued", "do", step, None)
     assert shown(theatre, attachment_id)["error"] is None
     theatre.stage.settings = at_ease
@@ -46,9 +46,9 @@ def test_a_worker_that_is_stopped_while_it_takes_back_leaves_that_to_the_next(th
         row = theatre.operation("attachment-attach", attachment_id)
         return (row.state, row.direction) == ("running", "undo")
 
-    wait_until(takes_back, 10, 0.002)
+    wait_until(takes_back, every_s=0.002)
     theatre.leave()
-    left = wait_until(lambda: released(theatre, "attachment-attach", attachment_id), 10)
+    left = wait_until(lambda: released(theatre, "attachment-attach", attachment_id))
     assert (left.state, left.direction, left.step, left.attempt) == ("queued", "undo", 3, 0)
     assert left.error_code == "MountRefused"
     theatre.stage.settings = at_ease

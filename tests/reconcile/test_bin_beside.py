@@ -60,7 +60,7 @@ def test_a_share_is_either_restored_or_deleted(theatre, first, answer, left):
             thread.start()
             wait_until(lambda number=number: theatre.waiting() == number)
     for thread in both:
-        thread.join(30)
+        thread.join(60)
     theatre.enter()
     theatre.settle()
     assert answers == [answer]

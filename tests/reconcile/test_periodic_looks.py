@@ -69,7 +69,7 @@ def looks(request):
         running = threading.Thread(target=worker.run, name="claims")
         running.start()
         try:
-            wait_until(lambda: all(one.is_started for one in worker.queues.values()), 20)
+            wait_until(lambda: all(one.is_started for one in worker.queues.values()))
             for task in worker.periodic_tasks:
                 for _ in range(TIMES):
                     watched.forget(task.name)
@@ -79,7 +79,7 @@ def looks(request):
             yield Looks(names, seen, large)
         finally:
             worker.stop()
-            running.join(20)
+            running.join(60)
             worker.db.close()
             made.close()
 
@@ -110,7 +110,7 @@ def read(directory, url):
 def in_thread(task):
     thread = threading.Thread(target=task.do, name=task.name)
     thread.start()
-    thread.join(30)
+    thread.join(60)
 
 
 def test_everything_that_is_periodic_was_seen(looks):

@@ -19,10 +19,10 @@ def test_a_share_whose_time_is_over_is_deleted_and_a_failure_is_told_to_its_proj
         def status():
             return made.ask("member", "GET", path, **NEWEST).body["share"]["status"]
 
-        wait_until(lambda: status() == "available", 20)
+        wait_until(lambda: status() == "available")
         assert made.ask("member", "POST", f"{path}/action", {"soft_delete": None}, **NEWEST).status == 202
-        wait_until(lambda: status() == "error_deleting", 30)
+        wait_until(lambda: status() == "error_deleting")
         told = made.ask("member", "GET", "/messages", **NEWEST).body["messages"]
         assert [message["action_id"] for message in told] == ["007"]
         assert made.ask("member", "DELETE", path, **NEWEST).status == 202
-        wait_until(lambda: made.ask("member", "GET", path, **NEWEST).status == 404, 20)
+        wait_until(lambda: made.ask("member", "GET", path, **NEWEST).status == 404)

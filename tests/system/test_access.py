@@ -85,9 +85,9 @@ def test_a_client_that_was_shut_out_in_the_middle_of_writing_gets_an_error_and_d
         f"(n=0; while echo $n | dd conv=fsync >> {PLACE}/file 2> /tmp/said; do n=$((n + 1)); done; : > /tmp/over)"
         " > /dev/null 2>&1 &"
     )
-    wait_until(lambda: machine.run(["test", "-s", f"{PLACE}/file"]).code == 0, 20)
+    wait_until(lambda: machine.run(["test", "-s", f"{PLACE}/file"]).code == 0)
     world.deny(share, rule)
-    wait_until(lambda: machine.run(["test", "-e", "/tmp/over"]).code == 0, 20)
+    wait_until(lambda: machine.run(["test", "-e", "/tmp/over"]).code == 0)
     machine.check(["umount", "-f", PLACE])
 
 

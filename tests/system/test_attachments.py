@@ -94,7 +94,7 @@ def detach(world, *attachment_ids, force=False):
     for one in attachment_ids:
         world.user.call("DELETE", f"{DOOR}/{one}" + ("?force=true" if force else ""))
     for one in attachment_ids:
-        wait_until(lambda one=one: is_gone(world, one), 60, 0.1)
+        wait_until(lambda one=one: is_gone(world, one), every_s=0.1)
 
 
 def is_gone(world, attachment_id):
@@ -129,14 +129,14 @@ def test_five_machines_share_files_after_one_request(world, machines, servers):
     assert two.check(["cat", f"{place}/file"]) == "hello\n"
     # a lock that one holds keeps the other out
     one.script(f"(flock {place}/file sleep 1000 & echo $! > /tmp/locker) > /dev/null 2>&1")
-    wait_until(lambda: two.run(["flock", "-n", f"{place}/file", "true"]).code == 1, 10)
+    wait_until(lambda: two.run(["flock", "-n", f"{place}/file", "true"]).code == 1)
     one.script("kill $(cat /tmp/locker); killall sleep; true")
-    wait_until(lambda: two.run(["flock", "-n", f"{place}/file", "true"]).code == 0, 30)
+    wait_until(lambda: two.run(["flock", "-n", f"{place}/file", "true"]).code == 0)
     with pytest.raises(caller.Refused, match="403"):
         world.post_delete(share_id)
     detach(world, *(one["id"] for one in found))
     assert all(mounts(machine) == [] for machine in machines)
-    wait_until(lambda: rules(world, share_id) == [], 30)
+    wait_until(lambda: rules(world, share_id) == [])
     assert all(machine.run(["test", "-e", place]).code == 1 for machine in machines)
     world.delete(share_id)
 
@@ -147,7 +147,7 @@ def test_a_rebooted_machine_comes_back_mounted(world, machines, servers):
     machines[0].check(["sh", "-c", "echo kept > /srv/kept/file && sync -f /srv/kept/file"])
     machines[0].kill()
     machines[0].start()
-    wait_until(lambda: machines[0].run(["cat", "/srv/kept/file"]).stdout == "kept\n", 60, 0.2)
+    wait_until(lambda: machines[0].run(["cat", "/srv/kept/file"]).stdout == "kept\n", every_s=0.2)
     until(world, found["id"], "active")
     detach(world, found["id"])
     world.delete(share_id)
@@ -211,7 +211,7 @@ def test_a_machine_that_is_away_holds_up_nobody_and_is_attached_when_it_is_back(
     lost = until(world, made[servers["four"]], "error")
     assert lost["error"]["code"] == "MachineUnreachable"
     away.start()
-    wait_until(lambda: answers(away), 30, 0.1)
+    wait_until(lambda: answers(away), every_s=0.1)
     verified(world, lost["id"])
     assert mounts(away) == [f"/mnt/{share_id}"]
     detach(world, *made.values())
@@ -231,12 +231,12 @@ def test_a_pulled_network_is_told_and_mended_and_holds_up_nobody(world, machines
     writer = Writer(two, "/srv/kept/lines")
     with held(world.local.pid()):
         mounting = ask(world, other, servers["five"])
-        wait_until(lambda: "mount -t nfs4" in five.check(["ps", "-o", "args"]), 20, 0.05)
+        wait_until(lambda: "mount -t nfs4" in five.check(["ps", "-o", "args"]), every_s=0.05)
         five.unplug()
     four.unplug()
     starting = ask(world, other, servers["four"])
     world.user.call("DELETE", f"{DOOR}/{goes['id']}")
-    wait_until(lambda: has_connection(three), 20, 0.005)
+    wait_until(lambda: has_connection(three), every_s=0.005)
     three.unplug()
     two.unplug()
     begun = time.monotonic()
@@ -250,7 +250,7 @@ def test_a_pulled_network_is_told_and_mended_and_holds_up_nobody(world, machines
         machine.plug_in()
     for attachment_id in (wrote["id"], starting, mounting):
         assert until(world, attachment_id, "active")["error"] is None
-    wait_until(lambda: is_gone(world, goes["id"]), 30, 0.1)
+    wait_until(lambda: is_gone(world, goes["id"]), every_s=0.1)
     writer.finish()
     assert [mounts(machine) for machine in (two, three, four, five)] == [
         ["/srv/kept"],
@@ -258,12 +258,12 @@ def test_a_pulled_network_is_told_and_mended_and_holds_up_nobody(world, machines
         [f"/mnt/{other}"],
         [f"/mnt/{other}"],
     ]
-    wait_until(lambda: not any(has_connection(machine) for machine in machines), 30)
-    wait_until(lambda: all(sessions(machine) == 0 for machine in machines), 30, 0.2)
+    wait_until(lambda: not any(has_connection(machine) for machine in machines))
+    wait_until(lambda: all(sessions(machine) == 0 for machine in machines), every_s=0.2)
     for share_id in (kept, other):
         detach(world, *(found["id"] for found in world.user.get(f"{DOOR}?share_id={share_id}")))
     assert all(mounts(machine) == [] for machine in machines)
-    wait_until(lambda: rules(world, kept) == [], 30)
+    wait_until(lambda: rules(world, kept) == [])
     assert {rule["access_to"] for rule in rules(world, other)} == {five.ipv4, five.ipv6}, "those that the user made"
     world.delete(kept, other)
 
@@ -308,16 +308,16 @@ def test_a_machine_that_is_off_is_detached_when_it_is_on_or_by_force(world, mach
         found = until(world, attachment_id, "error")
         assert (found["error"]["code"], found["next_try_at"]) == ("ServerOff", None)
     detach(world, forced["id"], force=True)
-    wait_until(lambda: rules(world, hasty) == [], 30)
+    wait_until(lambda: rules(world, hasty) == [])
     assert shown(world, waits["id"])["state"] == "error"
     machine.start()
     assert len(lines_of_boot(machine)) == 4, "two lines and their marks"
     set_status(world, server_id, "ACTIVE")
-    wait_until(lambda: is_gone(world, waits["id"]), 60, 0.1)
-    wait_until(lambda: lines_of_boot(machine) == [], 30, 0.1)
+    wait_until(lambda: is_gone(world, waits["id"]), every_s=0.1)
+    wait_until(lambda: lines_of_boot(machine) == [], every_s=0.1)
     assert mounts(machine) == []
     assert [machine.run(["test", "-e", place]).code for place in ("/srv/patient", "/srv/hasty")] == [1, 1]
-    wait_until(lambda: rules(world, patient) == [], 30)
+    wait_until(lambda: rules(world, patient) == [])
     world.delete(patient, hasty)
 
 
@@ -336,11 +336,11 @@ def test_a_user_takes_his_rule_away_under_a_machine_that_writes(world, machines,
     (found,) = attach(world, share_id, [servers["two"]], mount_point="/srv/ruled")
     writer = Writer(machine, "/srv/ruled/lines")
     world.deny(share_id, mine)
-    wait_until(lambda: {rule["state"] for rule in rules(world, share_id)} == {"active"}, 30)
+    wait_until(lambda: {rule["state"] for rule in rules(world, share_id)} == {"active"})
     assert {rule["access_to"] for rule in rules(world, share_id)} == {machine.ipv4, machine.ipv6}
     writer.finish()
     detach(world, found["id"])
-    wait_until(lambda: rules(world, share_id) == [], 30)
+    wait_until(lambda: rules(world, share_id) == [])
     world.delete(share_id)
 
 
@@ -352,7 +352,7 @@ def test_a_share_goes_by_force_though_a_machine_is_away(world, machines, servers
     world.user.wait_gone(f"/shares/{share_id}")
     assert mounts(machines[2]) == []
     away.plug_in()
-    wait_until(lambda: lines_of_boot(away) == [], 60, 0.1)
+    wait_until(lambda: lines_of_boot(away) == [], every_s=0.1)
     assert mounts(away) == []
 
 
@@ -360,7 +360,7 @@ def test_killed_workers_leave_nothing_behind(world, machines, servers):
     share_id = world.share()
     wish = {"attachment": {"share_id": share_id, "server_ids": list(servers.values())}}
     made = [one["id"] for one in world.user.call("POST", DOOR, wish).body["attachments"]]
-    wait_until(lambda: any(mounts(machine) for machine in machines), 60, 0.01)
+    wait_until(lambda: any(mounts(machine) for machine in machines), every_s=0.01)
     world.abaca.kill()
     world.abaca.start()
     assert all(until(world, one, "active", 120)["last_verified_at"] for one in made)
@@ -375,7 +375,7 @@ def test_killed_workers_leave_nothing_behind(world, machines, servers):
     world.abaca.start()
     wait_until(lambda: all(is_gone(world, one) for one in made), 120, 0.2)
     assert all(mounts(machine) == [] for machine in machines)
-    wait_until(lambda: rules(world, share_id) == [], 30)
+    wait_until(lambda: rules(world, share_id) == [])
     world.delete(share_id)
 
 
@@ -400,8 +400,8 @@ def test_a_forgotten_machine_loses_its_rules_though_it_is_away(world, machines, 
     machines[4].unplug()
     begun = time.monotonic()
     world.user.call("DELETE", f"//abaca/v1/servers/{servers['five']}")
-    wait_until(lambda: is_gone(world, found["id"]), 30, 0.05)
-    wait_until(lambda: rules(world, share_id) == [], 30, 0.05)
+    wait_until(lambda: is_gone(world, found["id"]), every_s=0.05)
+    wait_until(lambda: rules(world, share_id) == [], every_s=0.05)
     assert time.monotonic() - begun < 5, "nobody asks the machine first"
     machines[4].plug_in()
     machines[4].script("umount -l /srv/forgotten; true")
@@ -416,7 +416,7 @@ def test_a_server_without_an_address_for_its_export_is_mounted_from_another(worl
     world.user.call("PUT", server, {"server": {"addresses": [machine.ipv6]}})
     if how == "at once":
         world.user.call("POST", f"{DOOR}/{found['id']}/verify")
-    moved = wait_until(lambda: on(world, found["id"], "["), 60, 0.1)
+    moved = wait_until(lambda: on(world, found["id"], "["), every_s=0.1)
     assert moved["addresses"] == [machine.ipv6]
     machine.check(["sh", "-c", "echo there > /srv/renumbered/file && sync -f /srv/renumbered/file"])
     assert mounts(machine) == ["/srv/renumbered"]
@@ -436,7 +436,7 @@ def test_a_moved_export_address_is_followed_when_the_last_file_is_closed(world, 
     world.abaca.stop()
     world.abaca.start()
     world.ensure()
-    wait_until(lambda: shown(world, found["id"])["state"] in ("remounting", "error"), 60, 0.1)
+    wait_until(lambda: shown(world, found["id"])["state"] in ("remounting", "error"), every_s=0.1)
     machine.script("kill $(cat /tmp/holder)")
     moved = wait_until(lambda: on(world, found["id"], new), 200, 0.2)
     assert moved["state"] == "active"

@@ -25,7 +25,7 @@ def put_back(world):
     yield
     world.abaca.configure("first", driver="dummy", export_ips=OLD, pool_count=1, delays="", exprot_ips=None)
     world.abaca.reload()
-    wait_until(world.is_idle, 30, 0.2)
+    wait_until(world.is_idle, every_s=0.2)
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def change(world, says, **options):
     before = len(world.log())
     world.abaca.configure("first", **options)
     world.abaca.reload()
-    wait_until(lambda: says in world.log()[before:], 30)
+    wait_until(lambda: says in world.log()[before:])
     return world.log()[before:]
 
 
@@ -49,7 +49,7 @@ def hosts(world, share_id):
 def test_a_changed_address_is_taken_and_shown_without_a_restart(world, share):
     workers = processes.children(world.abaca.process.pid)
     change(world, TAKEN, export_ips=f"{NEW}, {OLD}")
-    wait_until(lambda: hosts(world, share) == [NEW, OLD], 30)
+    wait_until(lambda: hosts(world, share) == [NEW, OLD])
     assert hosts(world, world.share()) == [NEW, OLD]
     assert processes.children(world.abaca.process.pid) == workers
 
@@ -74,7 +74,7 @@ def test_what_cannot_be_taken_is_refused_with_its_reason_and_nothing_is_changed(
 def test_work_under_way_is_not_interrupted(world):
     change(world, TAKEN, delays="create:4")
     share_id = world.post_share()
-    wait_until(lambda: [one for one in world.operations(share_id) if one["state"] == "running"], 20)
+    wait_until(lambda: [one for one in world.operations(share_id) if one["state"] == "running"])
     change(world, TAKEN, delays="", export_ips=NEW)
     assert world.settled(share_id)["status"] == "available"
     (made,) = world.operations(share_id)
@@ -83,9 +83,9 @@ def test_work_under_way_is_not_interrupted(world):
 
 def test_a_change_while_its_shares_are_being_ensured_is_seen_by_all_of_them(world, share):
     change(world, TAKEN, delays="ensure:3", export_ips=f"{OLD}, {NEW}")
-    wait_until(lambda: world.command("operation", "list", "--kind", "backend-ensure"), 20)
+    wait_until(lambda: world.command("operation", "list", "--kind", "backend-ensure"))
     change(world, TAKEN, delays="", export_ips=NEW)
-    wait_until(lambda: world.is_idle() and hosts(world, share) == [NEW], 30, 0.2)
+    wait_until(lambda: world.is_idle() and hosts(world, share) == [NEW], every_s=0.2)
 
 
 def test_a_worker_of_its_own_is_told_in_the_same_way(world, share):
@@ -93,11 +93,11 @@ def test_a_worker_of_its_own_is_told_in_the_same_way(world, share):
     worker = world.abaca.spawn("worker")
     log = world.run.directory / f"{world.abaca.directory.name}-worker.log"
     try:
-        wait_until(lambda: "back end first is served" in log.read_text(), 30)
+        wait_until(lambda: "back end first is served" in log.read_text())
         world.abaca.configure("first", export_ips=NEW)
         os.kill(worker.pid, signal.SIGHUP)
-        wait_until(lambda: TAKEN in log.read_text(), 30)
+        wait_until(lambda: TAKEN in log.read_text())
     finally:
         worker.stop()
     world.abaca.start()
-    wait_until(lambda: hosts(world, share) == [NEW], 30)
+    wait_until(lambda: hosts(world, share) == [NEW])

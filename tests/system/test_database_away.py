@@ -30,7 +30,7 @@ def world(run, database):
     world.abaca.upgrade_database()
     world.abaca.spawn("worker")
     world.abaca.spawn("api")
-    wait_until(world.abaca.is_healthy, 30)
+    wait_until(world.abaca.is_healthy)
     return world.ready()
 
 
@@ -76,7 +76,7 @@ def answer(world):
 @pytest.mark.parametrize(("mode", "times"), [("fast", 50), ("immediate", 10)], ids=["stopped", "cut"])
 def test_what_was_accepted_is_finished_and_nothing_is_doubled_or_lost(world, database, mode, times, figure):
     asking = [Asking(world, f"{mode}{number}") for number in range(3)]
-    wait_until(lambda: all(len(one.accepted) >= 3 for one in asking), 30)
+    wait_until(lambda: all(len(one.accepted) >= 3 for one in asking))
     database.stop(mode)
     refused, longest_s = 0, 0.0
 
@@ -89,11 +89,11 @@ def test_what_was_accepted_is_finished_and_nothing_is_doubled_or_lost(world, dat
         refused += 1
         return refused >= times
 
-    wait_until(is_refused, 60, 0.2)
+    wait_until(is_refused, every_s=0.2)
     database.start()
     begun = time.monotonic()
-    wait_until(world.abaca.is_healthy, 20)
-    wait_until(lambda: answer(world)[0] == 200, 20)
+    wait_until(world.abaca.is_healthy)
+    wait_until(lambda: answer(world)[0] == 200)
     for one in asking:
         one.stop()
     assert {status for one in asking for status in one.statuses.values()} == {503}
@@ -106,7 +106,7 @@ def test_what_was_accepted_is_finished_and_nothing_is_doubled_or_lost(world, dat
     assert {world.settled(share_id, 120)["status"] for share_id in known.values()} == {"available"}
     figure("from the database's return to the last of its shares", time.monotonic() - begun, "s")
     figure("longest wait for an answer while it was away", longest_s, "s")
-    wait_until(world.is_idle, 30, 0.5)
+    wait_until(world.is_idle, every_s=0.5)
     world.compare()
     assert world.used() == (len(known), len(known))
     with concurrent.futures.ThreadPoolExecutor(4) as pool:

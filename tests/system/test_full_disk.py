@@ -49,7 +49,7 @@ def test_what_was_accepted_before_the_disk_was_full_is_done_when_there_is_room_a
         with working(made):
             wish = {"share": {"share_proto": "NFS", "size": 1}}
             ids = [ask("POST", "/shares", wish).body["share"]["id"] for _ in range(6)]
-            wait_until(lambda: made.number("SELECT count(*) FROM share_instances WHERE status = 'available'") == 6, 20)
+            wait_until(lambda: made.number("SELECT count(*) FROM share_instances WHERE status = 'available'") == 6)
             before = {path.name for path in small_disk.rglob("*") if path.is_file() and not path.stat().st_size}
             with full(small_disk):
                 answers = {share_id: ask("DELETE", f"/shares/{share_id}") for share_id in ids}
@@ -60,7 +60,7 @@ def test_what_was_accepted_before_the_disk_was_full_is_done_when_there_is_room_a
                 assert "no room on its disk" in refused[0].body["serviceUnavailable"]["message"]
             for share_id, answer in answers.items():
                 assert answer.status == 202 or ask("DELETE", f"/shares/{share_id}").status == 202
-            wait_until(lambda: made.number("SELECT count(*) FROM shares") == 0, 30)
+            wait_until(lambda: made.number("SELECT count(*) FROM shares") == 0)
         after = {path.name for path in small_disk.rglob("*") if path.is_file() and not path.stat().st_size}
         assert "Traceback" not in log.read_text()
         assert after <= before | {"worker.log"}

@@ -85,12 +85,12 @@ def test_a_guest_and_a_client_by_nfs_read_what_the_other_wrote(world, machine, h
     machine.check(["sh", "-c", f"echo by nfs > {place}/a && sync -f {place}/a"])
     assert in_guest(guest, f"{mount('data')}; cat /mnt/data/a") == "by nfs\n"
     in_guest(guest, "echo by virtiofs > /mnt/data/b; sync")
-    wait_until(lambda: machine.run(["cat", f"{place}/b"]).stdout == "by virtiofs\n", 30, 0.1)
+    wait_until(lambda: machine.run(["cat", f"{place}/b"]).stdout == "by virtiofs\n", every_s=0.1)
     in_guest(guest, "umount /mnt/data")
     detach(world, found["id"], other["id"])
     assert hypervisor.script(LEFT).stdout == ""
     assert devices(guest) == []
-    wait_until(lambda: rules(world, share_id) == [], 30)
+    wait_until(lambda: rules(world, share_id) == [])
     world.delete(share_id)
 
 
@@ -107,7 +107,7 @@ def test_a_share_comes_back_after_its_virtiofsd_its_qemu_and_its_hypervisor_ende
     assert back() == "kept\n"
     guest.kill()
     # without a guest nothing of the share stays on the hypervisor
-    wait_until(lambda: hypervisor.script(LEFT).stdout == "", 60, 0.2)
+    wait_until(lambda: hypervisor.script(LEFT).stdout == "", every_s=0.2)
     guest.start(120)
     assert back() == "kept\n"
     hypervisor.kill()
@@ -117,5 +117,5 @@ def test_a_share_comes_back_after_its_virtiofsd_its_qemu_and_its_hypervisor_ende
     detach(world, found["id"])
     assert hypervisor.script(LEFT).stdout == ""
     assert devices(guest) == []
-    wait_until(lambda: rules(world, share_id) == [], 30)
+    wait_until(lambda: rules(world, share_id) == [])
     world.delete(share_id)

@@ -133,7 +133,7 @@ def test_no_client_is_refused_while_the_api_starts_again_on_the_socket_of_system
 
 def test_an_upgrade_keeps_what_is_there(machine):
     follow(machine, commands("Upgrade")[0])
-    wait_until(lambda: machine.script("systemctl is-active abaca-api abaca-worker").code == 0, 60, 1)
+    wait_until(lambda: machine.script("systemctl is-active abaca-api abaca-worker").code == 0, every_s=1)
 
 
 def test_a_removal_leaves_the_data_alone(machine):

@@ -58,7 +58,7 @@ def test_stopping_abaca_is_not_noticed(world, writer, figure):
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "restarted"])
 def test_writing_goes_on_when_the_nfs_server_is(world, writer, number, figure):
     before = world.local.signal("ganesha", number)
-    wait_until(lambda: world.local.live() is not None and world.local.pid() != before, 30)
+    wait_until(lambda: world.local.live() is not None and world.local.pid() != before)
     gap_s = writer.finish()
     figure("longest gap in writing", gap_s, "s")
     assert gap_s < GRACE_S + MARGIN_S

@@ -41,7 +41,7 @@ def kill_worker(world):
         words = {pid: Path(f"/proc/{pid}/cmdline").read_text() for pid in processes.children(world.abaca.process.pid)}
         return next((pid for pid, said in words.items() if "\0worker\0" in said), None)
 
-    os.kill(wait_until(worker, 30), signal.SIGKILL)
+    os.kill(wait_until(worker), signal.SIGKILL)
 
 
 def kill_all(world):

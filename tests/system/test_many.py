@@ -69,7 +69,7 @@ def test_two_hundred_shares_come_are_granted_and_go_without_a_trace(world, figur
         world.abaca.configure("local", export_ips="127.0.0.2, 127.0.0.1")
         begun = time.monotonic()
         world.abaca.reload()
-        wait_until(lambda: "ensures its shares" in world.log()[before:], 30)
+        wait_until(lambda: "ensures its shares" in world.log()[before:])
         wait_until(lambda: not is_ensuring(world), 120, 0.05)
         took("given another address")
         assert all(world.locations(share_id)[0].startswith("127.0.0.2:") for share_id in shares)
@@ -83,7 +83,7 @@ def test_two_hundred_shares_come_are_granted_and_go_without_a_trace(world, figur
     assert world.used() == (0, 0)
     assert world.user.get("/messages") == []
     assert world.is_idle()
-    wait_until(lambda: world.local.limits() == 0, 60, 0.2)
+    wait_until(lambda: world.local.limits() == 0, every_s=0.2)
     assert len(world.local.loops()) == 1
     (seen,) = world.backends().values()
     assert (seen["promised_gib"], seen["waiting"], seen["running"]) == (0, 0, 0)

@@ -43,7 +43,7 @@ def serves_the_other(world):
 
 
 def is_not_served(world, reason):
-    wait_until(lambda: world.backends()["local"]["problem"], 20, 0.2)
+    wait_until(lambda: world.backends()["local"]["problem"], every_s=0.2)
     seen = world.backends()
     assert seen["local"]["state"] == "new"
     assert reason in seen["local"]["problem"]
@@ -72,7 +72,7 @@ def test_once_the_program_is_there_the_back_end_is_served_without_a_restart(worl
     world.abaca.start(before=["env", f"PATH={place}"])
     is_not_served(world, "apt-get install nfs-ganesha")
     (place / "ganesha.nfsd").symlink_to(processes.find("ganesha.nfsd"))
-    wait_until(lambda: world.backends()["local"]["state"] == "up", 30, 0.2)
+    wait_until(lambda: world.backends()["local"]["state"] == "up", every_s=0.2)
     assert world.backends()["local"]["problem"] is None
 
 
@@ -104,7 +104,7 @@ def test_what_its_unit_leaves_the_worker_is_enough_for_a_share_s_life(run):
             world.user.call("POST", f"/shares/{share_id}/action", {action: {"new_size": size}})
             world.user.wait(f"/shares/{share_id}", "available")
         pid = world.local.kill_ganesha()
-        wait_until(lambda: world.local.live() is not None and world.local.pid() != pid, 30, 0.1)
+        wait_until(lambda: world.local.live() is not None and world.local.pid() != pid, every_s=0.1)
         world.compare()
         world.deny(share_id, rule_id)
         world.delete(share_id)

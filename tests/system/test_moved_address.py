@@ -51,7 +51,7 @@ def take(world, **options):
     before = len(world.log())
     world.abaca.configure("local", **options)
     world.abaca.reload()
-    wait_until(lambda: "back end local serves by its changed options" in world.log()[before:], 30)
+    wait_until(lambda: "back end local serves by its changed options" in world.log()[before:])
     return world.ensure()
 
 

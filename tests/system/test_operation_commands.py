@@ -24,7 +24,7 @@ def world(run):
     for name in backends:
         words = {"driver_handles_share_servers": "False", "share_backend_name": name}
         world.user.post("/types", "share_type", name=name, extra_specs=words)
-    wait_until(lambda: {row["state"] for row in world.backends().values()} == {"up"}, 20, 0.2)
+    wait_until(lambda: {row["state"] for row in world.backends().values()} == {"up"}, every_s=0.2)
     return world
 
 
@@ -35,7 +35,7 @@ def waiting(world, share_id, attempt):
         (row,) = world.command("operation", "list", "--resource", share_id)
         return row if row["attempt"] >= attempt and row["state"] == "waiting" else None
 
-    return wait_until(listed, 30, 0.2)
+    return wait_until(listed, every_s=0.2)
 
 
 def hurried(world, share_id, attempt):
@@ -57,7 +57,7 @@ def statuses_until_gone(world, share_id):
             return refused.status == 404
         return False
 
-    wait_until(gone, 30, 0.05)
+    wait_until(gone, every_s=0.05)
     return seen
 
 

@@ -54,7 +54,7 @@ def test_a_share_comes_with_its_server_and_the_server_goes_without_a_trace(run, 
     assert directory.is_dir()
     world.delete(share_id)
     user.call("DELETE", f"/share-servers/{server['id']}")
-    wait_until(lambda: user.get("/share-servers") == [], 30, 0.1)
+    wait_until(lambda: user.get("/share-servers") == [], every_s=0.1)
     assert not directory.exists()
     marks = [link.read_text() for link in Path("/sys/class/net").glob("ab*/ifalias")]
     assert not [mark for mark in marks if str(run.directory) in mark]

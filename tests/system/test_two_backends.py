@@ -22,13 +22,13 @@ def world(run):
     for name in ("local", "slow"):
         words = {"driver_handles_share_servers": "False", "share_backend_name": name}
         world.user.post("/types", "share_type", name=name, extra_specs=words)
-    wait_until(lambda: {row["state"] for row in world.backends().values()} == {"up"}, 30, 0.2)
+    wait_until(lambda: {row["state"] for row in world.backends().values()} == {"up"}, every_s=0.2)
     return world
 
 
 def test_a_back_end_whose_every_thread_hangs_does_not_hold_up_the_other(world):
     waiting = [world.post_share(share_type="slow") for _ in range(12)]
-    wait_until(lambda: world.backends()["slow"]["running"] == 8, 20, 0.2)
+    wait_until(lambda: world.backends()["slow"]["running"] == 8, every_s=0.2)
     world.delete(*[world.share(share_type="local") for _ in range(5)])
     seen = world.backends()
     assert (seen["slow"]["running"], seen["slow"]["waiting"]) == (8, 4)
@@ -40,14 +40,14 @@ def test_while_the_nfs_server_cannot_start_the_other_back_end_serves_and_then_al
     kept = world.share(share_type="local")
     with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as taken:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        wait_until(lambda: takes_port(taken, world), 10, 0.001)
+        wait_until(lambda: takes_port(taken, world), every_s=0.001)
         asked = world.post_share(share_type="local")
-        wait_until(lambda: world.backends()["local"]["problem"], 60, 0.5)
+        wait_until(lambda: world.backends()["local"]["problem"], every_s=0.5)
         assert "NFS-Ganesha did not start" in world.backends()["local"]["problem"]
         assert world.backends()["slow"]["problem"] is None
         assert world.user.get(f"/shares/{asked}")["status"] == "creating"
     assert world.settled(asked, 120)["status"] == "available"
-    wait_until(lambda: world.backends()["local"]["problem"] is None, 60, 0.5)
+    wait_until(lambda: world.backends()["local"]["problem"] is None, every_s=0.5)
     world.delete(kept, asked)
 
 

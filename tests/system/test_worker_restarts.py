@@ -12,7 +12,7 @@ def world(run):
     sections = {"DEFAULT": {"enabled_share_backends": "first", "service_down_time": 120}, "first": {"driver": "dummy"}}
     world = World(run, sections)
     world.abaca.spawn("api")
-    wait_until(world.abaca.is_healthy, 30)
+    wait_until(world.abaca.is_healthy)
     return world
 
 

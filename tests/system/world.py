@@ -196,7 +196,7 @@ class LocalPlace:
         if str(self.directory) not in Path(f"/proc/{pid}/cmdline").read_text():
             raise ProcessLookupError(pid)
         os.kill(pid, number)
-        wait_until(lambda: not processes.alive(pid), 20)
+        wait_until(lambda: not processes.alive(pid))
         return pid
 
     def kill_ganesha(self):
@@ -325,7 +325,7 @@ class Writer:
         self.wait_for_more(10)
         times = self.times()
         self.machine.script(f": > {self.notes}.stop")
-        wait_until(lambda: self.machine.run(["test", "-e", f"{self.notes}.ended"]).code == 0, 30, 0.2)
+        wait_until(lambda: self.machine.run(["test", "-e", f"{self.notes}.ended"]).code == 0, every_s=0.2)
         failed = self.machine.script(f"cat {self.notes}.failed").stdout.split()
         assert failed == [], self.machine.script(f"grep -v records {self.notes}.said").stdout
         written = self.machine.check(["cat", self.file]).split()

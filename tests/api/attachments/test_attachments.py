@@ -73,11 +73,11 @@ def until(world, attachment_id, state):
         found = shown(world, attachment_id)
         return found if found["state"] == state else None
 
-    return wait_until(there, 15)
+    return wait_until(there)
 
 
 def until_gone(world, attachment_id):
-    wait_until(lambda: world.ask("member", "GET", f"{DOOR}/{attachment_id}").status == 404, 15)
+    wait_until(lambda: world.ask("member", "GET", f"{DOOR}/{attachment_id}").status == 404)
     world.settle()
 
 
@@ -266,7 +266,7 @@ def test_an_attached_share_is_not_deleted_until_it_is_forced(world):
     forced = world.ask("admin", "POST", f"/shares/{share_id}/action", {"force_delete": None}, **NEWEST)
     assert forced.status == 202
     until_gone(world, found["id"])
-    wait_until(lambda: world.ask("member", "GET", f"/shares/{share_id}", **NEWEST).status == 404, 15)
+    wait_until(lambda: world.ask("member", "GET", f"/shares/{share_id}", **NEWEST).status == 404)
 
 
 def test_an_attached_share_goes_with_its_last_instance_by_force(world):
@@ -276,7 +276,7 @@ def test_an_attached_share_goes_with_its_last_instance_by_force(world):
     path = f"/share_instances/{listed[0]['id']}/action"
     assert world.ask("admin", "POST", path, {"force_delete": None}, **NEWEST).status == 202
     until_gone(world, found["id"])
-    wait_until(lambda: world.ask("member", "GET", f"/shares/{share_id}", **NEWEST).status == 404, 15)
+    wait_until(lambda: world.ask("member", "GET", f"/shares/{share_id}", **NEWEST).status == 404)
 
 
 def test_verifying_looks_again(world):
@@ -285,7 +285,7 @@ def test_verifying_looks_again(world):
     answer = world.ask("member", "POST", f"{DOOR}/{before['id']}/verify")
     assert answer.status == 202
     assert answer.body["attachment"]["state"] == "active", "what is well stays so"
-    wait_until(lambda: shown(world, before["id"])["last_verified_at"] > before["last_verified_at"], 15)
+    wait_until(lambda: shown(world, before["id"])["last_verified_at"] > before["last_verified_at"])
     assert shown(world, before["id"])["state"] == "active"
 
 

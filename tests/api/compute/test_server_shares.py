@@ -34,7 +34,7 @@ def test_novas_calls_attach_show_list_and_detach(world):  # noqa: F811
     assert for_admins["export_location"].startswith("10.0.0.10:/")
     answer = ask(world, "DELETE", f"{server_id}/shares/{share_id}")
     assert (answer.status, answer.body) == (200, None)
-    wait_until(is_gone(world, server_id, share_id), 15)
+    wait_until(is_gone(world, server_id, share_id))
     assert ask(world, "DELETE", f"{server_id}/shares/{share_id}").status == 404
 
 
@@ -53,8 +53,8 @@ def test_the_two_actions_attach_and_detach_and_the_server_shows_it(world):  # no
     assert ask(world, "POST", f"{server_id}/action", elsewhere).status == 409
     gone = {"share_detach": {"share_id": share_id, "mount_point": "/net/mymount"}}
     assert ask(world, "POST", f"{server_id}/action", gone, version="2.1").status == 202
-    wait_until(is_gone(world, server_id, share_id), 15)
-    wait_until(lambda: rules(world, share_id) == {}, 15)
+    wait_until(is_gone(world, server_id, share_id))
+    wait_until(lambda: rules(world, share_id) == {})
 
 
 def test_all_doors_show_the_same_attachment(world):  # noqa: F811
@@ -73,7 +73,7 @@ def test_a_server_that_is_off_holds_its_share_inactive(world):  # noqa: F811
     assert ask(world, "GET", f"{server_id}/shares/{share_id}").body["share"]["status"] == "inactive"
     assert [state for _, state in rules(world, share_id).values()] == ["active"]
     ask(world, "DELETE", f"{server_id}/shares/{share_id}")
-    wait_until(is_gone(world, server_id, share_id), 15)
+    wait_until(is_gone(world, server_id, share_id))
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_the_kind_of_json_that_the_version_document_names_is_read(world):  # noq
         answer = world.ask("member", "POST", path, {"share": {"share_id": share_id}}, **V297, **{"content-type": media})
         assert answer.status == 201, answer
         assert ask(world, "DELETE", f"{server_id}/shares/{share_id}").status == 200
-        wait_until(is_gone(world, server_id, share_id), 15)
+        wait_until(is_gone(world, server_id, share_id))
 
 
 @pytest.mark.parametrize(("path", "body"), [("action", {"share_attach": {"share_id": "x"}}), ("shares", {"share": {}})])

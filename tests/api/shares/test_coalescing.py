@@ -23,16 +23,13 @@ def test_a_hundred_rules_posted_while_the_back_end_is_away_are_one_call(tmp_path
             ]["id"]
             wait_until(
                 lambda: made.ask("member", "GET", f"/shares/{share}", **NEWEST).body["share"]["status"] == "available",
-                20,
             )
         for number in range(100):
             rule = {"allow_access": {"access_type": "ip", "access_to": f"10.0.0.{number}"}}
             assert made.ask("member", "POST", f"/shares/{share}/action", rule, **NEWEST).status == 200
         assert made.number("SELECT count(*) FROM operations WHERE kind = 'access-rules-sync'") == 1
         with working(made):
-            wait_until(
-                lambda: made.number("SELECT count(*) FROM instance_access_rules WHERE state = 'active'") == 100, 20
-            )
+            wait_until(lambda: made.number("SELECT count(*) FROM instance_access_rules WHERE state = 'active'") == 100)
         assert made.number("SELECT count(*) FROM operations WHERE kind = 'access-rules-sync'") == 1
         assert made.number("SELECT max(token) FROM operations WHERE kind = 'access-rules-sync'") == 1
         assert made.ask("member", "GET", f"/shares/{share}", **NEWEST).body["share"]["project_id"] == PROJECT

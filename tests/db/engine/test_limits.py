@@ -67,26 +67,26 @@ class Asking:
         try:
             with self.turns.one():
                 self.is_let.set()
-                assert self.may_end.wait(10)
+                assert self.may_end.wait(60)
         except errors.Unavailable as error:
             self.error = error
 
     def end(self):
         self.may_end.set()
-        self.thread.join(10)
+        self.thread.join(60)
 
 
 def test_of_what_takes_long_one_is_under_way_and_one_waits():
     turns = Turns()
     first = Asking(turns)
-    assert first.is_let.wait(5)
+    assert first.is_let.wait(60)
     others = [Asking(turns) for _ in range(6)]
     wait_until(lambda: sum(one.error is not None for one in others) == 5)
     (waiting,) = (one for one in others if one.error is None)
     assert not waiting.is_let.is_set()
     assert "served first" in others[others.index(waiting) - 1].error.message
     first.end()
-    assert waiting.is_let.wait(5)
+    assert waiting.is_let.wait(60)
     waiting.end()
     with turns.one():
         pass
@@ -95,7 +95,7 @@ def test_of_what_takes_long_one_is_under_way_and_one_waits():
 def test_what_takes_no_time_is_waited_for_by_all():
     turns, done = Turns(lambda: 0.0), []
     first = Asking(turns)
-    assert first.is_let.wait(5)
+    assert first.is_let.wait(60)
     others = [Asking(turns) for _ in range(6)]
     for one in others:
         one.may_end.set()

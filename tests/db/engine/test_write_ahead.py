@@ -57,9 +57,9 @@ def test_whoever_opens_it_while_another_writes_its_first_rows_waits(tmp_path):
 
     thread = threading.Thread(target=look)
     thread.start()
-    assert was_refused.wait(20)
+    assert was_refused.wait(60)
     assert seen == []
     first.execute("COMMIT")
-    thread.join(20)
+    thread.join(60)
     first.close()
     assert seen == ["wal"]

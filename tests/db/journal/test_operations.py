@@ -205,7 +205,7 @@ def test_who_adds_to_what_is_just_being_taken_gets_a_new_one(postgres, tmp_path)
         thread.start()
         wait_until(lambda: waiting(db) == 1)
         assert added == [], "it waits for the claim to end"
-    thread.join(10)
+    thread.join(60)
     assert added != [first]
     assert len(added) == 1
     here.close()

@@ -81,7 +81,7 @@ def problems_of(db, run):
         thread.start()
         wait_until(lambda: waiting(db) == 1)
         lock(tx, "a")  # whoever had that one would wait for this transaction, and it for them
-    thread.join(20)
+    thread.join(60)
     return problems
 
 
@@ -113,7 +113,7 @@ def test_a_lease_that_cannot_be_renewed_now_keeps_no_other_from_being_renewed(db
         with db.read() as other:
             assert operations.show(other, "a").lease_until > OLD["lease_until"]
         lock(tx, "a")
-    thread.join(20)
+    thread.join(60)
     assert all(one.leased_until_s > OLD["lease_until"] for one in leases.held.values())
     with db.read() as tx:
         assert operations.show(tx, "b").lease_until > OLD["lease_until"]
@@ -147,7 +147,7 @@ def test_what_is_left_of_an_earlier_life_is_waited_for_one_by_one(db):
         thread.start()
         wait_until(lambda: waiting(db) == 1)
         lock(tx, "a")
-    thread.join(20)
+    thread.join(60)
     assert queued(db) == {"a", "b"}
 
 
@@ -164,5 +164,5 @@ def test_what_is_due_is_not_passed_over_while_a_child_of_it_ends(db):
         children.ended(tx, "a", is_done=True)
         thread.start()
         wait_until(lambda: waiting(db) == 1)
-    thread.join(20)
+    thread.join(60)
     assert queued(db) == {"a", "b"}

@@ -62,7 +62,7 @@ def shown(theatre, op_id):
 
 
 def until_ended(theatre, op_id):
-    wait_until(lambda: shown(theatre, op_id).state in rows.ENDED, 15, every_s=0.003)
+    wait_until(lambda: shown(theatre, op_id).state in rows.ENDED, every_s=0.003)
     return shown(theatre, op_id)
 
 
@@ -174,7 +174,7 @@ def test_only_the_page_under_way_shows_it(theatre, moved):
     gate = Gate()
     theatre.enter(arms=stage.Arms({f"{KIND}:page-2:marked": gate.wait}))
     op_id = start(theatre)
-    assert gate.arrived.wait(10)
+    assert gate.arrived.wait(60)
     assert [theatre.status(share_id) for share_id in moved] == ["available"] * 3 + ["ensuring"] * 3 + ["available"]
     assert is_ensuring(theatre)
     row = shown(theatre, op_id)
@@ -202,7 +202,7 @@ def test_with_the_option_off_no_share_ever_shows_it(theatre, moved):
     gate = Gate()
     theatre.enter(arms=stage.Arms({f"{KIND}:page-2:marked": gate.wait}))
     op_id = start(theatre, Manner(shows_status=False, page_size=3))
-    assert gate.arrived.wait(10)
+    assert gate.arrived.wait(60)
     assert {theatre.status(share_id) for share_id in moved} == {"available"}
     assert is_ensuring(theatre)
     gate.opened.set()
@@ -213,7 +213,7 @@ def test_a_share_that_is_forced_away_meanwhile_stays_away(theatre, moved):
     gate = Gate()
     theatre.enter(arms=stage.Arms({f"{KIND}:page-1:inside": gate.wait}))
     op_id = start(theatre)
-    assert gate.arrived.wait(10)
+    assert gate.arrived.wait(60)
     answer = theatre.world.ask("admin", "POST", f"/shares/{moved[0]}/action", {"force_delete": None}, **NEWEST)
     assert answer.status == 202
     theatre.until_ended("share-delete", moved[0])
@@ -227,7 +227,7 @@ def test_a_second_request_joins_the_first(theatre, made):
     first = start(theatre)
     assert start(theatre) == first
     theatre.enter(arms=stage.Arms({f"{KIND}:page-1:marked": gate.wait}))
-    assert gate.arrived.wait(10)
+    assert gate.arrived.wait(60)
     assert start(theatre) == first
     gate.opened.set()
     assert until_ended(theatre, first).state == "done"
@@ -239,7 +239,7 @@ def test_it_is_cancelled_between_two_pages(theatre, moved):
     gate = Gate()
     theatre.enter(arms=stage.Arms({f"{KIND}:page-2:marked": gate.wait}))
     op_id = start(theatre)
-    assert gate.arrived.wait(10)
+    assert gate.arrived.wait(60)
     with theatre.db.write() as tx:
         assert steering.request_cancel(tx, op_id)
     gate.opened.set()
@@ -254,7 +254,7 @@ def test_a_worker_that_is_stopped_hands_it_back_between_two_pages(theatre, moved
     gate = Gate()
     theatre.enter(arms=stage.Arms({f"{KIND}:page-1:marked": gate.wait}))
     op_id = start(theatre)
-    assert gate.arrived.wait(10)
+    assert gate.arrived.wait(60)
     theatre.acting.stop()
     gate.opened.set()
     theatre.leave()
@@ -302,7 +302,7 @@ def test_a_driver_that_cannot_ensure_is_told_of(theatre, made):
         row = until_ended(theatre, op_id)
     finally:
         worker.stop()
-        thread.join(30)
+        thread.join(60)
     assert row.state == "failed"
     assert "unsupported by its driver" in row.error_text
     assert not is_ensuring(theatre)
@@ -444,7 +444,7 @@ def test_a_database_that_restarts_in_any_page_does_not_stop_it(hurt):
             with contextlib.suppress(sa.exc.OperationalError):
                 return shown(theatre, op_id).state in rows.ENDED
 
-        wait_until(ended, 30, every_s=0.01)
+        wait_until(ended, every_s=0.01)
         row = shown(theatre, op_id)
         assert (row.state, counts(row.data["findings"])) == ("done", {"updated": 7}), point
         theatre.settle()
@@ -458,7 +458,7 @@ def test_a_worker_that_comes_late_changes_nothing(theatre, made, moment):
     gate = Gate()
     late = theatre.enter(arms=stage.Arms({f"{KIND}:page-2:{moment}": gate.wait}))
     op_id = start(theatre)
-    assert gate.arrived.wait(10)
+    assert gate.arrived.wait(60)
     change(theatre, rows.t, rows.t.c.id == op_id, lease_until=1.0)
     other = stage.make_worker(theatre.stage, "another", stage.TIMING)
     thread = threading.Thread(target=other.run)
@@ -470,7 +470,7 @@ def test_a_worker_that_comes_late_changes_nothing(theatre, made, moment):
         wait_until(lambda: late.held == [], every_s=0.003)
     finally:
         other.stop()
-        thread.join(30)
+        thread.join(60)
     assert (before.state, before.data["findings"]["updated"]) == ("done", 7)
     assert shown(theatre, op_id).data == before.data
     assert sorted(column(theatre, export_locations.c.id)) == locations

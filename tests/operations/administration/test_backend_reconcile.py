@@ -43,7 +43,7 @@ def shown(theatre, op_id):
 
 
 def until_ended(theatre, op_id):
-    wait_until(lambda: shown(theatre, op_id).state in rows.ENDED, 15, every_s=0.003)
+    wait_until(lambda: shown(theatre, op_id).state in rows.ENDED, every_s=0.003)
     theatre.settle()
     return shown(theatre, op_id)
 
@@ -131,9 +131,9 @@ def test_a_share_that_somebody_works_on_is_left_to_them(theatre, made):
     gate = Gate()
     theatre.enter(arms=stage.Arms({"share-extend:grow_on_backend:inside": gate.wait}))
     cases.extend(theatre, made[0])
-    assert gate.arrived.wait(10)
+    assert gate.arrived.wait(60)
     op_id = ask(theatre)
-    wait_until(lambda: shown(theatre, op_id).state in rows.ENDED, 15, every_s=0.003)
+    wait_until(lambda: shown(theatre, op_id).state in rows.ENDED, every_s=0.003)
     assert counts(shown(theatre, op_id)) == {"unchanged": 3, "skipped": 1}
     gate.opened.set()
     theatre.settle()
@@ -172,7 +172,7 @@ def test_it_goes_on_at_its_page_after_its_worker_has_gone(theatre, made):
     gate = Gate()
     theatre.enter(arms=stage.Arms({f"{KIND}:page-2:inside": gate.wait}))
     op_id = ask(theatre, pace=Pace(page_size=1))
-    assert gate.arrived.wait(10)
+    assert gate.arrived.wait(60)
     theatre.acting.stop()
     gate.opened.set()
     theatre.leave()

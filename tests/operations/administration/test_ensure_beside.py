@@ -37,7 +37,7 @@ class Users:
     def __exit__(self, *_):
         self.stopping.set()
         for thread in self.threads:
-            thread.join(30)
+            thread.join(60)
 
     def _work(self, number):
         turn = 0

@@ -41,7 +41,7 @@ def test_of_a_page_only_what_differs_is_held(theatre, made):  # noqa: F811
     gate = Gate()
     theatre.enter(arms=stage.Arms({f"{KIND}:page-2:marked": gate.wait}))
     op_id = start(theatre)
-    assert gate.arrived.wait(10)
+    assert gate.arrived.wait(60)
     assert [theatre.status(share_id) for share_id in made] == ["available"] * 4 + ["ensuring"] + ["available"] * 2
     gate.opened.set()
     assert counts(until_ended(theatre, op_id).data["findings"]) == {"unchanged": 6, "repaired": 1}

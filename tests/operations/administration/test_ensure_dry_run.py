@@ -127,7 +127,7 @@ def test_a_second_request_joins_the_first_and_ensuring_goes_on_beside_it(theatre
     gate = Gate()
     theatre.enter(arms=stage.Arms({"backend-ensure-dry-run:page-1:inside": gate.wait}))
     first = asked(theatre, dry_run=True)["id"]
-    assert gate.arrived.wait(10)
+    assert gate.arrived.wait(60)
     assert asked(theatre, dry_run=True)["id"] == first
     real = asked(theatre, dry_run=False)["id"]
     theatre.until_ended("backend-ensure", seen(theatre, real)["operation"]["resource_id"])

@@ -30,7 +30,7 @@ class OneByOne(contract.EnsuresEach):
         with self.lock:
             self.now += 1
             self.most = max(self.most, self.now)
-        self.meeting.wait(10)
+        self.meeting.wait(60)
         with self.lock:
             self.now -= 1
         fate = self.fates.get(instance.id)

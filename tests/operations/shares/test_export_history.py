@@ -132,7 +132,7 @@ def test_a_size_that_changes_meanwhile_stays_changed(theatre, share_id, action, 
     gate = Gate()
     theatre.enter(arms=stage.Arms({f"{KIND}:page-1:marked": gate.wait}))
     op_id = start(theatre, Manner(shows_status=False))
-    assert gate.arrived.wait(10)
+    assert gate.arrived.wait(60)
     cases.act(theatre, share_id, **{action: {"new_size": size}})
     theatre.until_ended(f"share-{action}", share_id)
     gate.opened.set()

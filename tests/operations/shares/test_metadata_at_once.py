@@ -48,7 +48,7 @@ def test_both_pairs_are_there(theatre, thing, table):
             thread.start()
             wait_until(lambda number=number: theatre.waiting() == number)
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
     with theatre.db.read() as tx:
         found = [row.metadata for row in tx.rows(sa.select(table.c.metadata))]
     assert any({"one", "two"} <= pairs.keys() for pairs in found)

@@ -83,7 +83,7 @@ def test_the_end_of_a_resizing_and_a_forced_deletion_queue_in_one_order(theatre,
         wait_until(lambda: theatre.waiting() == 1)
         forcing.start()
         wait_until(lambda: theatre.waiting() == 2)
-    forcing.join(30)
+    forcing.join(60)
     theatre.settle()
     assert answers == [202]
     assert {outcome for _, outcome in outcomes} == {"done"}

@@ -35,5 +35,5 @@ def test_whoever_changes_a_rule_back_is_not_taken_for_somebody_who_changes_nothi
             thread.start()
             wait_until(lambda number=number: theatre.waiting() == number)
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
     assert answers == {"ro": 200, "rw": 400}

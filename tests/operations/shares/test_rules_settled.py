@@ -32,7 +32,7 @@ def test_a_rule_that_comes_at_the_end_of_others_is_not_yet_in_force(theatre):
         wait_until(lambda: theatre.waiting() == 1)
         theatre.enter(arms=look)
         wait_until(lambda: theatre.waiting() == 2)
-    late.join(30)
+    late.join(60)
     theatre.settle()
     assert seen == ["syncing", "syncing"]
     assert theatre.ask("GET", f"/shares/{share_id}")["share"]["access_rules_status"] == "active"
