@@ -132,13 +132,16 @@ RESOURCE = Resource("share types", "/types")
 
 @RESOURCE.get(policy=INDEX, view=Many(("share_types", "volume_types"), ShareTypeView), filters=TypeFilters)
 def index(call: Call, filters: dict[str, object]) -> Sequence[Row]:
-    """The types that the caller may use; to administrators all, or those that are public or not."""
+    """The types that the caller's project may use; administrators see all that there are, or the private, if asked."""
     asked = dict(filters)
-    public = str(asked.pop("is_public", "none")).lower()
+    public = str(asked.pop("is_public", "true")).lower()
     if not call.caller.is_admin:
         asked["open_to"] = call.caller.project_id
     elif public not in ("none", "all", ""):
-        asked["is_public"] = bodies.flag("is_public", public)
+        if bodies.flag("is_public", public):
+            asked["open_to"] = call.caller.project_id
+        else:
+            asked["is_public"] = False
     page = call.page._replace(sort_key="name", descending=False, marker=None)
     with call.db.read() as tx:
         return db.TYPES.rows(tx, call.columns, asked, page)
@@ -173,7 +176,7 @@ def create(call: Call, body: Create) -> Row:
         specs.setdefault("snapshot_support", "True")
     values = {
         "name": body.name,
-        "description": body.description,
+        "description": body.description or None,
         "is_public": body.is_public,
         "extra_specs": specs,
     }
@@ -185,7 +188,8 @@ def create(call: Call, body: Create) -> Row:
 @RESOURCE.put("/{type_id}", policy=UPDATE, view=TYPE, body=Update, since="2.50")
 def update(call: Call, type_id: str, body: Update) -> Row:
     """Change name, description or whether everybody may use it."""
-    sent = {"name": body.name, "description": body.description, "is_public": body.is_public}
+    description = body.description if body.description is UNSET else body.description or None
+    sent = {"name": body.name, "description": description, "is_public": body.is_public}
     values = {name: value for name, value in sent.items() if value is not UNSET}
     if not values:
         raise errors.Invalid("Send at least one of: name, description, share_type_access:is_public.")
@@ -273,7 +277,8 @@ def update_spec(call: Call, type_id: str, key: str, body: bodies.Anything) -> di
 @RESOURCE.delete("/{type_id}/extra_specs/{key}", policy=SPECS_DELETE, status=202)
 def delete_spec(call: Call, type_id: str, key: str) -> None:
     """Remove an extra spec that is not required."""
-    if key in extra_specs.REQUIRED:
+    required = extra_specs.REQUIRED if call.has(SNAPSHOTS_ARE_OPTIONAL) else extra_specs.REQUIRED_ONCE
+    if key in required:
         raise errors.Forbidden(f"Every share type says {key}; it cannot be removed.")
     with call.db.write() as tx:
         specs = db.specs_for_update(tx, type_id)

@@ -12,7 +12,7 @@ from abaca.api.shares.lookups import share_for_change, share_for_look
 from abaca.db.engine.database import Tx
 from abaca.db.engine.statements import Row
 from abaca.db.shares import export_location_history, export_locations, share_instances, shares
-from abaca.domain import metadata
+from abaca.domain import ids, metadata
 from abaca.http.bodies import Body
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
@@ -39,6 +39,11 @@ def _own_metadata(_call: Call, pairs: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in pairs.items() if key != "preferred"}
 
 
+def _changed_at(_call: Call, updated_at: datetime.datetime | None, created_at: datetime.datetime) -> datetime.datetime:
+    """Clients read it as a time: of what has never changed it is when it came."""
+    return updated_at or created_at
+
+
 class LocationListed(View):
     """An export location in a list."""
 
@@ -54,7 +59,7 @@ class LocationView(LocationListed):
     """An export location by itself."""
 
     created_at: datetime.datetime
-    updated_at: datetime.datetime | None
+    updated_at: Annotated[datetime.datetime, Computed(_changed_at, needs=("updated_at", "created_at"))]
 
 
 class PeriodView(View):
@@ -84,7 +89,7 @@ class SetMetadata(Body):
 def index(call: Call, id: str) -> Sequence[Row]:
     """A share's export locations, the preferred ones first."""
     with call.db.read() as tx:
-        share_for_look(call, tx, id, ())
+        _look(call, tx, id)
         return export_locations.of_share(tx, id, call.columns, with_admin_only=call.caller.is_admin)
 
 
@@ -106,7 +111,7 @@ def history(call: Call, id: str) -> Sequence[Row]:
 def show(call: Call, id: str, location_id: str) -> Row:
     """One of them."""
     with call.db.read() as tx:
-        share_for_look(call, tx, id, ())
+        _look(call, tx, id)
         return _found(call, tx, id, location_id, call.columns)
 
 
@@ -213,6 +218,21 @@ def _write(
             raise errors.NotFound(resource="Export location", id=location_id)
         metadata_limits.count(tx, call.settings, project_id, more)
         return {**new, "preferred": str(row.preferred if said is None else said)}
+
+
+def _look(call: Call, tx: Tx, share_id: str) -> None:
+    """Raises NotFound, or Forbidden to users of whose project no such share is known to have been.
+
+    Clients expect that for a share of another project. It is said of one that never was as well, so that nobody
+    learns which shares others have.
+    """
+    try:
+        share_for_look(call, tx, share_id, ())
+    except errors.NotFound:
+        formerly_of = export_location_history.project_of(tx, share_id) if ids.is_id(share_id) else None
+        if call.caller.is_admin or not ids.is_id(share_id) or formerly_of == call.caller.project_id:
+            raise
+        raise errors.Forbidden(f"Share {share_id} is not one that your project may see.") from None
 
 
 def _found(call: Call, tx: Tx, share_id: str, location_id: str, columns: tuple[str, ...]) -> Row:

@@ -105,25 +105,26 @@ _ACTIONS: dict[str, str] = {
     Action.DETACH: "detach from a server",
 }
 
-_NO_ROOM = "No pool could take the share"
+# Clients look for these words; which pools there are and why none fits comes behind them.
+_NO_ROOM = "No storage could be allocated for this share request"
 
 _DETAILS: dict[str, str] = {
     Detail.UNKNOWN_ERROR: "Something unexpected went wrong; give the administrator the request id.",
-    Detail.NO_VALID_HOST: f"{_NO_ROOM}: none fits the request.",
+    Detail.NO_VALID_HOST: f"{_NO_ROOM}: no pool fits it.",
     Detail.UNEXPECTED_NETWORK: "A share network was given, but this share type does not use share servers.",
     Detail.NO_SHARE_SERVER: "No share server could be found or made for the share.",
     Detail.NO_ACTIVE_AVAILABLE_REPLICA: "The share has no active replica that is available now.",
     Detail.NO_ACTIVE_REPLICA: "The share has no active replica.",
-    Detail.FILTER_AVAILABILITY: f"{_NO_ROOM}: none is in an availability zone that is allowed.",
-    Detail.FILTER_CAPABILITIES: f"{_NO_ROOM}: none has the capabilities that the share type asks for.",
-    Detail.FILTER_CAPACITY: f"{_NO_ROOM}: none has enough capacity left.",
+    Detail.FILTER_AVAILABILITY: f"{_NO_ROOM}: no pool is in an availability zone that is allowed.",
+    Detail.FILTER_CAPABILITIES: f"{_NO_ROOM}: no pool has the capabilities that the share type asks for.",
+    Detail.FILTER_CAPACITY: f"{_NO_ROOM}: no pool has enough capacity left.",
     Detail.FILTER_DRIVER: f"{_NO_ROOM}: the back ends' own rules refuse it.",
-    Detail.FILTER_ATTEMPTED: f"{_NO_ROOM}: all were tried already.",
-    Detail.FILTER_JSON: f"{_NO_ROOM}: none matches the query in the scheduler hints.",
+    Detail.FILTER_ATTEMPTED: f"{_NO_ROOM}: all pools were tried already.",
+    Detail.FILTER_JSON: f"{_NO_ROOM}: no pool matches the query in the scheduler hints.",
     Detail.FILTER_RETRY: f"{_NO_ROOM}: it was tried as often as is allowed.",
-    Detail.FILTER_REPLICATION: f"{_NO_ROOM}: none can hold another replica of it.",
+    Detail.FILTER_REPLICATION: f"{_NO_ROOM}: no pool can hold another replica of it.",
     Detail.DRIVER_FAILED_EXTEND: "The back end could not extend the share; its size is unchanged.",
-    Detail.FILTER_CREATE_FROM_SNAPSHOT: f"{_NO_ROOM}: none can read the snapshot.",
+    Detail.FILTER_CREATE_FROM_SNAPSHOT: f"{_NO_ROOM}: no pool can read the snapshot.",
     Detail.DRIVER_FAILED_CREATING_FROM_SNAPSHOT: "The back end could not make the share from the snapshot.",
     Detail.SHRINK_REFUSED: "More is stored in the share than the new size holds; nothing was changed.",
     Detail.DRIVER_FAILED_SHRINK: "The back end could not shrink the share, or cannot shrink shares at all.",

@@ -13,6 +13,8 @@ from abaca import errors
 T = TypeVar("T")
 
 REQUIRED = ("driver_handles_share_servers",)
+# Until snapshots became a matter of their own.
+REQUIRED_ONCE = (*REQUIRED, "snapshot_support")
 
 # Where a type says nothing, a user is shown False.
 INFERRED = (
