@@ -336,11 +336,13 @@ class Worker(Hooks):
                 if self._leases.held.get(op.id) is op:
                     del self._leases.held[op.id]
                 was_full, one.running = not one.free, one.running - 1
-                # whoever was woken while the end was being written may have looked too early
-                may_be_late = announced_before_end not in (None, self._agenda.announced(one.name))
-                if op.is_followed or was_full or may_be_late:
+                if op.is_followed or was_full:
                     self._agenda.at_once(one.name)
-                self._agenda.changed.notify_all()
+                elif announced_before_end not in (None, self._agenda.announced(one.name)):
+                    # whoever was woken while the end was being written may have looked too early
+                    self._agenda.soon(one.name)
+                if self._stopping.is_set():
+                    self._agenda.changed.notify_all()
 
     def _tell_late(self, op: Op[object], tx: Tx) -> None:
         left = claims.Left(
