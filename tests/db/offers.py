@@ -228,6 +228,8 @@ OFFERS = {
         ("id", "name", "status"),
         {
             "id": _IDS,
+            "id_prefix": _PREFIX,
+            "status": Values("active", "network_change", "error"),
             "project_id": _PROJECT,
             "name": _WORDS,
             "description": _WORDS,
@@ -297,7 +299,7 @@ INHERENT: dict[str, dict[str, str]] = {name: {} for name in OFFERS} | {
     "attachments": dict.fromkeys(("by updated_at", "by state"), _SORTED),
     "servers": dict.fromkeys(("changed_since", "changed_before"), "compares one of two columns"),
     "share networks": {
-        **dict.fromkeys(("name", "description"), _FEW),
+        **dict.fromkeys(("name", "description", "status"), _FEW),
         **dict.fromkeys(("name_like", "description_like"), _PATTERN),
         **dict.fromkeys(("network_type", "segmentation_id", "cidr", "ip_version"), f"{_FEW}, and by their subnets"),
     },

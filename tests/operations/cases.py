@@ -20,7 +20,7 @@ from abaca.journal import questions, wakeup
 from abaca.operations.administration import backend_reconcile, instance_mend
 from abaca.operations.attachments import attachment_explain, server_check
 from abaca.operations.attachments.attachment_parts import QUEUE
-from abaca.operations.networks import share_server_create, share_server_delete
+from abaca.operations.networks import share_network_check, share_network_look, share_server_create, share_server_delete
 from abaca.operations.shares.share_instances import told
 from tests import planting
 from tests.api.world import PROJECT
@@ -113,6 +113,33 @@ def add_subnet(theatre, network_id):
     theatre.ask("POST", f"/share-networks/{network_id}/subnets", {"share-network-subnet": FIELDS})
     with theatre.db.read() as tx:
         return share_servers.on_network(tx, network_id)[0].id
+
+
+def on_two_subnets(theatre):
+    """A share network on whose one server a share is, which is attached to a machine of its second subnet."""
+    network_id = a_share_network(theatre)
+    theatre.ask("POST", f"/share-networks/{network_id}/subnets", {"share-network-subnet": FIELDS})
+    share_id = new_share_on(theatre, network_id)
+    theatre.until_ended("share-create", share_id)
+    until_attached(theatre, attach(theatre, (share_id, a_wide_server(theatre))))
+    return network_id
+
+
+def remove_subnet(theatre, network_id):
+    """The second one; the id of the server that leaves it."""
+    with theatre.db.read() as tx:
+        (subnet,) = (one for one in share_network_subnets.of_network(tx, network_id) if one.ip_version == 6)
+    theatre.ask("DELETE", f"//abaca/v1/share-networks/{network_id}/subnets/{subnet.id}")
+    with theatre.db.read() as tx:
+        return share_servers.on_network(tx, network_id)[0].id
+
+
+def plan_subnet(theatre, network_id):
+    """The id of the question, as the API asks it; who is answered is nobody."""
+    with theatre.db.read() as tx:
+        (server,) = share_servers.on_network(tx, network_id)
+    args = share_network_check.Args(network_id, share_network_check.Wanted(None, *FIELDS.values()), (server.id,))
+    return ask(theatre, share_network_look.OPERATION, args, server.host)
 
 
 def an_unused_share_server(theatre):
@@ -307,10 +334,19 @@ def verify(theatre, attachment_id):
     return attachment_id
 
 
-def ask(theatre, kind, args):
+def a_wide_server(theatre):
+    """A machine with addresses of both families; that of the second lies in the second subnet."""
+    number = next(NUMBERS)
+    values = {"name": f"wide-{number}", "project_id": PROJECT, "ssh_host": f"10.8.{number // 200}.{number % 200 + 1}"}
+    addresses = [(values["ssh_host"], "default"), (f"fd20::1:{number:x}", "wide")]
+    with theatre.db.write() as tx:
+        return servers.create(tx, {**NEW_SERVER, **values, "host_key": KEY, "key": "file:/k"}, addresses)
+
+
+def ask(theatre, kind, args, queue=QUEUE):
     """Ask workers a question, as the API does; who is answered is nobody."""
     asked = questions.Questions(theatre.db, wakeup.NoListener)
-    asked.ask(kind, args, QUEUE, None)
+    asked.ask(kind, args, queue, None)
     asked.close()
     with theatre.db.read() as tx:
         newest = sa.select(journal.operations.c.resource_id).where(journal.operations.c.kind == kind.kind)
@@ -346,6 +382,8 @@ CASES = {
     "share-extend": Case(a_share, extend),
     "share-network-check": Case(a_served_network, check_subnet),
     "share-server-add-subnet": Case(checked, add_subnet),
+    "share-network-look": Case(a_served_network, plan_subnet),
+    "share-server-remove-subnet": Case(on_two_subnets, remove_subnet),
     "share-server-create": Case(a_share_network, new_share_server),
     "share-server-delete": Case(an_unused_share_server, delete_share_server),
     "share-shrink": Case(a_share, shrink),

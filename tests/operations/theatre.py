@@ -412,7 +412,7 @@ def stuck(tx):
 
 
 # A share server that was left in error by one of these is as it was before, or half gone.
-CHANGES_OF_SERVERS = ("share-server-delete", "share-server-add-subnet")
+CHANGES_OF_SERVERS = ("share-server-delete", "share-server-add-subnet", "share-server-remove-subnet")
 
 
 def share_servers_wrong(tx, drivers):

@@ -27,6 +27,11 @@ COMMANDS = {
     "event": ("abaca.cli.events", "event", "See what is told, and who does not get it."),
     "server": ("abaca.cli.servers", "server", "Register the machines that shares are attached to."),
     "attachment": ("abaca.cli.attachments", "attachment", "Attach shares to servers, and see how that stands."),
+    "share-network": (
+        "abaca.cli.share_networks",
+        "share_network",
+        "Change the subnets of share networks that serve.",
+    ),
     "share-server": ("abaca.cli.share_servers", "share_server", "See what share servers can, and set it."),
     "network-allocation": (
         "abaca.cli.network_allocations",

@@ -14,7 +14,7 @@ import hashlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -63,6 +63,30 @@ def answer(op: Op[Parts], found: object) -> None:
 
 def _announce(op: Op[Parts], tx: Tx, *_error: errors.AbacaError) -> None:
     tx.wake(ANSWERED + op.id)
+
+
+def all_of(futures: Sequence[Future]) -> Future:
+    """All answers in the order of their questions; it fails as soon as one of them does."""
+    whole, lock = Future(), threading.Lock()
+
+    def note(one: Future) -> None:
+        with lock:
+            if whole.done():
+                return
+            error = None if one.cancelled() else one.exception()
+            if one.cancelled():
+                whole.cancel()
+            elif error is not None:
+                whole.set_exception(error)
+            elif all(future.done() for future in futures):
+                whole.set_result([future.result() for future in futures])
+
+    if not futures:
+        whole.set_result([])
+    whole.add_done_callback(lambda _: [future.cancel() for future in futures])
+    for future in futures:
+        future.add_done_callback(note)
+    return whole
 
 
 class Questions:

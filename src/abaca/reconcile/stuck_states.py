@@ -17,7 +17,7 @@ from abaca.db.networks import share_servers
 from abaca.db.shares import share_instances
 from abaca.domain.administration.messages import About, Action, Detail
 from abaca.operations.administration import backend_ensure
-from abaca.operations.networks import share_server_add_subnet
+from abaca.operations.networks import share_server_change
 from abaca.operations.shares import access_rules_sync
 from abaca.operations.shares.share_instances import service_host
 
@@ -102,7 +102,7 @@ def _fail_server(tx: Tx, server: ShareServer) -> None:
         raise _Explained
     log.warning("share server %s was %s without an operation", server.id, server.status)
     if server.share_network_id is not None:
-        share_server_add_subnet.settle(tx, server.share_network_id)
+        share_server_change.settle(tx, server.share_network_id)
     share_servers.note_use(tx, server.id)
     waits.signal(tx, share_servers.settled_condition(server.id))
 

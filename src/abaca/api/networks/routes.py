@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from abaca.api.networks import (
     network_security_services,
+    own_share_networks,
     own_share_servers,
     security_services,
     share_network_subnets,
@@ -21,4 +22,4 @@ RESOURCES = (
     subnet_metadata.RESOURCE,
     share_servers.RESOURCE,
 )
-OWN = (own_share_servers.RESOURCE,)
+OWN = (own_share_networks.RESOURCE, own_share_servers.RESOURCE)

@@ -196,6 +196,32 @@ _OF_SERVERS = _ATTACHMENTS.where(t.c.server_id.in_(sa.bindparam("of_servers", ex
 )
 
 
+def of_share_servers(tx: Tx, share_server_ids: Collection[str]) -> list[Attachment]:
+    """Those of shares that are on these share servers, in the order of their shares."""
+    asked = {"share_servers": sorted(share_server_ids)}
+    return tx.entities(Attachment, _OF_SHARE_SERVERS, asked) if share_server_ids else []
+
+
+_ON_SHARE_SERVERS = sa.select(share_instances.c.share_id).where(
+    share_instances.c.share_server_id.in_(sa.bindparam("share_servers", expanding=True))
+)
+_OF_SHARE_SERVERS = planned_for_values(
+    _ATTACHMENTS.where(t.c.share_id.in_(_ON_SHARE_SERVERS)).order_by(t.c.share_id, t.c.id)
+)
+
+
+def doubt(tx: Tx, attachment_ids: Collection[str]) -> bool:
+    """Those of these that are active count as not looked at for ages; whether there is any."""
+    return bool(attachment_ids) and tx.execute(_DOUBT_THESE, {"rows": sorted(attachment_ids)}).rowcount > 0
+
+
+_DOUBT_THESE = (
+    sa.update(t)
+    .where(t.c.id.in_(sa.bindparam("rows", expanding=True)), t.c.state == "active")
+    .values(last_verified_at=_AGES_AGO)
+)
+
+
 def on_server(tx: Tx, server_id: str, share_id: str) -> Attachment | None:
     """The attachment of a share to a server, or None."""
     return tx.entity(Attachment, _ON_SERVER, {"server": server_id, "share": share_id})
@@ -225,6 +251,11 @@ def key(attachment_id: str) -> str:
 def rules_condition(share_id: str) -> str:
     """What is signalled when the access rules of a share are settled, for now."""
     return f"access-rules:{share_id}"
+
+
+def moved_condition(share_id: str) -> str:
+    """What is signalled when an attachment of a share has moved to another export location."""
+    return f"attachment-moved:{share_id}"
 
 
 def detached_condition(share_id: str) -> str:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 import sqlalchemy as sa
@@ -51,6 +51,23 @@ _OF_SERVER = (
     .where(t.c.share_server_id == sa.bindparam("server"))
     .order_by(t.c.created_at, t.c.id)
 )
+
+
+class Held(msgspec.Struct, frozen=True, gc=False):
+    """An address of a share server, and the subnet that it lies in."""
+
+    share_server_id: str
+    ip_address: str
+    cidr: str
+    share_network_subnet_id: str | None
+
+
+def of_servers(tx: Tx, server_ids: Collection[str]) -> list[Held]:
+    """All addresses of these share servers."""
+    return tx.entities(Held, _OF_SERVERS, {"servers": sorted(server_ids)}) if server_ids else []
+
+
+_OF_SERVERS = sa.select(*columns_of(Held, t)).where(t.c.share_server_id.in_(sa.bindparam("servers", expanding=True)))
 
 
 def page(tx: Tx, after: str, number: int) -> list[Allocation]:

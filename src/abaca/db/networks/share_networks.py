@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from abaca.db.engine import moving
 from abaca.db.engine.database import Tx
-from abaca.db.engine.lists import Filter, Listing, before, contains, equal, since, where
+from abaca.db.engine.lists import Filter, Listing, before, begins, contains, equal, since, where
 from abaca.db.tables.networks import (
     NETWORK_OF_ANY_PROJECT,
     share_network_security_services,
@@ -34,8 +34,10 @@ def _with(table: sa.Table, column: str) -> Filter:
 SHARE_NETWORKS = Listing(
     t,
     filters={
+        "id_prefix": begins(t.c.id),
         "project_id": equal(t.c.project_id),
         "name": equal(t.c.name),
+        "status": equal(t.c.status),
         "description": equal(t.c.description),
         "name_like": contains(t.c.name),
         "description_like": contains(t.c.description),

@@ -137,6 +137,17 @@ def join(tx: Tx, server_id: str, subnet_id: str) -> None:
     tx.execute(_ADD_SUBNETS, [{"share_server_id": server_id, "share_network_subnet_id": subnet_id}])
 
 
+def leave(tx: Tx, server_id: str, subnet_id: str) -> None:
+    """It is no longer reached by that subnet."""
+    tx.execute(_LEAVE, {"server": server_id, "subnet": subnet_id})
+
+
+_LEAVE = sa.delete(share_server_subnets).where(
+    share_server_subnets.c.share_server_id == sa.bindparam("server"),
+    share_server_subnets.c.share_network_subnet_id == sa.bindparam("subnet"),
+)
+
+
 def instances_on(tx: Tx, server_id: str) -> list[str]:
     """The ids of the share instances that are on it."""
     return [row.id for row in tx.rows(_INSTANCES_ON, {"server": server_id})]

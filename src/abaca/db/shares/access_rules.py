@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
+import msgspec
 import sqlalchemy as sa
 
 from abaca import errors
@@ -13,6 +14,7 @@ from abaca.db.engine.database import Tx, insert_into
 from abaca.db.engine.statements import Column, Row, Select, columns_of
 from abaca.db.shares import instance_access_rules
 from abaca.db.tables.shares import access_rules as t
+from abaca.db.tables.shares import share_instances
 from abaca.domain import metadata
 from abaca.domain.ids import new_id
 from abaca.domain.shares.access_rules import AccessRule
@@ -121,6 +123,35 @@ _OF_ADDRESSES = _RULES.where(
     t.c.share_id == sa.bindparam("of_share"),
     t.c.access_type == "ip",
     t.c.client.in_(sa.bindparam("addresses", expanding=True)),
+)
+
+
+class UsersRule(msgspec.Struct, frozen=True, gc=False):
+    """Whom a user has let in to a share."""
+
+    id: str
+    share_id: str
+    access_to: str
+
+
+def of_users_on(tx: Tx, share_server_ids: Collection[str]) -> list[UsersRule]:
+    """The rules of type ip that users have made for shares which are on these share servers."""
+    return tx.entities(UsersRule, _OF_USERS_ON, {"share_servers": sorted(share_server_ids)}) if share_server_ids else []
+
+
+_OF_USERS_ON = (
+    sa.select(*columns_of(UsersRule, t))
+    .where(
+        t.c.share_id.in_(
+            sa.select(share_instances.c.share_id).where(
+                share_instances.c.share_server_id.in_(sa.bindparam("share_servers", expanding=True))
+            )
+        ),
+        t.c.access_type == "ip",
+        t.c.made_for.is_(None),
+        t.c.is_denied.is_(False),
+    )
+    .order_by(t.c.share_id, t.c.id)
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -184,15 +184,41 @@ def of_share(tx: Tx, share_id: str, names: tuple[str, ...], *, with_admin_only: 
     return tx.rows(statement)
 
 
-def mounted_paths(tx: Tx, share_id: str) -> list[str]:
+class Mounted(msgspec.Struct, frozen=True, gc=False):
+    """Where servers mount a share from, and which share server is there, if one is."""
+
+    path: str
+    share_id: str
+    share_server_id: str | None
+
+
+def mounted(tx: Tx, share_id: str) -> list[Mounted]:
     """Where servers mount a share from, the preferred first: of replicas from the one that is written to."""
-    return [str(row.path) for row in tx.rows(_MOUNTED, {"of_share": share_id})]
+    return tx.entities(Mounted, _MOUNTED, {"of_share": share_id})
+
+
+def mounted_of(tx: Tx, share_ids: Collection[str]) -> dict[str, list[Mounted]]:
+    """The same of many shares, by share."""
+    found: dict[str, list[Mounted]] = {}
+    if share_ids:
+        for one in tx.entities(Mounted, _MOUNTED_OF, {"of_shares": sorted(share_ids)}):
+            found.setdefault(one.share_id, []).append(one)
+    return found
+
+
+def mounted_paths(tx: Tx, share_id: str) -> list[str]:
+    """The paths of these."""
+    return [one.path for one in mounted(tx, share_id)]
 
 
 IS_WRITTEN_TO = sa.or_(share_instances.c.replica_state.is_(None), share_instances.c.replica_state == "active")
-_MOUNTED = _select(("path",), with_admin_only=False).where(
-    share_instances.c.share_id == sa.bindparam("of_share"), IS_WRITTEN_TO
+_ALL_MOUNTED = (
+    _select(("path",), with_admin_only=False)
+    .add_columns(share_instances.c.share_id, share_instances.c.share_server_id)
+    .where(IS_WRITTEN_TO)
 )
+_MOUNTED = _ALL_MOUNTED.where(share_instances.c.share_id == sa.bindparam("of_share"))
+_MOUNTED_OF = _ALL_MOUNTED.where(share_instances.c.share_id.in_(sa.bindparam("of_shares", expanding=True)))
 
 
 def of_instance(tx: Tx, instance_id: str, names: tuple[str, ...]) -> Sequence[Row]:

@@ -75,7 +75,9 @@ class DummyParts(
 
     def change(self, options: DummyOptions) -> None:
         super().change(options)
-        self.ip_versions = tuple(sorted({ipaddress.ip_address(address).version for address in options.export_ips}))
+        versions = {ipaddress.ip_address(address).version for address in options.export_ips}
+        # share servers have whatever addresses their subnets have
+        self.ip_versions = (4, 6) if self.backend.driver_handles_share_servers else tuple(sorted(versions))
         failures = fault_injection.parse_failures(options.failures, promises.methods(type(self)))
         self.faults = fault_injection.FaultInjection(options.delays, failures, self._is_due)
 

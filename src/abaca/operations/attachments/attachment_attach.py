@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import ipaddress
 import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
@@ -23,8 +22,11 @@ from abaca import errors
 from abaca.compute.contract import NoWayIn
 from abaca.db.administration import messages
 from abaca.db.attachments import attachments
+from abaca.db.journal import waits
+from abaca.db.networks import allocations
 from abaca.db.shares import export_locations, shares
 from abaca.domain.administration.messages import Action, Detail
+from abaca.domain.attachments import sources
 from abaca.domain.attachments.attachments import Attachment, mend, retry_delay_s
 from abaca.domain.attachments.servers import Login
 from abaca.drivers import contract
@@ -47,6 +49,7 @@ from abaca.operations.parts import SERVER_CALL_S
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
+    from abaca.db.shares.export_locations import Mounted
     from abaca.journal.op import Op
     from abaca.journal.requester import Requester
 
@@ -133,7 +136,8 @@ def mount_on_server(op: Op[AttachmentParts]) -> None:
         if plan.source in (None, plan.wanted_source):
             seen = _mounted(op, login, wanted)
         else:
-            seen = _moved(op, login, wanted, mount_of(plan, plan.source, guest))
+            old = mount_of(plan, plan.source, guest)
+            seen = _moved(op, login, wanted, old, may_stay=plan.may_stay)
     op.record(seen=seen)
 
 
@@ -150,11 +154,15 @@ def _mounted(op: Op[AttachmentParts], login: Login, wanted: Mount) -> Seen:
     return op.parts.nodes.mount(login, msgspec.structs.replace(wanted, former=owner))
 
 
-def _moved(op: Op[AttachmentParts], login: Login, wanted: Mount, old: Mount) -> Seen:
+def _moved(op: Op[AttachmentParts], login: Login, wanted: Mount, old: Mount, *, may_stay: bool) -> Seen:
+    """Seen there; or where it was, if files are open there and the share can still be mounted from there."""
     try:
         return op.parts.nodes.remount(login, wanted, old, force=op.args.force)
     except InUse as error:
-        raise StillOpen(reason=error.message) from error
+        if not may_stay:
+            raise StillOpen(reason=error.message) from error
+    op.record(stays=True)
+    return op.parts.nodes.mount(login, old)
 
 
 def unmount_on_server(op: Op[AttachmentParts]) -> None:
@@ -175,10 +183,12 @@ def succeed(op: Op[AttachmentParts], tx: Tx) -> None:
         if not attachments.try_move(tx, op.args.attachment_id, "prepared", also=HEALTHY):
             fail(op, tx, ServerOff(server=plan.server_id))
         return
+    if op.args.cause == "move":
+        waits.signal(tx, attachments.moved_condition(plan.share_id))
     if op.args.force and attachments.doubt_below(tx, plan.server_id, plan.mount_point):
         tx.wake(LOOKS)  # by force a mount goes with all that is below it
     values: dict[str, object] = {
-        "source": plan.wanted_source,
+        "source": plan.source if op.data.get("stays") else plan.wanted_source,
         "made_directory": seen.made_directory or plan.made_directory,
         "last_verified_at": tx.now,
     }
@@ -254,6 +264,7 @@ def _row(op: Op[AttachmentParts], tx: Tx) -> Attachment:
 def plan_of(tx: Tx, row: Attachment) -> MountPlan:
     """What an attachment comes to now."""
     share = shares.find(tx, row.share_id)
+    mounted = export_locations.mounted(tx, row.share_id)
     return MountPlan(
         id=row.id,
         share_id=row.share_id,
@@ -266,7 +277,8 @@ def plan_of(tx: Tx, row: Attachment) -> MountPlan:
         protocol=share.share_proto if share is not None else "NFS",
         source=row.source,
         made_directory=row.made_directory,
-        wanted_source=choose_source(tx, row.share_id, row.addresses, row.source),
+        wanted_source=choose_of(tx, mounted, row.addresses, row.source),
+        may_stay=row.source in [one.path for one in mounted],
         was_active=row.last_verified_at is not None,
     )
 
@@ -295,14 +307,15 @@ def mount_of(plan: MountPlan, source: str, guest: Guest | None = None) -> Mount:
 
 
 def choose_source(tx: Tx, share_id: str, addresses: list[str], current: str | None) -> str | None:
-    """Where to mount from, of the locations that such a server can reach: what is in use, else the first of them.
+    """Where such a server mounts a share from (domain/attachments/sources.py); None when the share has no location."""
+    return choose_of(tx, export_locations.mounted(tx, share_id), addresses, current)
 
-    The preferred is the first. Where it reaches none all count; None when the share has none.
-    """
-    paths = export_locations.mounted_paths(tx, share_id)
-    families = {ipaddress.ip_address(address).version for address in addresses}
-    reachable = [path for path in paths if (6 if path.startswith("[") else 4) in families] or paths
-    return current if current in reachable else next(iter(reachable), None)
+
+def choose_of(tx: Tx, mounted: Sequence[Mounted], addresses: list[str], current: str | None) -> str | None:
+    """The same of these locations."""
+    on = {one.share_server_id for one in mounted if one.share_server_id is not None}
+    cidrs = {one.ip_address: one.cidr for one in allocations.of_servers(tx, on)}
+    return sources.choose([one.path for one in mounted], cidrs, addresses, current)
 
 
 def has_moved(tx: Tx, row: Attachment) -> bool:

@@ -114,7 +114,7 @@ class MountPlan(msgspec.Struct, frozen=True, kw_only=True):
     """An attachment as its steps keep it, with what it is mounted by.
 
     `source` is what it was mounted from so far, `wanted_source` what it shall be, None where the share has nothing to
-    mount; `was_active` says whether it was ever seen on its server.
+    mount; `may_stay`: it can be mounted from `source` still. `was_active` says whether it was ever seen on its server.
     """
 
     id: str
@@ -130,6 +130,7 @@ class MountPlan(msgspec.Struct, frozen=True, kw_only=True):
     made_directory: bool
     wanted_source: str | None
     was_active: bool
+    may_stay: bool = False
 
 
 class AttachmentParts:

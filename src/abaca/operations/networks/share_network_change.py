@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from abaca import errors
 from abaca.db.networks import share_network_checks, share_network_subnets, share_networks, share_servers
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class CannotChange(errors.Invalid):
-    """Share network {id} cannot have another subnet while it serves: {reason}"""
+    """The subnets of share network {id} cannot change while it serves: {reason}"""
 
 
 def servers_of(tx: Tx, network: ShareNetwork, zone: str | None) -> Sequence[ShareServer]:
@@ -28,24 +30,38 @@ def servers_of(tx: Tx, network: ShareNetwork, zone: str | None) -> Sequence[Shar
 
     Raises `CannotChange` where one of them, or a share on the network, stands in the way.
     """
-    its = [one.id for one in share_network_subnets.of_network(tx, network.id) if one.availability_zone == zone]
-    found = [one for one in share_servers.on_subnets(tx, its) if one.status != "deleting"]
+    found = would_get(tx, network, zone)
     if found:
-        _check(tx, network, found)
+        for obstacle in obstacles(tx, network, found):
+            raise CannotChange(id=network.id, reason=obstacle.reason)
     return found
 
 
-def _check(tx: Tx, network: ShareNetwork, found: Sequence[ShareServer]) -> None:
+def would_get(tx: Tx, network: ShareNetwork, zone: str | None) -> Sequence[ShareServer]:
+    """The share servers that would get a subnet of that zone, if nothing stood in the way."""
+    its = [one.id for one in share_network_subnets.of_network(tx, network.id) if one.availability_zone == zone]
+    return [one for one in share_servers.on_subnets(tx, its) if one.status != "deleting"]
+
+
+class Obstacle(msgspec.Struct, frozen=True):
+    """What stands in the way of a change of a share network, at which of its share servers; None: at no single one."""
+
+    reason: str
+    server_id: str | None = None
+
+
+def obstacles(tx: Tx, network: ShareNetwork, found: Sequence[ShareServer]) -> Iterator[Obstacle]:
+    """What stands in the way of any change of the subnets of these share servers, the whole network's first."""
     if network.status != "active":
-        raise CannotChange(id=network.id, reason=f"it is {network.status}")
+        yield Obstacle(f"it is {network.status}")
     for server in found:
         if not server.network_allocation_update_support:
-            raise CannotChange(id=network.id, reason=f"share server {server.id} does not support it")
+            yield Obstacle(f"share server {server.id} does not support it", server.id)
         if server.status != "active":
-            raise CannotChange(id=network.id, reason=f"share server {server.id} is {server.status}")
+            yield Obstacle(f"share server {server.id} is {server.status}", server.id)
     busy = share_networks.unsettled_share(tx, network.id)
     if busy is not None:
-        raise CannotChange(id=network.id, reason=f"share {busy} is not available with all its access rules in force")
+        yield Obstacle(f"share {busy} is not available with all its access rules in force")
 
 
 def ask(

@@ -8,6 +8,7 @@ cannot say.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -58,23 +59,25 @@ def start(tx: Tx, host: str, args: Args, by: Requester | None) -> str:
 
 def look_at_servers(op: Op[ServerHost]) -> None:
     """Whether each could."""
-    op.record(is_compatible=_is_compatible(op, op.args.wanted))
+    op.record(is_compatible=not refusals(op))
 
 
-def _is_compatible(op: Op[ServerHost], wanted: Wanted) -> bool:
-    driver = op.parts.driver
+def refusals(op: Op[ServerHost]) -> Mapping[str, str]:
+    """By share server why it could not have that subnet; nothing of those that could. Changes nothing."""
+    driver, wanted, servers = op.parts.driver, op.args.wanted, op.args.server_ids
     if not isinstance(driver, contract.UpdatesServerNetworks):
-        return False
+        return dict.fromkeys(servers, "its driver adds no subnets to share servers that serve")
     new = _subnet(op.args.share_network_id, wanted, op.accepted_at)
     try:
         beneath = op.parts.network.look(new, op.parts.backend.availability_zone)
-    except NetworkUnknown:
-        return False
+    except NetworkUnknown as unknown:
+        return dict.fromkeys(servers, str(unknown.details["reason"]))
     told = values.told_subnet(new, network=beneath)
     with op.db.read() as tx:
-        found = [one for one in (share_servers.show(tx, each) for each in op.args.server_ids) if one is not None]
+        found = [one for one in (share_servers.show(tx, each) for each in servers) if one is not None]
         current = {one.id: values.subnets_of(tx, one) for one in found}
-    return all(driver.check_server_network(values.told(one), current[one.id], told) for one in found)
+    refused = [one for one in found if not driver.check_server_network(values.told(one), current[one.id], told)]
+    return {one.id: f"back end {op.parts.backend.name} says that it could not" for one in refused}
 
 
 def _subnet(network_id: str, wanted: Wanted, asked_at: datetime.datetime) -> Subnet:

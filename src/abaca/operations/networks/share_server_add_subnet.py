@@ -13,21 +13,16 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from abaca import errors
-from abaca.db.administration import messages
-from abaca.db.journal import waits
+from abaca.db.attachments import attachments
 from abaca.db.networks import share_network_subnets, share_networks, share_servers
-from abaca.db.shares import export_locations, share_instances
-from abaca.db.shares.export_location_history import Cause, Owner
-from abaca.domain.administration.messages import About, Action, Detail
+from abaca.domain.attachments import sources
 from abaca.domain.networks.allocations import Network
 from abaca.domain.networks.share_networks import Subnet
-from abaca.drivers import contract
 from abaca.journal import kinds, queueing
+from abaca.operations.attachments.attachment_parts import LOOKS
+from abaca.operations.networks import share_server_change as change
 from abaca.operations.networks import share_server_values as values
-from abaca.operations.networks.share_server_create import NoSuchServer
 from abaca.operations.parts import DRIVER_CALL_S, ServerHost
-from abaca.operations.shares import metadata_limits
-from abaca.operations.shares.share_instances import told
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
@@ -51,25 +46,10 @@ def start(tx: Tx, server: ShareServer, subnet: Subnet, by: Requester | None) -> 
     return queueing.enqueue(tx, OPERATION, args, values.target_of(server.host, server.id), by)
 
 
-def settle(tx: Tx, network_id: str) -> None:
-    """The network is active again when none of its share servers, of which one has just ended, changes any more."""
-    if not any(one.status == "network_change" for one in share_servers.on_network(tx, network_id)):
-        share_networks.STATUS.try_move(tx, network_id, "changed", "network_change")
-
-
-def _found(tx: Tx, op: Op[ServerHost]) -> tuple[ShareServer, Subnet]:
-    server = share_servers.show(tx, op.args.server_id)
-    its = share_network_subnets.of_network(tx, op.args.share_network_id)
-    subnet = next((one for one in its if one.id == op.args.subnet_id), None)
-    if server is None or subnet is None:
-        raise NoSuchServer(id=op.args.server_id)
-    return server, subnet
-
-
 def take_addresses(op: Op[ServerHost]) -> None:
     """As many as its driver wants."""
     with op.db.read() as tx:
-        _, subnet = _found(tx, op)
+        _, subnet = change.found(tx, op.args)
     network = op.parts.network.look(subnet, op.parts.backend.availability_zone)
     number = op.parts.servers.allocations_per_subnet
     op.parts.network.allocate(op.args.server_id, subnet, network, number)
@@ -85,12 +65,12 @@ def give_back_addresses(op: Op[ServerHost]) -> None:
 
 def serve_there(op: Op[ServerHost]) -> None:
     """The back end's part."""
-    driver = _driver(op)
+    driver = change.driver_of(op.parts)
     with op.db.read() as tx:
-        server, subnet = _found(tx, op)
+        server, subnet = change.found(tx, op.args)
         current = values.subnets_of(tx, server)
         new = values.new_subnet_of(tx, server, subnet, msgspec.convert(op.data["network"], Network))
-        instances = _instances(tx, op)
+        instances = change.instances_on(tx, server.id)
     outcome = driver.update_server_network(values.told(server), current, new, instances)
     op.record(details=outcome.details, exports=outcome.exports)
 
@@ -98,54 +78,31 @@ def serve_there(op: Op[ServerHost]) -> None:
 def serve_there_no_more(op: Op[ServerHost]) -> None:
     """As it was before."""
     with op.db.read() as tx:
-        server, subnet = _found(tx, op)
+        server, subnet = change.found(tx, op.args)
         old = values.new_subnet_of(tx, server, subnet, msgspec.convert(op.data["network"], Network))
-        instances = _instances(tx, op)
-    _driver(op).remove_server_network(values.told(server), old, instances)
-
-
-def _driver(op: Op[ServerHost]) -> contract.UpdatesServerNetworks:
-    driver = op.parts.driver
-    if not isinstance(driver, contract.UpdatesServerNetworks):
-        raise contract.Refused(reason="its driver adds no subnets to share servers that serve")
-    return driver
-
-
-def _instances(tx: Tx, op: Op[ServerHost]) -> list[contract.ShareInstance]:
-    return [told(row) for row in share_instances.whole_of(tx, share_servers.instances_on(tx, op.args.server_id))]
+        instances = change.instances_on(tx, server.id)
+    change.driver_of(op.parts).remove_server_network(values.told(server), old, instances)
 
 
 def succeed(op: Op[ServerHost], tx: Tx) -> None:
     """Its shares can be mounted from there too; who has mounted them follows by itself."""
-    server_id = op.args.server_id
     share_networks.hold(tx, op.args.share_network_id)
-    share_servers.finish(tx, server_id, "network_change", op.data["details"])
-    share_servers.join(tx, server_id, op.args.subnet_id)
-    exports = msgspec.convert(op.data["exports"], dict[str, list[contract.Export]])
-    rows = share_instances.whole_of(tx, exports)
-    owners = {row.id: Owner(row.share_id, row.project_id) for row in rows}
-    wanted = {row.id: exports[row.id] for row in rows}
-    _, gone = export_locations.replace_many(tx, wanted, owners, Cause(op.id, op.what.kind))
-    _end(op, tx)
-    metadata_limits.count_anyway(tx, {project_id: -number for project_id, number in gone.items()})
+    share_servers.join(tx, op.args.server_id, op.args.subnet_id)
+    change.finish(op, tx)
+    _draw_near(op, tx)
+
+
+def _draw_near(op: Op[ServerHost], tx: Tx) -> None:
+    """What is attached to servers of that subnet, and mounted from elsewhere, is looked at now, and so moves."""
+    cidr = msgspec.convert(op.data["network"], Network).cidr
+    found = attachments.of_share_servers(tx, [op.args.server_id])
+    if attachments.doubt(tx, [row.id for row in found if sources.is_on_link(cidr, row.addresses)]):
+        tx.wake(LOOKS)
 
 
 def fail(op: Op[ServerHost], tx: Tx, error: errors.AbacaError) -> None:
     """It and its shares are in error; nobody says that they are still served as they were."""
-    share_networks.hold(tx, op.args.share_network_id)
-    share_servers.try_move(tx, op.args.server_id, "failed", "network_change")
-    rows = share_instances.whole_of(tx, share_servers.instances_on(tx, op.args.server_id))
-    lost = share_instances.move_many(tx, [row.id for row in rows], "lost")
-    for row in rows:
-        if row.id in lost:
-            about = About(row.project_id, op.request_id, "SHARE", row.share_id)
-            messages.record(tx, about, Action.UPDATE, Detail.UNKNOWN_ERROR, reason=error.message)
-    _end(op, tx)
-
-
-def _end(op: Op[ServerHost], tx: Tx) -> None:
-    settle(tx, op.args.share_network_id)
-    waits.signal(tx, share_servers.settled_condition(op.args.server_id))
+    change.lose(op, tx, error)
 
 
 OPERATION = kinds.operation(
