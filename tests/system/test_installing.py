@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/operating/installing.md, word for word, on a machine that systemd has booted."""
+"""docs/operating/installing.md, word for word, on machines that systemd has booted."""
 
+import contextlib
 import re
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from lab import booted, fabric, runs
+from lab import booted, caller, keystone, processes
 from tests.conftest import ROOT, wait_until
+from tests.system import tls_database
+from tests.system.relay import Relay
 
 PAGE = (ROOT / "docs/operating/installing.md").read_text()
 PACKAGES = (
@@ -83,8 +87,9 @@ def wheels(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def machine(wheels):
-    with runs.Run() as run, booted.BootedGuest(fabric.Fabric(run), "abaca", 768) as made:
+def installed(wheels, network):
+    """A machine on which the first three commands were followed, and its disk as it was then."""
+    with booted.BootedGuest(network, "abaca", 768) as made:
         booted.install(made.disk, PACKAGES, ("runuser", "env"))
         shutil.copytree("/etc/pam.d", made.disk / "etc/pam.d", dirs_exist_ok=True)
         (made.disk / "usr/bin/python3").unlink(missing_ok=True)
@@ -95,13 +100,22 @@ def machine(wheels):
         (made.disk / "etc/pip.conf").write_text(PIP)
         # Its disk is a directory of the host: what users other than root make there would be root's.
         made.check(["mount", "-t", "tmpfs", "tmpfs", "/var/lib"])
-        yield made
+        follow(made, commands("One host")[0][:3])
+        made.check(["sync"])
+        image = made.run_directory / "installed"
+        processes.command(["cp", "-a", "--reflink=auto", str(made.disk), str(image)], 60)
+        yield made, image
+
+
+@pytest.fixture(scope="module")
+def machine(installed):
+    return installed[0]
 
 
 def test_the_five_commands_make_a_running_enabled_service(machine):
     lines = commands("One host")[0]
     assert len(lines) == 5
-    follow(machine, lines)
+    follow(machine, lines[3:])
     healthy = "/opt/abaca/bin/python -c \"import urllib.request as r; r.urlopen('http://127.0.0.1:8786/healthcheck')\""
     told = "systemctl status --no-pager -n 20 abaca-api abaca-worker"
     if machine.script(f"for try in $(seq 60); do {healthy} && exit; sleep 1; done; exit 1", 180).code:
@@ -140,3 +154,95 @@ def test_a_removal_leaves_the_data_alone(machine):
     follow(machine, commands("Removal")[0], 60)
     assert machine.script("ls /opt/abaca /usr/lib/systemd/system/abaca.target").stdout == ""
     assert machine.check(["ls", "/var/lib/abaca/abaca.sqlite"])
+
+
+# Three hosts
+
+KEYSTONE = "keystone.example.org"
+
+
+@pytest.fixture(scope="module")
+def identity(run):
+    """A Keystone that names itself as machines of the network reach it."""
+    made = keystone.Keystone(run)
+    made.auth_url = f"http://{KEYSTONE}:{made.port}/v3"
+    with made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def hosts(installed, network, run, identity):
+    """Three machines on which the first three commands were followed, with the page's configuration; by name."""
+    with contextlib.ExitStack() as stack:
+        database, authority = stack.enter_context(tls_database.served(run))
+        tls_database.make_files(database)
+        for listens, inner in ((5432, database.port), (identity.port, identity.port)):
+            stack.enter_context(Relay((network.host_ipv4, listens), inner))
+        section = re.search(r"```ini\n(.*?)```", tls_database.PAGE, re.DOTALL)[1]
+        configuration = tls_database.with_names_of_here(section).replace("PASSWORD", keystone.USERS["abaca"].password)
+        configuration = configuration.replace(f"https://{KEYSTONE}/v3", identity.auth_url)
+        guests = {name: booted.BootedGuest(network, name, 512) for name in ("api-1", "api-2", "storage")}
+        for name, guest in guests.items():
+            processes.command(["cp", "-a", "--reflink=auto", str(installed[1]), str(guest.disk)], 60)
+            there = guest.disk / "etc/abaca"
+            # This kernel has no btrfs.
+            own = configuration.replace("driver = local\nexport_ips = 192.0.2.10\n", "driver = dummy\n")
+            (there / "abaca.conf").write_text(own if name == "storage" else configuration)
+            shutil.copy(authority, there / "database-ca.pem")
+            # Whatever boots writes its own; what a name server says is added to it.
+            names = f"{network.host_ipv4} {tls_database.HOST} {KEYSTONE}"
+            (guest.disk / "etc/tmpfiles.d").mkdir(exist_ok=True)
+            (guest.disk / "etc/tmpfiles.d/names.conf").write_text(f"w+ /etc/hosts - - - - {names}\\n\n")
+            (guest.disk / "etc/fstab").write_text("tmpfs /var/lib tmpfs defaults 0 0\n")
+            stack.callback(guest.stop)
+        with ThreadPoolExecutor(len(guests)) as pool:
+            list(pool.map(lambda guest: guest.start(), guests.values()))
+        yield guests
+
+
+def user(guest, identity, name="demo"):
+    """One who asks the API of this host."""
+    return caller.Caller(f"http://{guest.ipv4}:8786", caller.token(identity.token(name)))
+
+
+def answers(guest, identity):
+    with contextlib.suppress(processes.LabError):
+        return user(guest, identity).get("/types") is not None
+    return False
+
+
+def wait_for_units(guest, *names):
+    """They are enabled and run; their log is told when they do not."""
+    assert guest.run(["systemctl", "is-enabled", *names]).stdout.split() == ["enabled"] * len(names)
+    if guest.script(f"for try in $(seq 60); do systemctl is-active {' '.join(names)} && exit; sleep 1; done; exit 1", 90).code:
+        pytest.fail(guest.script(f"systemctl status --no-pager -n 20 {' '.join(names)}").stdout)
+
+
+def test_three_hosts_serve_from_one_database(hosts, identity):
+    apis = [hosts["api-1"], hosts["api-2"]]
+    for guest in hosts.values():
+        follow(guest, block("Three hosts with PostgreSQL", "chown"))
+    follow(hosts["storage"], block("Three hosts with PostgreSQL", "db upgrade"))
+    for guest in apis:
+        follow(guest, block("Three hosts with PostgreSQL", "abaca-api"))
+    follow(hosts["storage"], block("One host", "local.conf"))
+    follow(hosts["storage"], block("Three hosts with PostgreSQL", "abaca-worker"))
+    for name, unit in (("api-1", "abaca-api"), ("api-2", "abaca-api"), ("storage", "abaca-worker")):
+        wait_for_units(hosts[name], unit)
+    for guest in apis:
+        wait_until(lambda guest=guest: answers(guest, identity), 120, 0.5)
+    administrator = user(apis[0], identity, "admin")
+    caller.ensure_type(administrator, "default")
+    caller.wait_for_pools(administrator, 120)
+    made = user(apis[0], identity).post("/shares", "share", share_proto="NFS", size=1, share_type="default")
+    user(apis[1], identity).wait(f"/shares/{made['id']}", "available")
+
+
+def test_one_api_goes_on_when_the_other_loses_its_power_which_comes_back_by_itself(hosts, identity):
+    first, second = hosts["api-1"], hosts["api-2"]
+    first.kill()
+    made = user(second, identity).post("/shares", "share", share_proto="NFS", size=1, share_type="default")
+    user(second, identity).wait(f"/shares/{made['id']}", "available")
+    first.start()
+    wait_until(lambda: answers(first, identity), 120, 0.5)
+    assert user(first, identity).get(f"/shares/{made['id']}")["status"] == "available"
