@@ -6,14 +6,17 @@ import os
 import shutil
 import signal
 import stat
+import sys
+from pathlib import Path
 
 import pytest
 
 from abaca.drivers import contract
+from abaca.drivers.clients import btrfs
 from abaca.drivers.exports.ganesha import Patience
 from lab import processes
 from tests.conftest import wait_until
-from tests.drivers.harness import GIB, LocalHarness, rules
+from tests.drivers.harness import GIB, LocalHarness, rules, snapshot
 from tests.drivers.test_local_system import answer, exports, pid_of
 
 pytestmark = pytest.mark.system
@@ -203,3 +206,87 @@ def test_a_full_disk_leaves_exports_as_they_were_until_there_is_room(cramped):
     assert wait_until(lambda: answer(harness)) == {str(harness.mounted(instance)): [("10.0.0.1/32", "rw")]}
     harness.driver.set_access(instance, many)
     assert len(harness.clients(instance)) == 250
+
+
+# What is counted
+
+
+def lose_count(fresh):
+    """The kernel cannot follow any more what is used, and says so: a group is given what is shared with others."""
+    pool, share = str(fresh.directory / "pool"), fresh.share()
+    fresh.fill(share, 0.5)
+    fresh.driver.create_snapshot(snapshot(share))
+    os.sync()
+    tree = processes.command(["btrfs", "inspect-internal", "rootid", str(fresh.mounted(share))]).strip()
+    processes.command(["btrfs", "qgroup", "create", "1/1", pool])
+    processes.command(["btrfs", "qgroup", "assign", "--no-rescan", f"0/{tree}", "1/1", pool])
+    os.sync()
+    assert not is_counted(fresh)
+
+
+def is_counted(fresh):
+    uuid = processes.command(["findmnt", "-n", "-o", "UUID", str(fresh.directory / "pool")]).strip()
+    return Path(f"/sys/fs/btrfs/{uuid}/qgroups/inconsistent").read_text() == "0\n"
+
+
+def test_a_share_does_not_shrink_while_the_kernel_has_lost_count_of_what_is_in_it(fresh):
+    fresh.start()
+    instance = fresh.instance(size_gib=2)
+    lose_count(fresh)
+    fresh.driver.create(instance)
+    fresh.fill(instance, 2)
+    usual, fresh.driver.pool.counting_s = fresh.driver.pool.counting_s, 0
+    with pytest.raises(contract.Refused, match="counted anew: try again later"):
+        fresh.driver.shrink(instance, 1)
+    fresh.driver.pool.counting_s = usual
+    with pytest.raises(contract.Refused, match=r"2\.00 GiB are in use"):
+        fresh.driver.shrink(instance, 1)
+    assert (fresh.size_gib(instance), is_counted(fresh)) == (2, True)
+
+
+def test_a_usage_of_which_the_kernel_has_lost_count_is_unknown_until_the_next_report_has_it_counted(fresh):
+    fresh.start()
+    share = fresh.instance(size_gib=2)
+    lose_count(fresh)
+    fresh.driver.create(share)
+    fresh.fill(share, 1)
+    fresh.settle()
+    assert fresh.driver.measure_usage([share]) == {}
+    fresh.driver.pools()
+    seen = wait_until(lambda: fresh.driver.measure_usage([share]), 30)
+    assert seen[share.id].used_gib == pytest.approx(1, abs=0.05)
+
+
+@pytest.fixture
+def when_it_forgets():
+    """`when_it_forgets.append(moment)`: called whenever the kernel is about to be told to forget a subvolume."""
+    moments = []
+
+    def hook(event, arguments):
+        if event == "fcntl.ioctl" and arguments[1] == btrfs._QGROUP_CREATE:
+            for moment in moments:
+                moment()
+
+    sys.addaudithook(hook)  # for ever
+    yield moments
+    moments.clear()
+
+
+def test_one_that_was_deleted_is_not_forgotten_before_the_kernel_has_counted_it_out(fresh, when_it_forgets):
+    """It is gone from the list of subvolumes a moment before."""
+    fresh.start()
+    pool, share = fresh.directory / "pool", fresh.share()
+    fresh.fill(share, 0.5)
+    for number in range(500):
+        (fresh.mounted(share) / str(number)).write_text("text" * 500)
+    os.sync()
+    tree = int(processes.command(["btrfs", "inspect-internal", "rootid", str(fresh.mounted(share))]))
+
+    def until_it_is_gone():
+        btrfs.sync(pool)
+        wait_until(lambda: tree not in btrfs.trees(pool), 60, every_s=0)
+
+    when_it_forgets.append(until_it_is_gone)
+    fresh.driver.delete(share)
+    os.sync()
+    assert is_counted(fresh)

@@ -21,7 +21,8 @@ _NONE, _WRITE, _READ = 0, 1, 2
 UNLIMITED = 2**64 - 1
 _FIRST_FREE = 256
 _QUOTA_TREE, _ROOT_TREE = 8, 1
-_ROOT_ITEM, _QGROUP_INFO, _QGROUP_LIMIT = 132, 242, 244
+_ROOT_ITEM, _QGROUP_STATUS, _QGROUP_INFO, _QGROUP_LIMIT = 132, 240, 242, 244
+_COUNTS, _IS_COUNTING, _IS_WRONG = 1, 2, 4  # of the status: on, a count under way, numbers that are not true
 _LEVEL_ONE = 2**48
 _ORPHANS, _ORPHAN_ITEM = 2**64 - 5, 48
 
@@ -42,6 +43,7 @@ _INO_LOOKUP = _number(_READ | _WRITE, 18, 4096)
 _SNAP_CREATE = _number(_WRITE, 23, 4096)
 _QUOTA_CTL = _number(_READ | _WRITE, 40, 16)
 _QGROUP_CREATE = _number(_WRITE, 42, 16)
+_QUOTA_RESCAN = _number(_WRITE, 44, 64)
 _QUOTA_WAIT = _number(_NONE, 46, 0)
 _SET_LIMIT = _number(_READ, 43, 48)
 
@@ -136,6 +138,28 @@ def enable_quota(path: Path) -> None:
         _call(path, _QUOTA_WAIT, b"", f"counting at {path}")
 
 
+def is_counted(path: Path) -> bool:
+    """Whether usages are true, as of the last commit.
+
+    They are not while all is counted, nor when the kernel has given up: until it counts anew, they stay as they were.
+    """
+    key = (0, _QGROUP_STATUS, 0)
+    with contextlib.suppress(contract.Gone):  # nothing is accounted for
+        for *_, content in _search(path, _QUOTA_TREE, key, key):
+            flags: int = struct.unpack_from("<QQQ", content)[2]
+            return flags & (_COUNTS | _IS_COUNTING | _IS_WRONG) == _COUNTS
+    return False
+
+
+def count_anew(path: Path) -> bool:
+    """Have all usages counted from the beginning, which may take long; whether it was begun now."""
+    try:
+        _call(path, _QUOTA_RESCAN, bytes(64), f"counting at {path}")
+    except contract.Busy:
+        return False
+    return True
+
+
 def sync(path: Path) -> None:
     """Everything done so far is on disk, and usages are exact, when it returns."""
     _call(path, _SYNC, b"", f"syncing {path}")
@@ -178,6 +202,7 @@ def _raise(error: OSError, what: str) -> NoReturn:
         errno.EDQUOT: contract.Full,
         errno.EBUSY: contract.Busy,
         errno.EAGAIN: contract.Busy,
+        errno.EINPROGRESS: contract.Busy,
         errno.ETXTBSY: contract.Busy,
         errno.ENOENT: contract.Gone,
         errno.EIO: contract.Unreachable,

@@ -105,6 +105,7 @@ class Local(Shares, Snapshots, Ensuring, ShareServers, contract.Driver):
 
     def pools(self) -> list[contract.PoolStats]:
         self.revive()
+        self.pool.see_to_counting()
         total_bytes, free_bytes = self.pool.space()
         limited = (most for _, most in self.pool.usages().values() if most < 2**63)
         return [

@@ -7,13 +7,17 @@ It bears the back end's label; a device that holds anything else is refused, nev
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
+import time
 from pathlib import Path
 from typing import IO
 
 from abaca.drivers import contract
 from abaca.drivers.clients import btrfs, devices, mounts
 from abaca.drivers.clients.names import safe_path
+
+log = logging.getLogger(__name__)
 
 FLAGS = mounts.NOATIME | mounts.NODEV | mounts.NOSUID
 _LEAST_DISK_BYTES = 1 << 26  # What a pool may need to write when it is mounted after a failed write.
@@ -30,6 +34,8 @@ class FileSystem:
         self._image = Path(image) if image else directory / "pool.img"
         self._size_gib = size_gib
         self._device = ""
+        # How long a change waits for a count.
+        self.counting_s = 10.0
         self._lock: IO[str] | None = None
 
     def lock(self) -> None:
@@ -114,9 +120,15 @@ class FileSystem:
         return bool(found)
 
     def _forget_gone(self) -> None:
-        """Some kernels keep the accounting of deleted subvolumes."""
-        for tree in btrfs.usages(self.root).keys() - btrfs.trees(self.root):
-            btrfs.forget(self.root, tree)
+        """Some kernels keep the accounting of deleted subvolumes.
+
+        Each kernel stops counting for good when one is forgotten of which not all has been counted out.
+        """
+        empty = {tree for tree, (referenced_bytes, _) in self.usages().items() if not referenced_bytes}
+        if empty:
+            btrfs.sync(self.root)  # One that is just being made is among the trees from then on.
+            for tree in empty - btrfs.trees(self.root):
+                btrfs.forget(self.root, tree)
 
     def check_mounted(self) -> None:
         """Raises `contract.Unreachable` while it is not, lest an empty directory be taken for a pool without shares."""
@@ -163,6 +175,30 @@ class FileSystem:
     def own_space(self) -> tuple[int, int]:
         seen = os.statvfs(self.root)
         return seen.f_blocks * seen.f_frsize, seen.f_bavail * seen.f_frsize
+
+    def is_counted(self) -> bool:
+        """Whether usages are true, as of the last commit."""
+        return btrfs.is_counted(self.root)
+
+    def see_to_counting(self) -> None:
+        """What is gone is not accounted for; when the kernel has given up following, it counts anew from now on."""
+        self._forget_gone()
+        if not self.is_counted():
+            self._count_anew()
+
+    def _count_anew(self) -> None:
+        if btrfs.count_anew(self.root):
+            log.warning("the kernel has lost count of what is in use in %s and counts anew", self.root)
+
+    def wait_until_counted(self) -> None:
+        """Usages are true when it returns. Raises `contract.Refused` when that takes longer than some seconds."""
+        end = time.monotonic() + self.counting_s
+        while not self.is_counted():
+            self._count_anew()
+            if time.monotonic() >= end:
+                reason = "how much is in use is not known until all of the pool has been counted anew: try again later"
+                raise contract.Refused(reason=reason)
+            time.sleep(0.05)
 
     def usages(self) -> dict[int, tuple[int, int]]:
         """What each subvolume refers to and its limit, in bytes, as of the last commit."""

@@ -98,7 +98,10 @@ class Pool(FileSystem):
         btrfs.limit(self.need("shares", id), size_gib * GIB)
 
     def usage(self, id: str) -> tuple[int, int]:
-        """What the share refers to and its limit, in bytes, exact after a sync. Raises `contract.Gone`."""
+        """What the share refers to and its limit, in bytes; the first is true after a sync while all is counted.
+
+        Raises `contract.Gone`.
+        """
         return btrfs.usage(self.root, btrfs.tree_id(self.need("shares", id)))
 
     def shrink(self, id: str, size_gib: int, old_size_gib: int) -> None:
@@ -113,7 +116,10 @@ class Pool(FileSystem):
 
     def _refuse_used(self, id: str, size_gib: int) -> None:
         btrfs.sync(self.root)
+        self.wait_until_counted()
         used_bytes, _ = self.usage(id)
+        if not self.is_counted():
+            raise contract.Busy(reason="what is in use is being counted anew")
         if used_bytes > size_gib * GIB:
             raise contract.Refused(reason=f"{used_bytes / GIB:.2f} GiB are in use")
 
@@ -146,10 +152,8 @@ class Pool(FileSystem):
     def _remove(self, kind: str, id: str) -> None:
         if self.holds(kind, id):
             path = self.path(kind, id)
-            tree = btrfs.tree_id(path)
             btrfs.limit(path, btrfs.UNLIMITED)  # What is being deleted is claimed no more.
             btrfs.delete(path)
-            btrfs.forget(self.root, tree)
 
     def mount(self, kind: str, id: str) -> bool:
         """Let it be mounted at its mount point; whether it was not. Raises `contract.Gone`, `contract.Refused`."""

@@ -61,12 +61,14 @@ class Shares(Serving, contract.Resizes, contract.ClonesSnapshotsAtOnce, contract
 
     def measure_usage(self, instances: Sequence[contract.ShareInstance]) -> dict[str, contract.Usage]:
         now = datetime.datetime.now(datetime.UTC)
-        seen = {}
+        seen: dict[str, contract.Usage] = {}
+        if not self.pool.is_counted():
+            return seen
         for instance in instances:
             with contextlib.suppress(contract.Gone, contract.Refused):
                 used_bytes, _ = self.pool.usage(instance.id)
                 seen[instance.id] = contract.Usage(used_gib=used_bytes / GIB, gathered_at=now)
-        return seen
+        return seen if self.pool.is_counted() else {}
 
     def open_for_copy(
         self, instance: contract.ShareInstance, addresses: Sequence[str], level: contract.AccessLevel
