@@ -86,6 +86,15 @@ def wheels(tmp_path_factory):
     return directory
 
 
+def copy(disk, place):
+    """The same disk once more, without the wheels; programs, which nobody changes where they lie, by links."""
+    place.mkdir()
+    for part in disk.iterdir():
+        how = "-al" if part.name in ("usr", "opt") else "-a"
+        processes.command(["cp", how, str(part), str(place)], 300)
+    shutil.rmtree(place / "root/wheels")
+
+
 @pytest.fixture(scope="module")
 def installed(wheels, network):
     """A machine on which the first three commands were followed, and its disk as it was then."""
@@ -103,7 +112,7 @@ def installed(wheels, network):
         follow(made, commands("One host")[0][:3])
         made.check(["sync"])
         image = made.run_directory / "installed"
-        processes.command(["cp", "-a", "--reflink=auto", str(made.disk), str(image)], 60)
+        copy(made.disk, image)
         yield made, image
 
 
@@ -183,7 +192,7 @@ def hosts(installed, network, run, identity):
         configuration = configuration.replace(f"https://{KEYSTONE}/v3", identity.auth_url)
         guests = {name: booted.BootedGuest(network, name, 512) for name in ("api-1", "api-2", "storage")}
         for name, guest in guests.items():
-            processes.command(["cp", "-a", "--reflink=auto", str(installed[1]), str(guest.disk)], 60)
+            copy(installed[1], guest.disk)
             there = guest.disk / "etc/abaca"
             # This kernel has no btrfs.
             own = configuration.replace("driver = local\nexport_ips = 192.0.2.10\n", "driver = dummy\n")
@@ -193,7 +202,7 @@ def hosts(installed, network, run, identity):
             names = f"{network.host_ipv4} {tls_database.HOST} {KEYSTONE}"
             (guest.disk / "etc/tmpfiles.d").mkdir(exist_ok=True)
             (guest.disk / "etc/tmpfiles.d/names.conf").write_text(f"w+ /etc/hosts - - - - {names}\\n\n")
-            (guest.disk / "etc/fstab").write_text("tmpfs /var/lib tmpfs defaults 0 0\n")
+            (guest.shared / "fstab").write_text("tmpfs /var/lib tmpfs defaults 0 0\n")
             stack.callback(guest.stop)
         with ThreadPoolExecutor(len(guests)) as pool:
             list(pool.map(lambda guest: guest.start(), guests.values()))
@@ -214,7 +223,8 @@ def answers(guest, identity):
 def wait_for_units(guest, *names):
     """They are enabled and run; their log is told when they do not."""
     assert guest.run(["systemctl", "is-enabled", *names]).stdout.split() == ["enabled"] * len(names)
-    if guest.script(f"for try in $(seq 60); do systemctl is-active {' '.join(names)} && exit; sleep 1; done; exit 1", 90).code:
+    running = f"systemctl is-active {' '.join(names)}"
+    if guest.script(f"for try in $(seq 60); do {running} && exit; sleep 1; done; exit 1", 90).code:
         pytest.fail(guest.script(f"systemctl status --no-pager -n 20 {' '.join(names)}").stdout)
 
 
