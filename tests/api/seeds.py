@@ -38,6 +38,7 @@ POSSIBLE = {
     "new_size": [1, 2, 3],
     "status": ["available", "error"],
     "task_state": [None, "migration_success"],
+    "force": [False],
     "host": ["testhost@alpha"],
     "binary": ["manila-share"],
     "extra_specs": [{"driver_handles_share_servers": "False"}, {"colour": "mauve"}],
@@ -73,6 +74,7 @@ def plant(world: World) -> dict[str, str]:
     instance = world.ask("admin", "GET", f"/shares/{share_id}/instances", **NEWEST).body["share_instances"][0]
     server_id = _server(world)
     things |= _networks(world)
+    things |= _snapshot(world, share_id)
     things |= {
         "/shares/{id}": share_id,
         "/shares/{id}/metadata/{key}": "k",
@@ -124,6 +126,19 @@ def _networks(world: World) -> dict[str, str]:
         "/share-networks/{id}": network,
         "/share-networks/{id}/subnets/{subnet_id}": subnet,
         "/share-networks/{id}/subnets/{subnet_id}/metadata/{key}": "k",
+    }
+
+
+def _snapshot(world: World, share_id: str) -> dict[str, str]:
+    """A snapshot of the share, and its instance."""
+    wish = {"snapshot": {"share_id": share_id, "metadata": {"k": "v"}}}
+    snapshot = _made(world, "member", "/snapshots", wish)["snapshot"]["id"]
+    world.settle()
+    instances = world.ask("admin", "GET", f"/snapshot-instances?snapshot_id={snapshot}", **NEWEST).body
+    return {
+        "/snapshots/{id}": snapshot,
+        "/snapshots/{id}/metadata/{key}": "k",
+        "/snapshot-instances/{id}": instances["snapshot_instances"][0]["id"],
     }
 
 

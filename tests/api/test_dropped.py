@@ -18,6 +18,7 @@ SHARES = {
     "encryption_key_ref": "2.90",
     "availability_zone": "2.97",
 }
+SNAPSHOTS = {"description": "2.36", "name~": "2.36", "description~": "2.36", "metadata": "2.73"}
 # by route: what it takes from which version on
 DROPPED = {
     "GET /messages": {"created_since": "2.52", "created_before": "2.52"},
@@ -29,6 +30,9 @@ DROPPED = {
     "GET /share_instances": {"export_location_id": "2.35", "export_location_path": "2.35", "is_soft_deleted": "2.69"},
     "GET /shares": SHARES,
     "GET /shares/detail": SHARES,
+    "GET /snapshots": SNAPSHOTS,
+    "GET /snapshots/detail": SNAPSHOTS,
+    "POST /snapshots": {"metadata": "2.73"},
     "POST /shares": {
         "share_group_id": "2.31",
         "scheduler_hints": "2.65",

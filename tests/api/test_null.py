@@ -17,6 +17,8 @@ from tests.api.test_surface import ALL, asked, is_newest, newest, start
 SHOWN = {
     ("/shares/{id}", "display_name"): "name",
     ("/shares/{id}", "display_description"): "description",
+    ("/snapshots/{id}", "display_name"): "name",
+    ("/snapshots/{id}", "display_description"): "description",
 }
 # What these may be set to before they are emptied; all others take any text.
 TEXTS = {

@@ -75,7 +75,7 @@ def share(member, kind):
 def test_a_share_has_all_that_the_library_knows_of(share, kind):
     assert (share.name, share.size, share.status, share.share_protocol) == ("sdk", 1, "available", "NFS")
     assert (share.share_type, share.share_type_name, share.project_id) == (kind.id, "by-sdk", PROJECT)
-    assert (share.is_snapshot_supported, share.is_replicated, share.is_public) == (False, False, False)
+    assert (share.is_snapshot_supported, share.is_replicated, share.is_public) == (True, False, False)
     assert (share.metadata, share.progress, share.access_rules_status) == ({"team": "paper"}, "100%", "active")
 
 

@@ -336,12 +336,43 @@ def _security_services_of_networks(words, n):
             "created_at": words.time()}  # fmt: skip
 
 
+def _snapshots(words, n):
+    """Of each second share one, and of the first share very many."""
+    return {
+        "id": words.id(),
+        "share_id": f"CASE WHEN i % 4 = 0 THEN {words.id('0')} ELSE {words.id()} END",
+        "project_id": _project(),
+        "user_id": _either(words, n),
+        "name": words.rare("'an Unusual name'", f"CASE WHEN i % 3 = 0 THEN '{COMMON}' ELSE 'name ' || i END", n),
+        "description": words.rare("'an Unusual text'", f"CASE WHEN i % 3 = 0 THEN '{COMMON}' END", n),
+        "size": words.rare("7", "9", n),
+        "share_size": "9",
+        "share_proto": "'NFS'",
+        "metadata": _pairs(words, n),
+        "created_at": words.time(),
+        "updated_at": f"CASE WHEN i % 2 = 0 THEN {words.time('i + 7')} END",
+    }
+
+
+def _snapshot_instances(words, n):
+    return {
+        "id": words.id(),
+        "snapshot_id": words.id(),
+        "share_instance_id": words.id(),
+        "status": words.rare("'error'", "'available'", n),
+        "status_rank": "5",
+        "created_at": words.time(),
+    }
+
+
 # In the order of their foreign keys, each with how many rows it has to a share.
 GROWING = {
     "shares": (_shares, 1),
     "share_instances": (_instances, 1),
     "export_locations": (_locations, 1),
     "export_location_history": (_history, 1),
+    "snapshots": (_snapshots, 0.5),
+    "snapshot_instances": (_snapshot_instances, 0.5),
     "operations": (_operations, 1),
     "operation_findings": (_findings, 0.5),
     "messages": (_messages, 0.5),

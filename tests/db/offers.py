@@ -16,7 +16,7 @@ from abaca.db.attachments import attachments, orphaned_mounts, servers
 from abaca.db.catalog import availability_zones, share_types
 from abaca.db.journal import findings, operations
 from abaca.db.networks import security_services, share_networks, share_servers
-from abaca.db.shares import export_location_history, share_instances, shares
+from abaca.db.shares import export_location_history, share_instances, shares, snapshot_instances, snapshots
 from tests.db.large import COMMON, LARGE, NONE, RARE, TYPES
 
 NOTHING = object()
@@ -115,6 +115,29 @@ OFFERS = {
         of_project=None,
         of_one={"share_id": row_id(0)},
         sort="since",
+    ),
+    "snapshots": Offer(
+        snapshots.SNAPSHOTS,
+        ("id", "name", "status", "metadata", "size", "provider_location"),
+        {
+            "id": _IDS,
+            "project_id": _PROJECT,
+            "share_id": Values(row_id(0), row_id(1), NONE),
+            "name": Values(COMMON, "an Unusual name", NONE),
+            "name_like": Values("COMM", "unusual", "nosuch"),
+            "description": Values(COMMON, "an Unusual text", NONE),
+            "description_like": Values("omm", "unusual", "nosuch"),
+            "status": Values("available", "error", "creating"),
+            "size": Values(9, 7, 8),
+            "metadata": Values({"k": COMMON}, {"k": RARE}, {"k": NONE}),
+            "usage": Values("unused", "used"),
+        },
+    ),
+    "snapshot instances": Offer(
+        snapshot_instances.INSTANCES,
+        ("id", "snapshot_id", "share_id", "status"),
+        {"id": _IDS, "snapshot_id": _IDS},
+        of_project=None,
     ),
     "operations": Offer(
         operations.OPERATIONS,
@@ -289,6 +312,11 @@ INHERENT: dict[str, dict[str, str]] = {name: {} for name in OFFERS} | {
     | {"visible_to": "what is public and what is the project's are found by two indexes, and sorted"},
     "share instances": {"by status": _SORTED},
     "history of export locations": {"by path": f"{_SORTED}; {_OF_ONE} share's locations"},
+    "snapshots": {
+        **dict.fromkeys(("by status", "by size", "by updated_at"), _SORTED),
+        "size": "few look for them by this: those of the project are looked through",
+        "usage": "whether a share was made from it is asked of each",
+    },
     "operations": dict.fromkeys(("by updated_at", "by kind", "by state"), _SORTED),
     "findings of an operation": dict.fromkeys(("kind", "share_id"), "an operation keeps ten thousand at most"),
     "resource locks": {
@@ -316,6 +344,10 @@ ON_SQLITE |= {
         **dict.fromkeys(("name_like", "description_like", "metadata", "is_soft_deleted"), _ALL_READ),
     },
     "share instances": {"is_soft_deleted": _ALL_READ},
+    "snapshots": {
+        **dict.fromkeys(("share_id", "description", "status"), _ALL_SORTED),
+        **dict.fromkeys(("name_like", "description_like", "metadata"), _ALL_READ),
+    },
     "operations": dict.fromkeys(("state", "states"), _ALL_SORTED),
     "attachments": dict.fromkeys(("state", "server_id"), _ALL_SORTED),
 }

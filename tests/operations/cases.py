@@ -11,16 +11,17 @@ from abaca.db.administration import pools
 from abaca.db.attachments import servers
 from abaca.db.journal import operations
 from abaca.db.networks import share_network_subnets, share_networks, share_servers
-from abaca.db.shares import export_locations, share_instances
+from abaca.db.shares import export_locations, share_instances, snapshots
 from abaca.db.shares.export_location_history import NOBODY, Owner
 from abaca.db.tables import journal
 from abaca.db.tables import shares as tables
 from abaca.domain.ids import new_id
 from abaca.journal import questions, wakeup
-from abaca.operations.administration import backend_reconcile, instance_mend
+from abaca.operations.administration import backend_reconcile, instance_mend, snapshot_mend
 from abaca.operations.attachments import attachment_explain, server_check
 from abaca.operations.attachments.attachment_parts import QUEUE
 from abaca.operations.networks import share_network_check, share_network_look, share_server_create, share_server_delete
+from abaca.operations.shares import snapshot_instances
 from abaca.operations.shares.share_instances import told
 from tests import planting
 from tests.api.world import PROJECT
@@ -218,6 +219,46 @@ def delete_both_instances(theatre, prepared):
     return delete(theatre, prepared[0])
 
 
+def a_share_for_snapshots(theatre, size=3):
+    body = {"share": {"share_proto": "NFS", "size": size, "share_type": "copied", "metadata": COUNTED}}
+    share_id = theatre.ask("POST", "/shares", body)["share"]["id"]
+    theatre.until_ended("share-create", share_id)
+    return share_id
+
+
+def take_snapshot(theatre, share_id):
+    body = {"snapshot": {"share_id": share_id, "metadata": COUNTED}}
+    return theatre.ask("POST", "/snapshots", body)["snapshot"]["id"]
+
+
+def a_snapshot(theatre):
+    """A share, and its snapshot."""
+    share_id = a_share_for_snapshots(theatre)
+    snapshot_id = take_snapshot(theatre, share_id)
+    theatre.until_ended("snapshot-create", snapshot_id)
+    return share_id, snapshot_id
+
+
+def a_snapshot_that_is_gone(theatre):
+    share_id, snapshot_id = a_snapshot(theatre)
+    with theatre.db.read() as tx:
+        args = snapshot_instances.found(tx, snapshots.find(tx, snapshot_id).instance_id)
+    delete_snapshot(theatre, (share_id, snapshot_id))
+    theatre.until_ended("snapshot-delete", snapshot_id)
+    return share_id, snapshot_mend.Args(args.snapshot, snapshot_id)
+
+
+def mend_snapshot(theatre, prepared):
+    with theatre.db.write() as tx:
+        snapshot_mend.start(tx, prepared[1], HOST, None)
+    return prepared[1].snapshot_id
+
+
+def delete_snapshot(theatre, prepared):
+    theatre.ask("DELETE", f"/snapshots/{prepared[1]}")
+    return prepared[1]
+
+
 def extend(theatre, share_id):
     act(theatre, share_id, extend={"new_size": 5})
     return share_id
@@ -387,5 +428,8 @@ CASES = {
     "share-server-create": Case(a_share_network, new_share_server),
     "share-server-delete": Case(an_unused_share_server, delete_share_server),
     "share-shrink": Case(a_share, shrink),
+    "snapshot-create": Case(a_share_for_snapshots, take_snapshot),
+    "snapshot-delete": Case(a_snapshot, delete_snapshot),
+    "snapshot-mend": Case(a_snapshot_that_is_gone, mend_snapshot),
     "access-rules-sync": Case(a_share_with_rules, change_rules),
 }

@@ -105,6 +105,13 @@ def reset_and_grow(theatre, share_id):
     grow(theatre, share_id)
 
 
+def delete_snapshots(theatre, share_id):
+    """What there is of it, and then the share grows."""
+    for one in theatre.ask("GET", f"/snapshots?share_id={share_id}")["snapshots"]:
+        theatre.ask("DELETE", f"/snapshots/{one['id']}")
+    grow(theatre, share_id)
+
+
 # By kind: what its user does next when it has succeeded, and when it has failed and gone back.
 NEXT = {
     "access-rules-sync": (deny, None),
@@ -117,4 +124,7 @@ NEXT = {
     "share-instance-delete": (grow, None),
     "share-extend": (shrink, reset_and_grow),
     "share-shrink": (grow, reset_and_grow),
+    "snapshot-create": (delete_snapshots, delete_snapshots),
+    "snapshot-delete": (grow, None),
+    "snapshot-mend": (grow, None),
 }

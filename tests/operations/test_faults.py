@@ -19,6 +19,7 @@ from abaca.operations.registry import OPERATIONS
 from tests.closing import Concluded
 from tests.conftest import wait_until
 from tests.databases import fast_directory, on_postgres, place
+from tests.operations import beside
 from tests.operations import theatre as stage
 from tests.operations.cases import CASES
 from tests.operations.nursery import Nursery
@@ -213,5 +214,5 @@ def test_after_all_of_that_every_share_is_as_the_database_says(theatre):
     theatre.ensure_actor()
     theatre.settle()
     with theatre.db.read() as tx:
-        wrong = stage.share_servers_wrong(tx, theatre.drivers)
+        wrong = [*beside.share_servers_wrong(tx, theatre.drivers), *beside.snapshots_wrong(tx, theatre.drivers)]
         assert [*stage.stuck(tx), *stage.counted_wrong(tx), *theatre.differences(tx), *wrong] == []

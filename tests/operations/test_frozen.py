@@ -18,7 +18,7 @@ from abaca.operations.parts import BackEnd
 from abaca.operations.registry import OPERATIONS
 from tests.conftest import wait_until
 from tests.databases import fast_directory, place
-from tests.operations import cases, frozen
+from tests.operations import beside, cases, frozen
 from tests.operations import theatre as stage
 from tests.operations.cases import CASES
 from tests.operations.nursery import Nursery
@@ -165,7 +165,8 @@ def assert_settled(theatre, share_id):
 
     def differences():
         with theatre.db.read() as tx:
-            return [*stage.stuck(tx), *stage.counted_wrong(tx), *theatre.differences(tx, share_id)]
+            wrong = [*stage.stuck(tx), *stage.counted_wrong(tx), *beside.snapshots_wrong(tx, [theatre.driver])]
+            return [*wrong, *theatre.differences(tx, share_id)]
 
     with contextlib.suppress(pytest.fail.Exception):
         wait_until(lambda: differences() == [], MENDED_S, every_s=0.05)

@@ -23,10 +23,16 @@ from abaca.db.shares.instance_access_rules import worst
 from abaca.db.tables.administration import messages, pools, services
 from abaca.db.tables.attachments import attachments, orphaned_mounts
 from abaca.db.tables.journal import operation_keys, operation_waits
-from abaca.db.tables.networks import network_allocations, share_servers
-from abaca.db.tables.shares import access_rules, driver_data, instance_access_rules, share_instances, shares
+from abaca.db.tables.networks import share_servers
+from abaca.db.tables.shares import (
+    access_rules,
+    driver_data,
+    instance_access_rules,
+    share_instances,
+    shares,
+    snapshot_instances,
+)
 from abaca.domain.attachments.attachments import ATTACHMENT
-from abaca.domain.networks.share_servers import SHARE_SERVER
 from abaca.domain.shares.access_rules import PENDING
 from abaca.domain.shares.shares import SHARE_INSTANCE
 from abaca.drivers import contract
@@ -40,6 +46,7 @@ from tests.api.world import NEWEST, world
 from tests.conftest import wait_until
 from tests.databases import Place
 from tests.events import told
+from tests.operations import beside
 from tests.operations.bench import Final
 
 NAME = "testhost"
@@ -58,6 +65,8 @@ log = true
 shares = -1
 gigabytes = -1
 share_networks = -1
+snapshots = -1
+snapshot_gigabytes = -1
 """
 
 # A second back end, which makes share servers, and the networks beneath them.
@@ -206,6 +215,8 @@ class Theatre:
             nursery.do("tests.operations.theatre:rehearse", config=str(self.config))
         stack.callback(self.nodes.close)
         self.ask("POST", "/types", {"share_type": {"name": "default", "extra_specs": {DHSS: "False"}}}, who="admin")
+        copied = {"name": "copied", "extra_specs": {DHSS: "False", "snapshot_support": "True"}}
+        self.ask("POST", "/types", {"share_type": copied}, who="admin")
         if makes_servers:
             self.ask("POST", "/types", {"share_type": {"name": "served", "extra_specs": {DHSS: "True"}}}, who="admin")
 
@@ -292,12 +303,13 @@ class Theatre:
         with self.db.read() as tx:
             found = [*stuck(tx), *counted_wrong(tx), *self.differences(tx, operation.resource_id)]
             found += left_on_servers(tx, self.nodes)
-            found += share_servers_wrong(tx, self.drivers)
+            found += beside.share_servers_wrong(tx, self.drivers)
+            found += beside.snapshots_wrong(tx, self.drivers)
             found += told_wrong(tx, operation)
             # each is told once, of the case that it belongs to
             found = [line for line in found if line not in self.told]
             self.told.update(found)
-            if operation.state == "failed" and operation.resource_type in ("share", "attachment"):
+            if operation.state == "failed" and operation.resource_type in ("share", "attachment", "snapshot"):
                 about = messages.c.resource_id == operation.resource_id
                 told = sa.or_(about, messages.c.reason.contains(f"attachment {operation.resource_id}:"))
                 if not tx.rows(sa.select(messages.c.id).where(told)):
@@ -411,38 +423,6 @@ def stuck(tx):
     ]
 
 
-# A share server that was left in error by one of these is as it was before, or half gone.
-CHANGES_OF_SERVERS = ("share-server-delete", "share-server-add-subnet", "share-server-remove-subnet")
-
-
-def share_servers_wrong(tx, drivers):
-    """Share servers that are not so, and addresses that no share server has which serves."""
-    known = {row.id: row for row in tx.rows(sa.select(share_servers))}
-    held = {key: entry for one in drivers for key, entry in one.contents().get("server", {}).items()}
-    has = [(row.share_server_id, row.ip_address) for row in tx.rows(sa.select(network_allocations))]
-    found = [
-        f"stuck: share server {row.id} is {row.status}" for row in known.values() if row.status in SHARE_SERVER.busy
-    ]
-    serving = {row.id for row in known.values() if row.status == "active"}
-    # the next deletion finds out
-    t = rows.t
-    failed = sa.select(t.c.resource_id).where(t.c.kind.in_(CHANGES_OF_SERVERS), t.c.state == "failed")
-    unsure = {row.resource_id for row in tx.rows(failed)}
-    found += [f"leaked: {address} of share server {one}" for one, address in has if one not in serving | unsure]
-    found += [f"leaked: share server {one} on its back end" for one in held.keys() - serving - unsure]
-    for one in sorted(serving):
-        own = sorted(address for server_id, address in has if server_id == one)
-        if sorted(held.get(one, {}).get("addresses", [])) != own:
-            found.append(f"share server {one} has {own}, its back end says {held.get(one)}")
-    used = {row.share_server_id for row in tx.rows(sa.select(share_instances))}
-    found += [
-        f"share server {row.id} does not say since when it is unused, or is used and says so"
-        for row in known.values()
-        if (row.id in used) is (row.unused_since is not None)
-    ]
-    return found
-
-
 # What stands on its hypervisor for a share that a guest has.
 HANDED = {"virtiofs": ["chardev", "device", "virtiofsd"]}
 
@@ -482,7 +462,7 @@ def counted_wrong(tx):
     for row in tx.rows(sa.select(pools.c.host, pools.c.provisioned_gib, held.label("held"))):
         if row.provisioned_gib != row.held:
             found.append(f"leaked: pool {row.host} counts {row.provisioned_gib} GiB, its shares have {row.held}")
-    known = sa.select(share_instances.c.id)
+    known = sa.union(sa.select(share_instances.c.id), sa.select(snapshot_instances.c.id))
     for row in tx.rows(sa.select(driver_data).where(driver_data.c.resource_id.not_in(known))):
-        found.append(f"leaked: driver data of {row.resource_id}, which is no share instance")
+        found.append(f"leaked: driver data of {row.resource_id}, which is no share instance and no snapshot")
     return found

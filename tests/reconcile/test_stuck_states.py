@@ -9,9 +9,10 @@ import sqlalchemy as sa
 from abaca.db.journal import operations as rows
 from abaca.db.shares import share_instances
 from abaca.db.tables.administration import services
-from abaca.db.tables.shares import access_rules, instance_access_rules
+from abaca.db.tables.shares import access_rules, instance_access_rules, snapshot_instances
 from abaca.db.tables.shares import share_instances as t
 from abaca.domain.shares.shares import SHARE_INSTANCE
+from abaca.domain.shares.snapshots import SNAPSHOT_INSTANCE
 from abaca.reconcile import stuck_states
 from abaca.reconcile.stuck_states import StuckStates
 from tests import planting
@@ -174,3 +175,29 @@ def test_any_number_is_healed(theatre, share_id):
         tx.execute(sa.insert(t), more)
     assert heal(theatre) == 520
     assert states(theatre).count("error") == 520
+
+
+@pytest.mark.parametrize("status", sorted(SNAPSHOT_INSTANCE.busy))
+def test_a_busy_snapshot_that_nothing_will_end_fails_with_a_message(theatre, status):
+    theatre.enter()
+    _, snapshot_id = cases.a_snapshot(theatre)
+    theatre.settle()
+    theatre.leave()
+    set_by_hand(theatre, snapshot_instances, status=status)
+    assert heal(theatre, "testhost@alph") == 0
+    assert heal(theatre) == 1
+    shown = theatre.ask("GET", f"/snapshots/{snapshot_id}")["snapshot"]
+    assert shown["status"] == SNAPSHOT_INSTANCE.after(status, "failed")
+    (message,) = theatre.ask("GET", "/messages")["messages"]
+    assert (message["resource_id"], message["resource_type"]) == (snapshot_id, "SHARE_SNAPSHOT")
+    assert heal(theatre) == 0
+
+
+def test_a_snapshot_that_an_operation_will_end_is_left_alone(theatre):
+    theatre.enter()
+    share_id = cases.a_share_for_snapshots(theatre)
+    theatre.settle()
+    theatre.leave()
+    snapshot_id = cases.take_snapshot(theatre, share_id)
+    assert heal(theatre) == 0
+    assert theatre.ask("GET", f"/snapshots/{snapshot_id}")["snapshot"]["status"] == "creating"

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 # By the first part of the path: what is missing.
 SHARED_FILE_SYSTEMS = {
-    "snapshots": "Snapshots",
-    "snapshot-instances": "Snapshot instances",
     "share-groups": "Share groups",
     "share-group-types": "Share group types",
     "share-group-snapshots": "Share group snapshots",

@@ -22,6 +22,11 @@ def share(tx: Tx, share_id: str, _args: object, _recorded: Mapping[str, object])
     return rows.share(tx, share_id)
 
 
+def snapshot(tx: Tx, snapshot_id: str, _args: object, _recorded: Mapping[str, object]) -> Mapping[str, object] | None:
+    """What events say of a snapshot."""
+    return rows.snapshot(tx, snapshot_id)
+
+
 class OfNewSize(Protocol):
     """Arguments that say which size a share shall have, in GiB."""
 

@@ -107,5 +107,5 @@ class Expiry:
                             share_delete.start(tx, share.id, share.instance_id, None)
                     except errors.NotFound:
                         continue
-                    except (errors.Conflict, resource_locks.Locked) as refusal:
+                    except (errors.Conflict, resource_locks.Locked, share_delete.HasSnapshots) as refusal:
                         log.info("share=%s stays in the recycle bin: %s", share.id, refusal.message)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from abaca.db.administration import messages, services
 from abaca.db.journal import keys, operations, waits
 from abaca.db.networks import share_servers
-from abaca.db.shares import share_instances
+from abaca.db.shares import share_instances, snapshot_instances, snapshots
 from abaca.domain.administration.messages import About, Action, Detail
 from abaca.operations.administration import backend_ensure
 from abaca.operations.networks import share_server_change
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from abaca.db.engine.database import Database, Tx
     from abaca.domain.networks.share_servers import ShareServer
     from abaca.domain.shares.share_instances import PlacedInstance, ShareInstance
+    from abaca.domain.shares.snapshots import SnapshotInstance
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +60,7 @@ class StuckStates:
         for host in self.hosts:
             settled += self._heal(host, share_instances.busy_without_operation, _fail)
             settled += self._heal(host, share_instances.rules_without_operation, _sync)
+            settled += self._heal(host, snapshot_instances.busy_without_operation, _fail_snapshot)
             settled += self._heal(host, share_servers.busy_without_operation, _fail_server)
         return settled
 
@@ -94,6 +96,20 @@ def _fail(tx: Tx, row: ShareInstance) -> None:
         _ACTIONS.get(row.status, Action.UPDATE),
         Detail.UNKNOWN_ERROR,
         reason=f"The share was {row.status}, and nothing was going to end that.",
+    )
+
+
+def _fail_snapshot(tx: Tx, row: SnapshotInstance) -> None:
+    key = keys.key(snapshots.KEY, row.snapshot_id)
+    if not snapshot_instances.try_move(tx, row.id, "failed") or keys.holders(tx, key):
+        raise _Explained
+    log.warning("snapshot=%s was %s without an operation", row.snapshot_id, row.status)
+    messages.record(
+        tx,
+        About(row.project_id, None, "SHARE_SNAPSHOT", row.snapshot_id),
+        _ACTIONS.get(row.status, Action.UPDATE),
+        Detail.UNKNOWN_ERROR,
+        reason=f"The snapshot was {row.status}, and nothing was going to end that.",
     )
 
 

@@ -11,6 +11,9 @@ from abaca.api.shares import (
     share_instances,
     share_metadata,
     shares,
+    snapshot_instances,
+    snapshot_metadata,
+    snapshots,
 )
 
 RESOURCES = (
@@ -23,5 +26,8 @@ RESOURCES = (
     share_instances.OF_SHARE,
     share_metadata.RESOURCE,
     shares.RESOURCE,
+    snapshot_instances.RESOURCE,
+    snapshot_metadata.RESOURCE,
+    snapshots.RESOURCE,
 )
 OWN = (brief_shares.RESOURCE, export_locations.HISTORY)

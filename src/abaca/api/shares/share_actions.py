@@ -181,6 +181,7 @@ def soft_delete(call: Call, id: str) -> None:
         shares.lock(tx, id)
         resource_locks.refuse_deletion(tx, id)
         share_delete.refuse_replicated(tx, id)
+        share_delete.refuse_copied(tx, id)
         share_delete.refuse_attached(tx, id)
         if share.status not in rules.DELETABLE:
             raise errors.Forbidden(f"Share {id} cannot be put into the recycle bin while it is {share.status}.")

@@ -24,7 +24,7 @@ from abaca.db.tables.administration import event_targets as g
 from abaca.db.tables.administration import events as t
 from abaca.db.tables.attachments import attachments
 from abaca.db.tables.catalog import share_types
-from abaca.db.tables.shares import share_instances, shares
+from abaca.db.tables.shares import share_instances, shares, snapshot_instances, snapshots
 from abaca.domain.administration.events import QUEUE, About, Event, EventTarget, Undelivered
 from abaca.domain.ids import new_id
 
@@ -90,6 +90,26 @@ _SHARE = (
 def share(tx: Tx, share_id: str) -> dict[str, object] | None:
     """What events say of a share, under the names that Manila's notifications have; None when it is gone."""
     row = tx.row(_SHARE, {"share": share_id})
+    return None if row is None else dict(row._mapping)
+
+
+_SNAPSHOT = (
+    sa.select(
+        snapshots.c.id.label("snapshot_id"),
+        *(snapshots.c[name] for name in ("share_id", "user_id", "project_id", "size", "name", "description")),
+        snapshots.c.share_proto.label("proto"),
+        snapshot_instances.c.status,
+    )
+    .join(snapshot_instances, snapshot_instances.c.snapshot_id == snapshots.c.id)
+    .where(snapshots.c.id == sa.bindparam("snapshot"))
+    .order_by(snapshot_instances.c.status_rank)
+    .limit(1)
+)
+
+
+def snapshot(tx: Tx, snapshot_id: str) -> dict[str, object] | None:
+    """What events say of a snapshot; None when it is gone."""
+    row = tx.row(_SNAPSHOT, {"snapshot": snapshot_id})
     return None if row is None else dict(row._mapping)
 
 

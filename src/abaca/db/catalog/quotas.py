@@ -20,7 +20,7 @@ from abaca.db.engine.statements import Select
 from abaca.db.journal import operations
 from abaca.db.shares import metadata_figures
 from abaca.db.tables.catalog import quota_usages, quotas
-from abaca.db.tables.shares import share_instances, shares
+from abaca.db.tables.shares import share_instances, shares, snapshots
 from abaca.domain.catalog import quotas as rules
 from abaca.domain.catalog.quotas import COUNTED, DEFAULT_CLASS, METADATA, PER_SHARE, PROJECT, Counts
 
@@ -243,6 +243,15 @@ _REALITY: Sequence[Select] = (
     )
     .outerjoin(_TYPES, _TYPES.c.share_id == shares.c.id)
     .group_by(shares.c.project_id, shares.c.user_id, _TYPES.c.share_type_id),
+    sa.select(
+        snapshots.c.project_id,
+        snapshots.c.user_id,
+        _TYPES.c.share_type_id,
+        sa.func.count().label("snapshots"),
+        sa.func.sum(snapshots.c.size).label("snapshot_gigabytes"),
+    )
+    .outerjoin(_TYPES, _TYPES.c.share_id == snapshots.c.share_id)
+    .group_by(snapshots.c.project_id, snapshots.c.user_id, _TYPES.c.share_type_id),
 )
 _GROWING = (
     sa.select(shares.c.project_id)

@@ -10,11 +10,11 @@ import sqlalchemy as sa
 
 from abaca.db.engine.database import Tx
 from abaca.db.engine.statements import Column, Select
-from abaca.db.tables.shares import access_rules, export_locations, share_instances, shares
+from abaca.db.tables.shares import access_rules, export_locations, share_instances, shares, snapshots
 
 
 def of_projects(tx: Tx) -> Counter[str]:
-    """Characters of the metadata of all shares, access rules and export locations, by project; reads them all."""
+    """Characters of the metadata of all shares, rules, export locations and snapshots, by project; reads them all."""
     found: Counter[str] = Counter()
     for statement in _of_projects(tx.dialect):
         for project_id, characters in tx.rows(statement):
@@ -32,6 +32,7 @@ def _of_projects(dialect: str) -> tuple[Select, ...]:
         _sums(dialect, shares, shares.c.metadata),
         _sums(dialect, of_rules, access_rules.c.metadata),
         _sums(dialect, of_locations, export_locations.c.metadata),
+        _sums(dialect, snapshots.join(shares, shares.c.id == snapshots.c.share_id), snapshots.c.metadata),
     )
 
 

@@ -21,6 +21,7 @@ from abaca.db.tables.columns import (
     state,
     times,
 )
+from abaca.domain.shares import snapshots as snapshot_rules
 from abaca.domain.shares.access_rules import ACCESS_RULE
 from abaca.domain.shares.shares import REPLICA, RULES_STATUS, SHARE_INSTANCE, TASK, status_rank
 
@@ -196,3 +197,48 @@ RULES_SYNCING = share_instances.c.access_rules_status == sa.literal_column("'syn
 partial_index("ix_share_instances_access_rules_status", RULES_SYNCING, share_instances.c.access_rules_status)
 RULE_NOT_ACTIVE = instance_access_rules.c.state != sa.literal_column("'active'")
 partial_index("ix_instance_access_rules_state", RULE_NOT_ACTIVE, instance_access_rules.c.state)
+
+# `size` and `share_size` are what its share had when it was taken, in GiB.
+snapshots = sa.Table(
+    "snapshots",
+    metadata,
+    an_id(),
+    sa.Column("share_id", ID, sa.ForeignKey("shares.id"), nullable=False),
+    sa.Column("project_id", KEY, nullable=False),
+    sa.Column("user_id", KEY),
+    sa.Column("name", NAME),
+    sa.Column("description", NAME),
+    sa.Column("size", sa.Integer, nullable=False),
+    sa.Column("share_size", sa.Integer, nullable=False),
+    sa.Column("share_proto", sa.String(32), nullable=False),
+    sa.Column("metadata", sa.JSON, nullable=False),
+    *times(),
+    sa.Index("ix_snapshots_share_id_created_at_id", "share_id", "created_at", "id"),
+    sa.Index("ix_snapshots_project_id_created_at_id", "project_id", "created_at", "id"),
+    sa.Index("ix_snapshots_project_id_name_created_at_id", "project_id", "name", "created_at", "id"),
+    sa.Index("ix_snapshots_name_created_at_id", "name", "created_at", "id"),
+)
+indexes_of_the_few(snapshots, "description")
+postgresql_index(snapshots, "metadata", "USING gin (CAST(metadata AS jsonb) jsonb_path_ops)")
+for _name in ("name", "description"):
+    postgresql_index(snapshots, f"{_name}_trigrams", f"USING gin (lower({_name}) {TRIGRAMS})")
+SNAPSHOT_OF_ANY_PROJECT = snapshots.c.project_id > sa.literal_column("''")
+partial_index("ix_snapshots_created_at_id", SNAPSHOT_OF_ANY_PROJECT, snapshots.c.created_at, snapshots.c.id)
+
+snapshot_instances = sa.Table(
+    "snapshot_instances",
+    metadata,
+    an_id(),
+    sa.Column("snapshot_id", ID, sa.ForeignKey("snapshots.id"), nullable=False),
+    sa.Column("share_instance_id", ID, sa.ForeignKey("share_instances.id"), nullable=False),
+    state("status", snapshot_rules.SNAPSHOT_INSTANCE, 64),
+    # of a snapshot's instances the one with the lowest rank speaks for it
+    beside("status_rank", ("status",), snapshot_rules.status_rank),
+    sa.Column("progress", sa.String(8)),
+    sa.Column("provider_location", sa.String(255)),
+    *times(),
+    sa.Index("ix_snapshot_instances_snapshot_id_status_rank_id", "snapshot_id", "status_rank", "id"),
+    sa.Index("ix_snapshot_instances_share_instance_id", "share_instance_id"),
+    sa.Index("ix_snapshot_instances_status", "status"),
+    sa.Index("ix_snapshot_instances_created_at_id", "created_at", "id"),
+)

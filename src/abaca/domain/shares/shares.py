@@ -153,6 +153,7 @@ class Share(msgspec.Struct, frozen=True, gc=False):
     is_public: bool
     is_soft_deleted: bool
     share_group_id: str | None
+    snapshot_support: bool
     share_type_id: str | None
     extra_specs: dict[str, str] | None
     instance_id: str

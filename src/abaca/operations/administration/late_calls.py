@@ -16,7 +16,7 @@ import msgspec
 
 from abaca.db.shares import share_instances
 from abaca.drivers import contract
-from abaca.operations.administration import backend_reconcile, instance_mend
+from abaca.operations.administration import backend_reconcile, instance_mend, snapshot_mend
 from abaca.operations.parts import BackEnd
 from abaca.operations.shares.share_instances import told
 
@@ -40,6 +40,9 @@ class LateCalls:
         instances = _instances(tx, left)
         for instance in instances:
             instance_mend.start(tx, instance, left.home, None)
+        snapshot = _snapshot(left)
+        if snapshot is not None:
+            snapshot_mend.start(tx, snapshot, left.home, None)
         if not instances and isinstance(one.parts.driver, contract.Inspects):
             backend_reconcile.start(tx, left.home)
 
@@ -57,10 +60,19 @@ class LateCalls:
             backend_reconcile.suspect(tx, left.home, instances, after_s)
 
 
+def _snapshot(left: Left) -> snapshot_mend.Args | None:
+    """That which the operation is about, if it is about one."""
+    try:
+        return msgspec.convert(left.args, snapshot_mend.Args)
+    except msgspec.ValidationError:
+        return None
+
+
 class _About(msgspec.Struct):
     """What arguments of operations, and what these have recorded, say of instances."""
 
     instance: contract.ShareInstance | None = None
+    snapshot: contract.Snapshot | None = None
     instance_id: str | None = None
 
 
@@ -70,7 +82,8 @@ def _instances(tx: Tx, left: Left) -> list[contract.ShareInstance]:
         said = [msgspec.convert(given, _About) for given in (left.args, left.data)]
     except msgspec.ValidationError:  # another release wrote it; taking its work over shall not fail for that
         return []
-    found = {one.instance.id: one.instance for one in said if one.instance is not None}
+    found = {one.snapshot.instance.id: one.snapshot.instance for one in said if one.snapshot is not None}
+    found |= {one.instance.id: one.instance for one in said if one.instance is not None}
     for one in said:
         if one.instance_id is not None and one.instance_id not in found:
             row = share_instances.whole(tx, one.instance_id)

@@ -8,6 +8,7 @@ from abaca.operations.administration import (
     backend_ensure_dry_run,
     backend_reconcile,
     instance_mend,
+    snapshot_mend,
 )
 
 OPERATIONS = (
@@ -15,4 +16,5 @@ OPERATIONS = (
     backend_ensure_dry_run.OPERATION,
     backend_reconcile.OPERATION,
     instance_mend.OPERATION,
+    snapshot_mend.OPERATION,
 )

@@ -10,6 +10,8 @@ from abaca.operations.shares import (
     share_extend,
     share_instance_delete,
     share_shrink,
+    snapshot_create,
+    snapshot_delete,
 )
 
 OPERATIONS = (
@@ -19,4 +21,6 @@ OPERATIONS = (
     share_extend.OPERATION,
     share_instance_delete.OPERATION,
     share_shrink.OPERATION,
+    snapshot_create.OPERATION,
+    snapshot_delete.OPERATION,
 )

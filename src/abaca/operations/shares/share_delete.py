@@ -17,7 +17,7 @@ import msgspec
 from abaca import errors
 from abaca.db.attachments import attachments
 from abaca.db.journal import children
-from abaca.db.shares import share_instances, shares
+from abaca.db.shares import share_instances, shares, snapshot_instances, snapshots
 from abaca.db.shares.export_location_history import Cause
 from abaca.domain.administration.messages import Action, Detail
 from abaca.drivers import contract
@@ -52,24 +52,31 @@ class StillAttached(errors.Conflict):
     """The share is still attached to servers: {reason}"""
 
 
+class HasSnapshots(errors.Forbidden):
+    """Share {id} still has snapshots: {snapshots}. Delete them before you delete the share."""
+
+
 class HasReplicas(errors.Conflict):
     """Share {id} has replicas. Delete the replicas before you delete the share."""
 
 
 # How long it waits for its servers to let go of it, in seconds.
 DETACHED_WITHIN_S = 240.0
+# So many of what stands in the way are named.
+_NAMED = 5
 
 
 def start(tx: Tx, share_id: str, instance_id: str, by: Requester | None, *, event: str = "delete") -> str | None:
     """Accept the deletion of a share, for which that instance speaks, and of all its instances; the operation's id.
 
     None when no back end ever had it: then it is gone at once. Raises `Conflict` where the status of an instance
-    forbids `event`, `NotFound` where it has just gone, `Locked` where somebody has locked it, `HasReplicas`, and
-    `Attached` where servers use it; with `force_delete` those are made to let go of it first.
+    forbids `event`, `NotFound` where it has just gone, `Locked` where somebody has locked it, `HasReplicas`,
+    `HasSnapshots`, and `Attached` where servers use it; with `force_delete` those are made to let go of it first.
     """
     shares.lock(tx, share_id)
     resource_locks.refuse_deletion(tx, share_id)
     refuse_replicated(tx, share_id)
+    refuse_copied(tx, share_id)
     if event == "force_delete":
         _detach(tx, share_id, by)
     else:
@@ -88,6 +95,8 @@ def start_of_instance(tx: Tx, share_id: str, instance_id: str, by: Requester | N
     """
     shares.lock(tx, share_id)
     resource_locks.refuse_deletion(tx, share_id)
+    if snapshot_instances.is_on(tx, instance_id):
+        refuse_copied(tx, share_id)
     if len(share_instances.of_share(tx, share_id)) == 1:
         _detach(tx, share_id, by)
         return _start(tx, [instance_id], "force_delete", by)
@@ -123,8 +132,16 @@ def refuse_attached(tx: Tx, share_id: str) -> None:
     """Raises `Attached`, naming the attachments, when the share has any."""
     found = [f"{row.id} (server {row.server_id}, {row.mount_point})" for row in attachments.of_share(tx, share_id)]
     if found:
-        more = f" and {len(found) - 5} more" if len(found) > 5 else ""
-        raise Attached(id=share_id, attachments=", ".join(found[:5]) + more)
+        more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+        raise Attached(id=share_id, attachments=", ".join(found[:_NAMED]) + more)
+
+
+def refuse_copied(tx: Tx, share_id: str) -> None:
+    """Raises `HasSnapshots`, naming some, when the share has any."""
+    found = [one.id for one in snapshots.of_share(tx, share_id, _NAMED + 1)]
+    if found:
+        more = " and more" if len(found) > _NAMED else ""
+        raise HasSnapshots(id=share_id, snapshots=", ".join(found[:_NAMED]) + more)
 
 
 def refuse_replicated(tx: Tx, share_id: str) -> None:

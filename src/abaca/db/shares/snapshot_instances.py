@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Snapshots on back ends: what they are, and how their states move."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+
+import sqlalchemy as sa
+
+from abaca.db.engine import lists, moving
+from abaca.db.engine.database import Tx
+from abaca.db.engine.statements import Select, columns_of, planned_for_values
+from abaca.db.journal import keys
+from abaca.db.shares.snapshots import KEY
+from abaca.db.tables.shares import driver_data, share_instances, snapshots
+from abaca.db.tables.shares import snapshot_instances as t
+from abaca.domain.shares.snapshots import SNAPSHOT_INSTANCE, SnapshotInstance
+
+STATUS = moving.Mover(t.c.status, "Snapshot instance", conflict=("Snapshot", t.c.snapshot_id))
+
+move, try_move, reset = STATUS.move, STATUS.try_move, STATUS.reset
+
+INSTANCES = lists.Listing(
+    t.join(snapshots, snapshots.c.id == t.c.snapshot_id),
+    columns={**{column.name: column for column in t.c}, "share_id": snapshots.c.share_id},
+    filters={"snapshot_id": lists.steady(lists.equal(t.c.snapshot_id))},
+    sorts=("created_at", "id"),
+)
+
+
+def add(tx: Tx, values: Mapping[str, object]) -> None:
+    """A new instance, which is being made."""
+    moving.add(tx, t, {"created_at": tx.now, "progress": "0%", **values}, {"status": "create"})
+
+
+def finish_create(tx: Tx, instance_id: str, provider_location: str | None) -> None:
+    """`created`; nothing where an operator has set another status meanwhile."""
+    STATUS.try_move(tx, instance_id, "created", also={"progress": "100%", "provider_location": provider_location})
+
+
+def delete(tx: Tx, instance_id: str) -> None:
+    """The row."""
+    tx.execute(_DELETE, {"instance": instance_id})
+
+
+_DELETE = sa.delete(t).where(t.c.id == sa.bindparam("instance"))
+
+_WHOLE = (
+    sa.select(
+        *columns_of(
+            SnapshotInstance,
+            t,
+            snapshots,
+            driver_data=driver_data.c.data,
+            host=share_instances.c.host,
+        )
+    )
+    .select_from(t)
+    .join(snapshots, snapshots.c.id == t.c.snapshot_id)
+    .join(share_instances, share_instances.c.id == t.c.share_instance_id)
+    .outerjoin(driver_data, driver_data.c.resource_id == t.c.id)
+)
+_WHOLE_ONE = _WHOLE.where(t.c.id == sa.bindparam("instance"))
+
+
+def whole(tx: Tx, instance_id: str) -> SnapshotInstance | None:
+    """An instance with what its driver is told of it."""
+    return tx.entity(SnapshotInstance, _WHOLE_ONE, {"instance": instance_id})
+
+
+def is_on(tx: Tx, share_instance_id: str) -> bool:
+    """Whether any snapshot is on that share instance."""
+    return tx.row(_ON, {"of_instance": share_instance_id}) is not None
+
+
+_ON = sa.select(t.c.id).where(t.c.share_instance_id == sa.bindparam("of_instance")).limit(1)
+
+
+def busy_without_operation(tx: Tx, service_host: str, most: int = 500) -> list[SnapshotInstance]:
+    """Busy instances of a back end that no live operation explains."""
+    return tx.entities(SnapshotInstance, _busy(service_host), {"most": most})
+
+
+@functools.lru_cache(64)
+def _busy(service_host: str) -> Select:
+    found = _WHOLE.where(
+        t.c.status.in_(sorted(SNAPSHOT_INSTANCE.busy)),
+        share_instances.c.host.startswith(service_host + "#", autoescape=True),
+        ~keys.is_held(KEY, t.c.snapshot_id),
+    )
+    return planned_for_values(found.limit(sa.bindparam("most")))

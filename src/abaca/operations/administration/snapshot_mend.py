@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Take away on its back end what is left of a snapshot that is gone, or was never taken as it should be.
+
+Queued when a call about a snapshot may have come too late. It runs under the keys of the snapshot and of its share, and
+looks at the database anew: one that is there is left alone. What can go wrong: the back end stays away, or refuses;
+then it fails with a message. The claim under faults: it always ends.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from abaca.db.journal import keys
+from abaca.db.shares import snapshot_instances
+from abaca.domain.administration.messages import Action, Detail
+from abaca.drivers import contract
+from abaca.journal import kinds, queueing
+from abaca.operations.parts import DRIVER_CALL_S, BackEnd
+from abaca.operations.shares.share_instances import keys_of_share
+from abaca.operations.shares.snapshot_instances import changed_snapshot, taking, tell
+
+if TYPE_CHECKING:
+    from abaca import errors
+    from abaca.db.engine.database import Tx
+    from abaca.journal.op import Op
+    from abaca.journal.requester import Requester
+
+
+class Args(msgspec.Struct, frozen=True):
+    """The snapshot as it was known."""
+
+    snapshot: contract.Snapshot
+    snapshot_id: str
+
+
+def start(tx: Tx, args: Args, host: str, by: Requester | None) -> str:
+    """Queue it for a snapshot on `host` (host@backend), or join the one that nobody has begun; its id."""
+    snapshot = args.snapshot
+    instance = snapshot.instance
+    known = msgspec.structs.replace(snapshot, instance=msgspec.structs.replace(instance, generation=None))
+    target = queueing.Target(
+        queue=host,
+        keys=[keys.key("snapshot", args.snapshot_id), *keys_of_share(instance.share_id, [instance.id])],
+        resource_id=args.snapshot_id,
+        coalesce_key=f"mend-snapshot:{snapshot.id}",
+    )
+    return queueing.enqueue(tx, OPERATION, Args(known, args.snapshot_id), target, by)
+
+
+def look(op: Op[BackEnd], tx: Tx) -> None:
+    """Say whether the back end shall have it."""
+    row = snapshot_instances.whole(tx, op.args.snapshot.id)
+    op.record(is_gone=row is None or row.status == "error")
+
+
+def look_away(_op: Op[BackEnd], _tx: Tx) -> None:
+    """Nothing was taken."""
+
+
+def remove_from_backend(op: Op[BackEnd]) -> None:
+    """What is left of one that is gone."""
+    if op.data["is_gone"]:
+        taking(op).delete_snapshot(changed_snapshot(op, op.args.snapshot))
+
+
+def succeed(_op: Op[BackEnd], _tx: Tx) -> None:
+    """Nothing is written."""
+
+
+def fail(op: Op[BackEnd], tx: Tx, error: errors.AbacaError) -> None:
+    """It is told: something may be left."""
+    tell(op, tx, op.args, (Action.DELETE, Detail.UNKNOWN_ERROR), error.message)
+
+
+OPERATION = kinds.operation(
+    kind="snapshot-mend",
+    resource="snapshot",
+    args=Args,
+    parts=BackEnd,
+    steps=(
+        kinds.DatabaseStep(look, undo=look_away),
+        kinds.Step(remove_from_backend, undo=kinds.nothing, within_s=DRIVER_CALL_S),
+    ),
+    succeed=succeed,
+    fail=fail,
+    cancellable=False,
+)

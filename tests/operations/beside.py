@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What back ends hold beside shares, compared with what the database says: snapshots and share servers."""
+
+import sqlalchemy as sa
+
+from abaca.db.journal import operations as rows
+from abaca.db.tables.networks import network_allocations, share_servers
+from abaca.db.tables.shares import share_instances, snapshot_instances, snapshots
+from abaca.domain.networks.share_servers import SHARE_SERVER
+from abaca.domain.shares.snapshots import SNAPSHOT_INSTANCE
+
+
+def snapshots_wrong(tx, drivers):
+    """Snapshots that are under way without anybody, and where back ends hold others than the database says."""
+    t = snapshot_instances.c
+    query = sa.select(t.id, t.status, t.share_instance_id, snapshots.c.size)
+    known = {row.id: row for row in tx.rows(query.join(snapshots, snapshots.c.id == t.snapshot_id))}
+    held = {key: entry for one in drivers for key, entry in one.contents().get("snapshot", {}).items()}
+    found = [
+        f"stuck: snapshot {row.id} is {row.status}" for row in known.values() if row.status in SNAPSHOT_INSTANCE.busy
+    ]
+    found += [f"leaked: snapshot {key} on its back end" for key in held.keys() - known.keys()]
+    for key, row in known.items():
+        entry = held.get(key)
+        if row.status == "error" and entry:
+            found.append(f"snapshot {key} is in error, but its back end holds it")
+        if row.status == "available" and (entry or {}).get("instance_id") != row.share_instance_id:
+            found.append(f"snapshot {key} is available, but its back end has {entry}")
+        if row.status == "available" and entry and entry["size_gib"] != row.size:
+            found.append(f"snapshot {key} has {row.size} GiB, its back end says {entry['size_gib']}")
+    return found
+
+
+# A share server that was left in error by one of these is as it was before, or half gone.
+CHANGES_OF_SERVERS = ("share-server-delete", "share-server-add-subnet", "share-server-remove-subnet")
+
+
+def share_servers_wrong(tx, drivers):
+    """Share servers that are not so, and addresses that no share server has which serves."""
+    known = {row.id: row for row in tx.rows(sa.select(share_servers))}
+    held = {key: entry for one in drivers for key, entry in one.contents().get("server", {}).items()}
+    has = [(row.share_server_id, row.ip_address) for row in tx.rows(sa.select(network_allocations))]
+    found = [
+        f"stuck: share server {row.id} is {row.status}" for row in known.values() if row.status in SHARE_SERVER.busy
+    ]
+    serving = {row.id for row in known.values() if row.status == "active"}
+    # the next deletion finds out
+    t = rows.t
+    failed = sa.select(t.c.resource_id).where(t.c.kind.in_(CHANGES_OF_SERVERS), t.c.state == "failed")
+    unsure = {row.resource_id for row in tx.rows(failed)}
+    found += [f"leaked: {address} of share server {one}" for one, address in has if one not in serving | unsure]
+    found += [f"leaked: share server {one} on its back end" for one in held.keys() - serving - unsure]
+    for one in sorted(serving):
+        own = sorted(address for server_id, address in has if server_id == one)
+        if sorted(held.get(one, {}).get("addresses", [])) != own:
+            found.append(f"share server {one} has {own}, its back end says {held.get(one)}")
+    used = {row.share_server_id for row in tx.rows(sa.select(share_instances))}
+    found += [
+        f"share server {row.id} does not say since when it is unused, or is used and says so"
+        for row in known.values()
+        if (row.id in used) is (row.unused_since is not None)
+    ]
+    return found
