@@ -167,7 +167,7 @@ def test_a_share_that_no_pool_can_hold_says_why_and_goes_by_force(admin, member,
     assert made["status"] == "error"
     (row,) = member.read("share", "message", "list", "--resource-id", made["id"])
     assert (row["Resource Type"], row["Action ID"], row["Detail ID"]) == ("SHARE", "001", "008")
-    assert "none has the capabilities" in row["User Message"]
+    assert "no pool has the capabilities" in row["User Message"]
     shown = member.read("share", "message", "show", row["ID"])
     assert (shown["resource_id"], shown["user_message"]) == (made["id"], row["User Message"])
     member.run("share", "message", "delete", row["ID"])
