@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contract tests run once for each harness whose driver promises the class's `capability`, and none of `without`."""
+"""Contract tests run once for each harness whose driver promises the class's `capability`, and none of `without`,
+and announces what it calls `announced`."""
 
 import pytest
 
-from abaca.drivers import contract
+from abaca.drivers import contract, load
 from tests.drivers.harness import HARNESSES
 
 
@@ -11,10 +12,13 @@ def pytest_generate_tests(metafunc):
     if "harness" in metafunc.fixturenames:
         promise = getattr(metafunc.cls, "capability", contract.Driver)
         without = getattr(metafunc.cls, "without", ())
+        announced = getattr(metafunc.cls, "announced", None)
         kinds = [
             kind
             for kind in HARNESSES.values()
-            if kind.is_tested(promise) and not issubclass(kind.driver_class(), without)
+            if kind.is_tested(promise)
+            and not issubclass(kind.driver_class(), without)
+            and (announced is None or load.capabilities(kind.driver_class())[announced])
         ]
         names = {kind: name for name, kind in HARNESSES.items()}
         params = [pytest.param(names[kind], marks=kind.marks) for kind in kinds]

@@ -12,11 +12,12 @@ import tempfile
 import uuid
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from abaca.drivers import contract, copying, load, wrappers
 from abaca.drivers.exports.bus import Bus
-from lab import processes, runs
+from lab import gluster_bed, processes, runs
 
 GIB = 1 << 30
 
@@ -65,6 +66,12 @@ class DummyHarness:
 
     name, marks = "dummy", ()
     handles_share_servers = False
+    # A level that lets clients do less than rw, where there is one; and rules that cannot be honoured.
+    weaker = "ro"
+    odd_rules = (
+        contract.AccessRule(id="odd", type="cert", to="client.example.org"),
+        contract.AccessRule(id="wrong", type="ip", to="10.0.0.256"),
+    )
 
     @classmethod
     def driver_class(cls) -> type[contract.Driver]:
@@ -115,6 +122,10 @@ class DummyHarness:
 
     def instance(self, **more):
         return instance(**more if "pool" in more else {"pool": self.driver.pools()[0].name} | more)
+
+    def rules(self, *words):
+        """Access rules of a type that the driver honours, from words such as "10.0.0.1 rw"."""
+        return rules(*words)
 
     def share(self, text="", **more):
         """A share that exists, with this content."""
@@ -421,11 +432,67 @@ class LocalServersHarness(LocalHarness):
         return next((place.name for place in places if path in self.shown(place)), None)
 
 
+class GlusterfsHarness(DummyHarness):
+    """The GlusterFS driver over REST and SSH, with doubles of Heketi and of its nodes at the other ends."""
+
+    name = "glusterfs"
+    weaker = "rw"
+    odd_rules = (
+        contract.AccessRule(id="odd", type="ip", to="10.0.0.9"),
+        contract.AccessRule(id="wrong", type="cert", to="*"),
+    )
+
+    def __init__(self):
+        super().__init__()
+        self.bed = gluster_bed.Bed(self.directory / "bed")
+        self.section = self.bed.section()
+
+    def rules(self, *words):
+        return [msgspec.structs.replace(rule, type="cert") for rule in rules(*words)]
+
+    def instance(self, **more):
+        return super().instance(**{"protocol": "GLUSTERFS"} | more)
+
+    def volume(self, share) -> gluster_bed.Volume:
+        return self.bed.held()[share.id]
+
+    def write(self, share, text):
+        self.volume(share).content = text
+
+    def read(self, share):
+        return self.volume(share).content
+
+    def fill(self, share, used_gib):
+        self.volume(share).used_bytes = used_gib * GIB
+
+    def damage(self, share):
+        """It is open to all, stopped, and its limit is wrong."""
+        volume = self.volume(share)
+        volume.options |= {"client.ssl": "off"}
+        volume.limit_bytes, volume.is_started = 3 * GIB, False
+
+    def held(self):
+        return set(self.bed.held())
+
+    def size_gib(self, share):
+        return self.volume(share).limit_bytes / GIB
+
+    def clients(self, share):
+        allowed = self.volume(share).options["auth.ssl-allow"].split(",")
+        return {(name, "rw") for name in allowed if not name.startswith("abaca-node-")}
+
+    def close(self):
+        self.driver.stop()
+        self.bed.close()
+        self._temporary.cleanup()
+
+
 HARNESSES = {
     "dummy": DummyHarness,
     "dummy_each": DummyEachHarness,
     "dummy_readable": ReadableHarness,
     "dummy_writable": WritableHarness,
+    "glusterfs": GlusterfsHarness,
     "wrapped": WrappedHarness,
     "local": LocalHarness,
     "local_servers": LocalServersHarness,

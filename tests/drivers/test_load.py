@@ -108,7 +108,7 @@ def test_share_servers_are_not_asked_of_a_driver_without_them(tmp_path, monkeypa
         load.driver(backend(driver_handles_share_servers=True), "other", {})
 
 
-@pytest.mark.parametrize("name", ["dummy", "local"])
+@pytest.mark.parametrize("name", ["dummy", "glusterfs", "local"])
 def test_what_is_announced_is_as_agreed(name, golden):
     announced = load.capabilities(load.driver(backend(), name, {}))
     golden(f"tests/golden/drivers/{name}.txt", "\n".join(f"{key}: {announced[key]}" for key in sorted(announced)))

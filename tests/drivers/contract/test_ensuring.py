@@ -5,7 +5,6 @@ import concurrent.futures
 
 from abaca.drivers import contract
 from tests.drivers.contract.calls import twice
-from tests.drivers.harness import rules
 
 
 class TestEnsures:
@@ -21,7 +20,7 @@ class TestEnsures:
     def test_what_was_broken_is_true_again(self, harness, driver):
         instance = harness.instance()
         known = harness.known(instance)
-        driver.set_access(instance, rules("10.0.0.1 rw"))
+        driver.set_access(instance, harness.rules("10.0.0.1 rw"))
         harness.write(instance, "kept")
         harness.damage(instance)
         outcome = driver.ensure([known])[instance.id]
@@ -50,7 +49,7 @@ class TestEnsures:
         driver.delete(instance)
 
     def test_rules_that_are_not_as_told_are_to_be_set_again(self, harness, driver, share):
-        wanted = rules("10.0.0.1 rw", "10.1.0.0/16 ro")
+        wanted = harness.rules("10.0.0.1 rw", f"10.1.0.0/16 {harness.weaker}")
         known = harness.known(share, rules=wanted)
         assert driver.ensure([known])[share.id].reapply_access_rules
         assert harness.clients(share) == set()
@@ -109,11 +108,11 @@ class TestInspects:
     capability = contract.Inspects
 
     def test_rules_that_are_not_as_told_are_seen(self, harness, driver, share):
-        known = harness.known(share, rules=rules("10.0.0.1 rw"))
+        known = harness.known(share, rules=harness.rules("10.0.0.1 rw"))
         assert twice(driver.inspect, [known])[share.id].reapply_access_rules
-        driver.set_access(share, rules("10.0.0.1 rw"))
+        driver.set_access(share, harness.rules("10.0.0.1 rw"))
         assert driver.inspect([known]) == {}
-        driver.set_access(share, rules("10.0.0.1 rw", "10.0.0.2 rw"))
+        driver.set_access(share, harness.rules("10.0.0.1 rw", "10.0.0.2 rw"))
         assert driver.inspect([known])[share.id].reapply_access_rules
 
     def test_shares_that_are_true_are_left_out_of_the_answer(self, harness, driver):

@@ -7,7 +7,7 @@ import pytest
 
 from abaca.drivers import contract
 from tests.drivers.contract.calls import gone, twice
-from tests.drivers.harness import fresh_id, rules
+from tests.drivers.harness import fresh_id
 
 
 class TestDriver:
@@ -25,13 +25,6 @@ class TestDriver:
         assert share.id in harness.held()
         assert harness.clients(share) == set()
 
-    def test_a_mount_point_name_is_what_clients_mount(self, harness, driver):
-        instance = harness.instance(mount_point_name="accounts_2026")
-        exports = twice(driver.create, instance).exports
-        assert all(export.path.endswith("/accounts_2026") for export in exports)
-        assert instance.id in harness.held()
-        driver.delete(instance)
-
     def test_a_deleted_share_is_gone_and_deleting_it_again_succeeds(self, harness, driver):
         instance = harness.instance()
         driver.create(instance)
@@ -47,30 +40,29 @@ class TestDriver:
 
     def test_creating_again_keeps_content_and_rules(self, harness, driver, share):
         harness.write(share, "text")
-        driver.set_access(share, rules("10.0.0.1 rw"))
+        driver.set_access(share, harness.rules("10.0.0.1 rw"))
         driver.create(share)
         assert harness.read(share) == "text"
         assert harness.clients(share) == {("10.0.0.1", "rw")}
 
     def test_the_rules_given_are_the_whole_set(self, harness, driver, share):
-        assert twice(driver.set_access, share, rules("10.0.0.1 rw", "10.1.0.0/16 ro")) == {}
-        assert harness.clients(share) == {("10.0.0.1", "rw"), ("10.1.0.0/16", "ro")}
-        twice(driver.set_access, share, rules("10.0.0.1 ro", "10.0.0.3 rw"))
-        assert harness.clients(share) == {("10.0.0.1", "ro"), ("10.0.0.3", "rw")}
+        assert twice(driver.set_access, share, harness.rules("10.0.0.1 rw", f"10.1.0.0/16 {harness.weaker}")) == {}
+        assert harness.clients(share) == {("10.0.0.1", "rw"), ("10.1.0.0/16", harness.weaker)}
+        twice(driver.set_access, share, harness.rules(f"10.0.0.1 {harness.weaker}", "10.0.0.3 rw"))
+        assert harness.clients(share) == {("10.0.0.1", harness.weaker), ("10.0.0.3", "rw")}
         twice(driver.set_access, share, [])
         assert harness.clients(share) == set()
 
     def test_a_rule_that_cannot_be_honoured_is_an_error_and_fails_no_other(self, harness, driver, share):
-        odd = contract.AccessRule(id="odd", type="cert", to="client.example.org")
-        wrong = contract.AccessRule(id="wrong", type="ip", to="10.0.0.256")
-        outcomes = twice(driver.set_access, share, [odd, *rules("10.0.0.9 rw"), wrong])
+        odd, wrong = harness.odd_rules
+        outcomes = twice(driver.set_access, share, [odd, *harness.rules("10.0.0.9 rw"), wrong])
         assert {id: outcome.state for id, outcome in outcomes.items()} == {"odd": "error", "wrong": "error"}
         assert all(outcome.reason for outcome in outcomes.values())
         assert harness.clients(share) == {("10.0.0.9", "rw")}
 
     def test_a_thousand_rules_are_all_set(self, harness, driver, share):
-        wanted = {(f"10.{n // 250}.0.{n % 250 + 1}", "rw" if n % 2 else "ro") for n in range(1000)}
-        assert driver.set_access(share, rules(*(f"{to} {level}" for to, level in wanted))) == {}
+        wanted = {(f"10.{n // 250}.0.{n % 250 + 1}", "rw" if n % 2 else harness.weaker) for n in range(1000)}
+        assert driver.set_access(share, harness.rules(*(f"{to} {level}" for to, level in wanted))) == {}
         assert harness.clients(share) == wanted
 
     def test_access_to_a_share_that_is_not_there_says_so(self, harness, driver):
@@ -94,16 +86,16 @@ class TestDriver:
 
     def test_a_worker_that_starts_again_finds_everything(self, harness, driver, share):
         harness.write(share, "kept")
-        driver.set_access(share, rules("10.0.0.7 ro"))
+        driver.set_access(share, harness.rules(f"10.0.0.7 {harness.weaker}"))
         harness.start().start()
         assert harness.read(share) == "kept"
-        assert harness.clients(share) == {("10.0.0.7", "ro")}
+        assert harness.clients(share) == {("10.0.0.7", harness.weaker)}
 
     def test_shares_come_and_go_in_many_threads_at_once(self, harness, driver, share):
         def life(number):
             instance = harness.instance()
             driver.create(instance)
-            driver.set_access(instance, rules(f"10.3.0.{number} rw"))
+            driver.set_access(instance, harness.rules(f"10.3.0.{number} rw"))
             seen = harness.clients(instance)
             driver.delete(instance)
             return seen
@@ -112,6 +104,17 @@ class TestDriver:
             seen = list(threads.map(life, range(1, 41)))
         assert seen == [{(f"10.3.0.{number}", "rw")} for number in range(1, 41)]
         assert share.id in harness.held()
+
+
+class TestMountPointNames:
+    announced = "mount_point_name_support"
+
+    def test_a_mount_point_name_is_what_clients_mount(self, harness, driver):
+        instance = harness.instance(mount_point_name="accounts_2026")
+        exports = twice(driver.create, instance).exports
+        assert all(export.path.endswith("/accounts_2026") for export in exports)
+        assert instance.id in harness.held()
+        driver.delete(instance)
 
 
 class TestResizes:

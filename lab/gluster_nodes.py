@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes of GlusterFS on paper: real SSH servers on loopback addresses, whose `gluster` keeps volumes in memory.
+
+Words come as they are sent, through the shell's own quoting. Scripts are run by a real shell, in a directory that
+stands for the node's /etc/ssl.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import pathlib
+import shlex
+import subprocess
+import threading
+from typing import Any
+
+import asyncssh
+
+from lab import processes
+
+GIB = 1 << 30
+TLS_DIRECTORY = "/etc/ssl"
+
+
+@dataclasses.dataclass
+class Volume:
+    """A volume, with what its users have written."""
+
+    options: dict[str, str]
+    is_started: bool = True
+    limit_bytes: int | None = None
+    used_bytes: int = 0
+    content: str = ""
+
+
+class Cluster:
+    """What the nodes of a cluster know together; `says` is what the next commands fail with."""
+
+    def __init__(self) -> None:
+        self.volumes: dict[str, Volume] = {}
+        self.says: list[str] = []
+        self.commands: list[list[str]] = []
+
+    def create(self, name: str, options: dict[str, str]) -> None:
+        self.volumes[name] = Volume(dict(options))
+
+    def delete(self, name: str) -> None:
+        self.volumes.pop(name, None)
+
+    def run(self, words: list[str]) -> tuple[int, str]:
+        """The exit code of `gluster WORDS`, and what it says."""
+        self.commands.append(words)
+        if self.says:
+            return 1, self.says.pop(0)
+        _, verb, *rest = [word for word in words if not word.startswith("--")]
+        name = rest[0]
+        volume = self.volumes.get(name)
+        if volume is None:
+            return 1, f"Volume {name} does not exist"
+        return getattr(self, f"_{verb}")(name, volume, rest[1:])
+
+    def _info(self, name: str, volume: Volume, rest: list[str]) -> tuple[int, str]:
+        state = "Started" if volume.is_started else "Stopped"
+        facts = f"\nVolume Name: {name}\nType: Replicate\nStatus: {state}\nBricks:\nBrick1: n:/brick\n"
+        options = "".join(f"{key}: {value}\n" for key, value in volume.options.items())
+        return 0, f"{facts}Options Reconfigured:\n{options}"
+
+    def _set(self, name: str, volume: Volume, rest: list[str]) -> tuple[int, str]:
+        volume.options[rest[0]] = rest[1]
+        return 0, "volume set: success"
+
+    def _reset(self, name: str, volume: Volume, rest: list[str]) -> tuple[int, str]:
+        volume.options.pop(rest[0], None)
+        return 0, "volume reset: success: reset volume successful"
+
+    def _start(self, name: str, volume: Volume, rest: list[str]) -> tuple[int, str]:
+        volume.is_started = True
+        return 0, f"volume start: {name}: success"
+
+    def _stop(self, name: str, volume: Volume, rest: list[str]) -> tuple[int, str]:
+        volume.is_started = False
+        return 0, f"volume stop: {name}: success"
+
+    def _quota(self, name: str, volume: Volume, rest: list[str]) -> tuple[int, str]:
+        is_on = volume.options.get("features.quota") == "on"
+        if not volume.is_started:
+            return 1, f"quota command failed : Volume {name} is not started. Start it first"
+        if rest[0] == "enable":
+            if is_on:
+                return 1, "quota command failed : Quota is already enabled"
+            volume.options["features.quota"] = "on"
+        elif not is_on:
+            return 1, "quota command failed : Quota is disabled, please enable quota"
+        elif rest[0] in {"soft-timeout", "hard-timeout"}:
+            volume.options[f"features.{rest[0]}"] = rest[1]
+        elif rest[0] == "limit-usage":
+            volume.limit_bytes = int(rest[2].removesuffix("GB")) * GIB
+        elif rest[0] == "list":
+            return 0, _quota_list(volume)
+        return 0, "volume quota : success"
+
+
+def _quota_list(volume: Volume) -> str:
+    limit = ""
+    if volume.limit_bytes is not None:
+        limit = (
+            f"<limit><path>/</path><hard_limit>{volume.limit_bytes}</hard_limit><soft_limit_percent>80%"
+            f"</soft_limit_percent><used_space>{volume.used_bytes}</used_space></limit>"
+        )
+    return f"<?xml version='1.0'?><cliOutput><opRet>0</opRet><volQuota>{limit}</volQuota></cliOutput>"
+
+
+class Nodes:
+    """SSH servers for nodes at 127.0.7.1 and further, all on one port, and how one logs in to them."""
+
+    def __init__(self, cluster: Cluster, directory: pathlib.Path, count: int = 3) -> None:
+        self.cluster = cluster
+        self.directory = directory
+        self.hosts = [f"127.0.7.{number}" for number in range(1, count + 1)]
+        self.key_file, self.known_hosts = directory / "key", directory / "known_hosts"
+        self.port = 0
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._listening: dict[str, Any] = {}
+        self._connections: dict[str, set[Any]] = {}
+
+    def start(self) -> None:
+        key = asyncssh.generate_private_key("ssh-ed25519")
+        key.write_private_key(self.key_file)
+        self.key_file.chmod(0o600)
+        key.write_public_key(self.directory / "authorized_keys")
+        self._host_key = asyncssh.generate_private_key("ssh-ed25519")
+        self.port = processes.free_port()
+        public = self._host_key.export_public_key().decode().strip()
+        self.known_hosts.write_text("".join(f"[{host}]:{self.port} {public}\n" for host in self.hosts))
+        for host in self.hosts:
+            self.ssl(host).mkdir(parents=True, exist_ok=True)
+        self._thread.start()
+        for host in self.hosts:
+            self.revive(host)
+
+    def ssl(self, host: str) -> pathlib.Path:
+        """What stands for /etc/ssl on the node."""
+        return self.directory / host / "ssl"
+
+    def revive(self, host: str) -> None:
+        self._listening[host] = self._do(self._listen(host))
+
+    async def _listen(self, host: str) -> Any:
+        return await asyncssh.listen(
+            host,
+            self.port,
+            server_host_keys=[self._host_key],
+            authorized_client_keys=str(self.directory / "authorized_keys"),
+            process_factory=lambda process: self._serve(host, process),
+        )
+
+    def kill(self, host: str) -> None:
+        """The node is away: nobody listens, and connections are cut."""
+        self._do(self._close(host))
+
+    def stop(self) -> None:
+        for host in list(self._listening):
+            self.kill(host)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+        self._loop.close()
+
+    async def _close(self, host: str) -> None:
+        listening = self._listening.pop(host)
+        listening.close()
+        await listening.wait_closed()
+        for connection in self._connections.pop(host, ()):
+            connection.abort()
+            await connection.wait_closed()
+
+    def _do(self, work: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(20)
+
+    async def _serve(self, host: str, process: Any) -> None:
+        self._connections.setdefault(host, set()).add(process.channel.get_connection())
+        words = shlex.split(process.command)
+        words = words[words.index("KILL") + 2 :]
+        if words[0] == "gluster":
+            code, said = self.cluster.run(words[1:])
+            process.stdout.write(said)
+        else:
+            here = [str(self.ssl(host)) if word == TLS_DIRECTORY else word for word in words]
+            done = await asyncio.to_thread(subprocess.run, here, capture_output=True, text=True, check=False)
+            code = done.returncode
+            process.stdout.write(done.stdout)
+            process.stderr.write(done.stderr)
+        process.exit(code)

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""GlusterFS, told what to do by its own command on any node of a cluster. Nothing is decided here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from abaca.drivers import contract
+from abaca.drivers.clients.machines import Machines
+from abaca.nodes.shell import Answer
+
+GIB = 1 << 30
+_SAID = 300
+_LIMIT = re.compile(
+    r"<limit>\s*<path>/</path>\s*<hard_limit>(\d+)</hard_limit>(?:(?!</limit>).)*?<used_space>(\d+)</used_space>",
+    re.DOTALL,
+)
+# What gluster says when somebody else is at the volume, or at the cluster.
+_BUSY = ("Another transaction", "Locking failed", "transaction is in progress", "Please try again", "lock is held")
+_AWAY = ("Connection failed", "glusterd", "Staging failed", "not connected", "is not in 'Peer in Cluster'")
+
+
+class Info(msgspec.Struct, frozen=True):
+    """A volume as gluster knows it: whether it is started, and the options that somebody set."""
+
+    name: str
+    is_started: bool
+    options: Mapping[str, str]
+
+
+class Quota(msgspec.Struct, frozen=True):
+    """The limit on a whole volume and what is used of it, in bytes."""
+
+    limit_bytes: int
+    used_bytes: int
+
+
+class Gluster:
+    """The nodes `hosts` of one cluster: the first that answers is asked.
+
+    Each call raises `contract.Gone` without the volume, `contract.Busy`, `contract.Unreachable` when no node answers,
+    and `contract.Refused` with gluster's words.
+    """
+
+    def __init__(self, machines: Machines, hosts: Sequence[str]) -> None:
+        self._machines = machines
+        self._hosts = hosts
+
+    def info(self, volume: str) -> Info:
+        """What gluster knows of the volume."""
+        return read_info(volume, self._run("volume", "info", volume))
+
+    def set(self, volume: str, option: str, value: str) -> None:
+        """Set an option; clients see it at once."""
+        self._run("volume", "set", volume, option, value)
+
+    def reset(self, volume: str, option: str) -> None:
+        """Take an option back."""
+        self._run("volume", "reset", volume, option)
+
+    def start(self, volume: str) -> None:
+        """Start the bricks that do not run."""
+        self._run("volume", "start", volume, "force")
+
+    def stop(self, volume: str) -> None:
+        """Stop all bricks; clients hang or fail until they are started."""
+        self._run("volume", "stop", volume, "force", fine=("not in the started state", "is not started"))
+
+    def enable_quota(self, volume: str) -> None:
+        """Count what is used, at once and not some seconds later."""
+        self._run("volume", "quota", volume, "enable", fine=("already enabled",))
+        for timeout in ("soft-timeout", "hard-timeout"):
+            self._run("volume", "quota", volume, timeout, "0")
+
+    def limit(self, volume: str, size_gib: int) -> None:
+        """Let the whole volume hold so much."""
+        self._run("volume", "quota", volume, "limit-usage", "/", f"{size_gib}GB")
+
+    def quota(self, volume: str) -> Quota | None:
+        """The limit on the whole volume; None without one."""
+        text = self._run("--xml", "volume", "quota", volume, "list", "/", fine=("No quota", "not enabled", "disabled"))
+        return read_quota(text)
+
+    def _run(self, *words: str, fine: Sequence[str] = ()) -> str:
+        away: contract.Unreachable | None = None
+        for host in self._hosts:
+            try:
+                answer = self._machines.run(host, ["gluster", "--mode=script", *words])
+            except contract.Unreachable as error:
+                away = error
+                continue
+            if answer.code == 0 or any(one in answer.out + answer.err for one in fine):
+                return answer.out
+            problem = failure(answer)
+            if not isinstance(problem, contract.Unreachable):
+                raise problem
+            away = problem
+        raise away or contract.Unreachable(reason="the cluster has no node that is online")
+
+
+def failure(answer: Answer) -> contract.Gone | contract.Busy | contract.Unreachable | contract.Refused:
+    """What a command that failed has said, as the error that it is."""
+    said = " ".join(f"{answer.err} {answer.out}".split())[-_SAID:]
+    reason = f"gluster says: {said or f'nothing, and ended with {answer.code}'}"
+    if "does not exist" in said and "option" not in said:
+        return contract.Gone(reason=reason)
+    if any(one in said for one in _BUSY):
+        return contract.Busy(reason=reason)
+    if any(one in said for one in _AWAY):
+        return contract.Unreachable(reason=reason)
+    return contract.Refused(reason=reason)
+
+
+def read_info(volume: str, text: str) -> Info:
+    """The volume that `gluster volume info` shows. Raises `contract.Gone` when it shows another, or none."""
+    facts, _, options = text.partition("Options Reconfigured:")
+    known = _pairs(facts)
+    if known.get("Volume Name") != volume:
+        raise contract.Gone(reason=f"gluster shows no volume {volume}")
+    return Info(volume, known.get("Status") == "Started", _pairs(options))
+
+
+def _pairs(text: str) -> dict[str, str]:
+    found = (line.partition(":") for line in text.splitlines())
+    return {name.strip(): value.strip() for name, colon, value in found if colon}
+
+
+def read_quota(text: str) -> Quota | None:
+    """The limit on the root that `gluster --xml volume quota ... list /` shows."""
+    found = _LIMIT.search(text)
+    return Quota(int(found[1]), int(found[2])) if found else None

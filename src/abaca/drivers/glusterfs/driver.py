@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shares that are whole GlusterFS volumes, which Heketi makes and takes away.
+
+Any host can serve the back end: all is done over Heketi's REST interface, and by gluster's own command on the nodes,
+over SSH. Nobody reaches a volume without a certificate, from its first moment on.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+from abaca.domain.attachments.servers import Login
+from abaca.drivers import contract
+from abaca.drivers.clients import heketi
+from abaca.drivers.clients.machines import HostKeys, Machines
+from abaca.drivers.glusterfs import durability
+from abaca.drivers.glusterfs.authority import Authority
+from abaca.drivers.glusterfs.ensuring import Ensuring
+from abaca.drivers.glusterfs.options import GlusterfsOptions
+from abaca.drivers.glusterfs.seal import Seal
+from abaca.drivers.glusterfs.shares import Shares
+from abaca.drivers.glusterfs.volumes import Room, Volumes, pool_stats
+from abaca.nodes.shell import Limits
+
+_LIMITS = Limits(connect_s=15.0, command_s=120.0)
+
+
+class Glusterfs(Shares, Ensuring, contract.Driver):
+    """GlusterFS volumes made by Heketi, sealed by certificates, reached by their common names."""
+
+    Options = GlusterfsOptions
+
+    vendor: ClassVar[str] = "Abaca"
+    protocols: tuple[str, ...] = ("GLUSTERFS",)
+
+    def __init__(self, backend: contract.Backend, options: GlusterfsOptions) -> None:
+        super().__init__(backend, options)
+        self.machines = Machines(self._login, _LIMITS)
+        self.authority = authority(backend, options)
+        self.seal = Seal(self.machines, self.authority, options.tls_directory)
+
+    def start(self) -> None:
+        self.options.check()
+        self._connect()
+        if not self.options.authority_certificate:
+            self.authority.make()
+        self.authority.check()
+        known = set(self.client.clusters())
+        for name, id in self.options.clusters.items():
+            if id not in known:
+                raise contract.Refused(reason=f"clusters: Heketi has no cluster {id} for the pool {name}")
+
+    def _connect(self) -> None:
+        options = self.options
+        key = heketi.read_key(Path(options.heketi_key_file))
+        self.client = heketi.Heketi(
+            options.heketi_url, key, ca_file=options.heketi_ca_file or None, timeout_s=options.heketi_timeout_s
+        )
+        self.volumes = Volumes(self.client, options.patience_s)
+
+    def stop(self) -> None:
+        self.machines.close()
+        self.client.close()
+
+    def pools(self) -> list[contract.PoolStats]:
+        room = Room(self.options.reserve_percent, durability.factor(durability.read(self.options.durability)))
+        found = []
+        for name, id in self.clusters().items():
+            cluster = self.client.cluster(id)
+            nodes = [self.client.node(one) for one in cluster.nodes]
+            found.append(pool_stats(name, nodes, self.volumes.ordered(nodes, cluster.volumes), room))
+        return found
+
+    def backend_info(self) -> dict[str, str]:
+        return {"layout": "1", "tls_directory": self.options.tls_directory}
+
+    def _login(self, host: str) -> Login:
+        options = self.options
+        return Login(
+            host=host,
+            port=options.ssh_port,
+            user=options.ssh_user,
+            host_key=HostKeys(Path(options.ssh_known_hosts)).of(host, options.ssh_port),
+            key=f"file:{options.ssh_key_file}",
+        )
+
+
+def authority(backend: contract.Backend, options: GlusterfsOptions) -> Authority:
+    """The certificate authority of the back end: the one that is given, or its own."""
+    own = backend.state_dir / "authority"
+    return Authority(
+        Path(options.authority_certificate or own / "ca.pem"),
+        Path(options.authority_key or own / "ca.key"),
+        days=options.certificate_days,
+    )

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the GlusterFS driver finds out what is not so as it shall be, and mends it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from abaca.drivers import contract
+from abaca.drivers.glusterfs import names
+from abaca.drivers.glusterfs.serving import VOLUME_ID, Held, Serving
+
+_AT_ONCE = 4
+
+Look = Callable[[contract.ShareInstance], contract.EnsureOutcome | None]
+
+
+class Ensuring(Serving, contract.Ensures, contract.Inspects):
+    """Certificates, who is let in, limits and export locations as they are known."""
+
+    def ensure(self, instances: Sequence[contract.ShareInstance]) -> dict[str, contract.EnsureOutcome]:
+        return self._each(instances, self._ensure)
+
+    def inspect(self, instances: Sequence[contract.ShareInstance]) -> dict[str, contract.EnsureOutcome]:
+        return self._each(instances, lambda instance: self._difference(instance, self.held(instance)))
+
+    def _each(self, instances: Sequence[contract.ShareInstance], look: Look) -> dict[str, contract.EnsureOutcome]:
+        def outcome(instance: contract.ShareInstance) -> contract.EnsureOutcome | None:
+            try:
+                return look(instance)
+            except contract.Gone as error:
+                return contract.EnsureOutcome(status="error", reason=error.message)
+            except (contract.Refused, contract.Busy) as error:
+                return contract.EnsureOutcome(is_failed=True, reason=error.message)
+
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            found = zip(instances, pool.map(outcome, instances), strict=True)
+            return {instance.id: one for instance, one in found if one is not None}
+
+    def _ensure(self, instance: contract.ShareInstance) -> contract.EnsureOutcome | None:
+        held = self.held(instance)
+        outcome = self._difference(instance, held)
+        self.seal.close(held.nodes)
+        if outcome is None or not outcome.repairs:
+            return outcome
+        self.mend_seal(held)
+        if not held.info.is_started:
+            held.gluster.start(held.name)
+        held = self.look(held.volume)
+        if self._untrue_limit(instance, held):
+            self.limit(held, instance.size_gib)
+        return outcome
+
+    def _difference(self, instance: contract.ShareInstance, held: Held) -> contract.EnsureOutcome | None:
+        """What is not as it shall be; None when all is."""
+        exports = self.exports(held.volume)
+        moved = exports if set(exports) != set(instance.exports) else None
+        kept = {VOLUME_ID: held.volume.id}
+        is_kept = dict(instance.driver_data) == kept
+        repairs = [*self.unsealed(held), *self._untrue_limit(instance, held)]
+        if not held.info.is_started:
+            repairs.append("it was not started")
+        is_ruled = self._is_ruled(instance, held)
+        if moved is None and is_kept and is_ruled and not repairs:
+            return None
+        return contract.EnsureOutcome(
+            exports=moved,
+            reapply_access_rules=not is_ruled,
+            repairs=repairs,
+            driver_data=None if is_kept else kept,
+        )
+
+    def _untrue_limit(self, instance: contract.ShareInstance, held: Held) -> list[str]:
+        """Not looked at where somebody may be changing it at this moment, and not seen of a volume that is stopped."""
+        if not held.info.is_started:
+            return []
+        limit_gib = self.limit_gib(held)
+        if limit_gib is None:
+            return ["what it holds was not counted"]
+        is_right = not instance.is_held or limit_gib == instance.size_gib
+        return [] if is_right else [f"its limit was {limit_gib:g} GiB instead of {instance.size_gib}"]
+
+    def _is_ruled(self, instance: contract.ShareInstance, held: Held) -> bool:
+        """Whether those who shall reach it, where that is told, are those whom it lets in."""
+        if instance.rules is None:
+            return True
+        wanted = {rule.to for rule in instance.rules if not names.problem_of_rule(rule)}
+        return names.clients_in(held.info.options.get(names.ALLOW, "")) == wanted

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names of volumes, and the common names of certificates: what gluster would take for something else is no name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from abaca.drivers import contract
+
+VOLUME = "abaca_"
+NODE = "abaca-node-"
+MARK = "user.abaca.instance"
+ALLOW = "auth.ssl-allow"
+SSL = ("client.ssl", "server.ssl")
+OPTIONS_SPEC = "glusterfs:volume_options"
+# auth.ssl-allow is a list with commas or blanks, and each part of it a pattern: `a*` would let in `alice` too.
+_COMMON_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@:+=/-]{0,63}")
+_VOLUME = re.compile(r"[A-Za-z0-9_-]{1,255}")
+_OPTION = re.compile(r"[a-z0-9][a-z0-9.-]{0,63}")
+_VALUE = re.compile(r"[A-Za-z0-9._:/%+-]{1,64}")
+# What keeps a volume sealed, counted and found again is not for share types.
+_OURS = ("auth.", "client.ssl", "server.ssl", "ssl.", "user.abaca.", "features.", "nfs.", "transport.", "config.")
+
+
+def volume_of(instance_id: str) -> str:
+    """What the volume of an instance is called. Raises `contract.Refused` for an id that can be no name."""
+    name = f"{VOLUME}{instance_id}"
+    if not _VOLUME.fullmatch(name):
+        raise contract.Refused(reason=f"{instance_id!r} can be no part of a volume's name")
+    return name
+
+
+def volumes_in(exports: Iterable[contract.Export]) -> list[str]:
+    """The volumes that export locations such as `host:/volume` name, each once."""
+    found = (export.path.rpartition(":/")[2] for export in exports)
+    return list(dict.fromkeys(name for name in found if _VOLUME.fullmatch(name)))
+
+
+def node(node_id: str) -> str:
+    """The common name of a node's certificate."""
+    return f"{NODE}{node_id}"
+
+
+def problem_of_client(name: str) -> str:
+    """Why no client's certificate can be called so; empty when one can."""
+    if not _COMMON_NAME.fullmatch(name):
+        return (
+            "a certificate's common name has 1 to 64 letters, digits and . _ @ : + = / -, and begins with a letter or "
+            "digit: GlusterFS would take others for a list or a pattern"
+        )
+    if name.lower().startswith(NODE):
+        return f"names that begin with {NODE} are those of the nodes"
+    return ""
+
+
+def problem_of_rule(rule: contract.AccessRule) -> str:
+    """Why the rule cannot be honoured; empty when it can."""
+    if rule.type != "cert":
+        return "GlusterFS knows its clients by certificates: use access type cert with a common name"
+    if rule.level != "rw":
+        return "GlusterFS cannot keep a certificate from writing: only the level rw can be had"
+    return problem_of_client(rule.to)
+
+
+def allow(nodes: Iterable[str], clients: Iterable[str]) -> str:
+    """The value of `auth.ssl-allow`; the nodes stand among themselves, or healing would break."""
+    return ",".join([*sorted(map(node, nodes)), *sorted(set(clients))])
+
+
+def clients_in(value: str) -> set[str]:
+    """The clients that a value of `auth.ssl-allow` lets in."""
+    return {name for name in value.split(",") if name and not name.startswith(NODE)}
+
+
+def options_of(extra_specs: Mapping[str, str]) -> Sequence[str]:
+    """Gluster's options that a share type asks for, as `name value`. Raises `contract.Refused`."""
+    found = []
+    for part in filter(None, (part.strip() for part in extra_specs.get(OPTIONS_SPEC, "").split(","))):
+        name, _, value = part.partition(" ")
+        if not _OPTION.fullmatch(name) or not _VALUE.fullmatch(value.strip()):
+            reason = f"{OPTIONS_SPEC}: {part!r} is no option and value such as `performance.cache-size 64MB`"
+            raise contract.Refused(reason=reason)
+        if name.startswith(_OURS):
+            raise contract.Refused(reason=f"{OPTIONS_SPEC}: {name} is what keeps volumes sealed and counted")
+        found.append(f"{name} {value.strip()}")
+    return found

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all parts of the driver stand on: Heketi's volumes, gluster on their nodes, the seal about both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from abaca.drivers import contract
+from abaca.drivers.clients import heketi
+from abaca.drivers.clients.gluster import GIB, Gluster, Info
+from abaca.drivers.clients.machines import Machines
+from abaca.drivers.glusterfs import names
+from abaca.drivers.glusterfs.options import GlusterfsOptions
+from abaca.drivers.glusterfs.seal import Seal, host_of
+from abaca.drivers.glusterfs.volumes import Volumes
+
+VOLUME_ID = "volume"
+"""What is kept of a share: the id of its volume in Heketi."""
+_QUOTA = {"features.quota": "on", "features.soft-timeout": "0", "features.hard-timeout": "0"}
+
+
+class Held(msgspec.Struct, frozen=True):
+    """A volume of ours: as Heketi has it, as gluster has it, and the nodes of its cluster."""
+
+    volume: heketi.Volume
+    info: Info
+    nodes: list[heketi.Node]
+    gluster: Gluster
+
+    @property
+    def name(self) -> str:
+        return self.volume.name
+
+
+class Serving:
+    """Volumes that are found, sealed and limited."""
+
+    backend: contract.Backend
+    options: GlusterfsOptions
+    client: heketi.Heketi
+    volumes: Volumes
+    machines: Machines
+    seal: Seal
+
+    def clusters(self) -> Mapping[str, str]:
+        """The ids of the clusters that are pools, by the pools' names."""
+        return self.options.clusters or {id: id for id in self.client.clusters()}
+
+    def nodes(self, cluster: str) -> list[heketi.Node]:
+        """The nodes of a cluster."""
+        return [self.client.node(id) for id in self.client.cluster(cluster).nodes]
+
+    def gluster(self, nodes: list[heketi.Node]) -> Gluster:
+        """Gluster as any of the nodes speaks for it; those that Heketi knows to be online are asked first."""
+        asked = sorted(nodes, key=lambda node: node.state != "online")
+        return Gluster(self.machines, [host_of(node) for node in asked])
+
+    def find(self, instance: contract.ShareInstance) -> heketi.Volume | None:
+        """The volume that is, or was, the instance's: by what is kept of it, by its name, by where it is mounted."""
+        id = instance.driver_data.get(VOLUME_ID)
+        volume = self.volumes.of_id(id) if id else None
+        for name in (names.volume_of(instance.id), *names.volumes_in(instance.exports)):
+            volume = volume or self.volumes.named(name)
+        return volume
+
+    def held(self, instance: contract.ShareInstance) -> Held:
+        """The volume of the instance. Raises `contract.Gone` when there is none, or it is another's by now."""
+        volume = self.find(instance)
+        if volume is None:
+            raise contract.Gone(reason=f"Heketi has no volume {names.volume_of(instance.id)}")
+        held = self.look(volume)
+        if held.info.options.get(names.MARK) != instance.id:
+            raise contract.Gone(reason=f"the volume {volume.name} is not, or no longer, that of instance {instance.id}")
+        return held
+
+    def look(self, volume: heketi.Volume) -> Held:
+        """A volume with what gluster says of it."""
+        nodes = self.nodes(volume.cluster)
+        gluster = self.gluster(nodes)
+        return Held(volume, gluster.info(volume.name), nodes, gluster)
+
+    def unsealed(self, held: Held) -> list[str]:
+        """What is not so that nobody reaches the volume without a certificate."""
+        found = [f"{option} was not on" for option in names.SSL if held.info.options.get(option) != "on"]
+        allowed = held.info.options.get(names.ALLOW, "")
+        if not {names.node(node.id) for node in held.nodes} <= set(allowed.split(",")):
+            found.append("not all nodes were let in" if allowed else "anybody with a certificate was let in")
+        return found
+
+    def mend_seal(self, held: Held) -> None:
+        """Nobody reaches the volume without a certificate that is let in; a volume that was open is started anew."""
+        is_open = [option for option in names.SSL if held.info.options.get(option) != "on"]
+        self.let_in(held, names.clients_in(held.info.options.get(names.ALLOW, "")))
+        if is_open:
+            for option in is_open:
+                held.gluster.set(held.name, option, "on")
+            held.gluster.stop(held.name)
+            held.gluster.start(held.name)
+
+    def let_in(self, held: Held, clients: set[str]) -> None:
+        """Make these all the clients that reach the volume."""
+        wanted = names.allow((node.id for node in held.nodes), clients)
+        if held.info.options.get(names.ALLOW) != wanted:
+            held.gluster.set(held.name, names.ALLOW, wanted)
+
+    def is_counted(self, held: Held) -> bool:
+        """Whether what is used is counted, and at once."""
+        return all(held.info.options.get(option) == value for option, value in _QUOTA.items())
+
+    def limit_gib(self, held: Held) -> float | None:
+        """How much the volume may hold; None for no limit."""
+        quota = held.gluster.quota(held.name) if self.is_counted(held) else None
+        return None if quota is None else quota.limit_bytes / GIB
+
+    def limit(self, held: Held, size_gib: int) -> None:
+        """Let the volume hold so much."""
+        if not self.is_counted(held):
+            held.gluster.enable_quota(held.name)
+        held.gluster.limit(held.name, size_gib)
+
+    def exports(self, volume: heketi.Volume) -> list[contract.Export]:
+        """Where the volume can be mounted from; Heketi tells its hosts in any order."""
+        hosts = sorted(volume.mount.glusterfs.hosts)
+        paths = [f"[{host}]:/{volume.name}" if ":" in host else f"{host}:/{volume.name}" for host in hosts]
+        return [contract.Export(path=path, preferred=path == paths[0]) for path in paths]

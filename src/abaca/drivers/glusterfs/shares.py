@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The GlusterFS driver's shares: a whole volume each."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import math
+from collections.abc import Mapping, Sequence
+
+from abaca.drivers import contract
+from abaca.drivers.clients import heketi
+from abaca.drivers.clients.gluster import GIB
+from abaca.drivers.glusterfs import durability, names
+from abaca.drivers.glusterfs.serving import VOLUME_ID, Serving
+from abaca.drivers.glusterfs.volumes import ordered_gib, usable_gib
+
+
+class Shares(Serving, contract.Resizes, contract.Manages, contract.MeasuresUsage):
+    """A volume with a limit and a list of certificates each."""
+
+    def create(self, instance: contract.ShareInstance) -> contract.Created:
+        cluster = self._cluster_of(instance)
+        nodes = self.nodes(cluster)
+        order = heketi.Order(
+            name=names.volume_of(instance.id),
+            size=ordered_gib(instance.size_gib),
+            durability=durability.wanted(instance.extra_specs, self.options.durability),
+            clusters=[cluster],
+            glustervolumeoptions=[
+                *names.options_of(instance.extra_specs),
+                *(f"{option} on" for option in names.SSL),
+                f"{names.ALLOW} {names.allow((node.id for node in nodes), ())}",
+                f"{names.MARK} {instance.id}",
+            ],
+        )
+        self.seal.close(nodes)
+        volume = self.volumes.named(order.name) or self.volumes.make(order)
+        if f"{names.MARK} {instance.id}" not in volume.glustervolumeoptions:
+            reason = f"Heketi has a volume {volume.name} that somebody else made: delete it, or give it another name"
+            raise contract.Refused(reason=reason)
+        held = self.look(volume)
+        if not held.info.is_started:
+            held.gluster.start(held.name)
+        if self.limit_gib(held) is None:
+            self.limit(held, instance.size_gib)
+        return contract.Created(exports=self.exports(volume), driver_data={VOLUME_ID: volume.id})
+
+    def _cluster_of(self, instance: contract.ShareInstance) -> str:
+        cluster = self.clusters().get(instance.pool)
+        if cluster is None:
+            raise contract.Refused(reason=f"there is no pool {instance.pool!r}: has its cluster been taken away?")
+        return cluster
+
+    def delete(self, instance: contract.ShareInstance) -> None:
+        volume = self.find(instance)
+        if volume is None:
+            for cluster in self.clusters().values():
+                self.volumes.forget(names.volume_of(instance.id), cluster)
+            return
+        with contextlib.suppress(contract.Gone):  # gluster has lost it, and Heketi shall forget it
+            if self.look(volume).info.options.get(names.MARK) != instance.id:
+                return
+        self.volumes.delete(volume)
+
+    def set_access(
+        self, instance: contract.ShareInstance, rules: Sequence[contract.AccessRule]
+    ) -> dict[str, contract.AccessOutcome]:
+        held = self.held(instance)
+        problems = {rule.id: names.problem_of_rule(rule) for rule in rules}
+        self.let_in(held, {rule.to for rule in rules if not problems[rule.id]})
+        return {
+            id: contract.AccessOutcome(state="error", reason=problem) for id, problem in problems.items() if problem
+        }
+
+    def extend(self, instance: contract.ShareInstance, new_size_gib: int) -> None:
+        held = self.held(instance)
+        volume = held.volume
+        if volume.size < ordered_gib(new_size_gib):
+            self.seal.close(held.nodes)
+            self.mend_seal(held)
+            self.volumes.expand(volume, ordered_gib(new_size_gib))
+        if self.limit_gib(held) != new_size_gib:
+            self.limit(held, new_size_gib)
+
+    def shrink(self, instance: contract.ShareInstance, new_size_gib: int) -> None:
+        held = self.held(instance)
+        quota = held.gluster.quota(held.name) if self.is_counted(held) else None
+        if quota is None:
+            raise contract.Refused(reason=f"what {held.name} holds is not counted: have the back end's shares ensured")
+        if quota.used_bytes > new_size_gib * GIB:
+            raise contract.Refused(reason=f"{quota.used_bytes / GIB:.2f} GiB are in use")
+        if quota.limit_bytes != new_size_gib * GIB:
+            self.limit(held, new_size_gib)
+
+    def measure_usage(self, instances: Sequence[contract.ShareInstance]) -> dict[str, contract.Usage]:
+        now = datetime.datetime.now(datetime.UTC)
+        seen = {}
+        for instance in instances:
+            with contextlib.suppress(contract.Gone, contract.Refused, contract.Busy):
+                held = self.held(instance)
+                quota = held.gluster.quota(held.name)
+                if quota is not None:
+                    seen[instance.id] = contract.Usage(used_gib=quota.used_bytes / GIB, gathered_at=now)
+        return seen
+
+    def manage(self, instance: contract.ShareInstance, options: Mapping[str, str]) -> contract.Managed:
+        volume = self._named_by(instance)
+        held = self.look(volume)
+        holder = held.info.options.get(names.MARK, "")
+        if holder not in {"", instance.id}:
+            raise contract.Refused(reason=f"the volume {volume.name} is that of instance {holder}")
+        self.seal.close(held.nodes)
+        self.mend_seal(held)
+        if not holder:
+            held.gluster.set(held.name, names.MARK, instance.id)
+        limit_gib = self.limit_gib(held)
+        size_gib = math.ceil(limit_gib) if limit_gib else max(1, usable_gib(volume.size))
+        if limit_gib != size_gib:
+            self.limit(held, size_gib)
+        return contract.Managed(size_gib=size_gib, exports=self.exports(volume), driver_data={VOLUME_ID: volume.id})
+
+    def _named_by(self, instance: contract.ShareInstance) -> heketi.Volume:
+        for name in names.volumes_in(instance.exports):
+            volume = self.volumes.named(name)
+            if volume is not None and volume.cluster in self.clusters().values():
+                return volume
+        raise contract.Gone(reason="Heketi has no volume of that name in a cluster of this back end")
+
+    def unmanage(self, instance: contract.ShareInstance) -> None:
+        with contextlib.suppress(contract.Gone):
+            held = self.held(instance)
+            held.gluster.reset(held.name, names.MARK)

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Volumes as Heketi has them: made, found again, made larger, taken away.
+
+The name of a volume is made of the instance's id, so that it is found again whatever becomes of a queue. Heketi hides
+what it has begun and not ended; whether such a thing has the name is asked by ordering one that can never fit.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from abaca.drivers import contract
+from abaca.drivers.clients import heketi
+from abaca.drivers.glusterfs import durability
+
+GIB_KIB = 1 << 20
+_NEVER_FITS_GIB = 1_000_000_000
+
+
+class Sized(msgspec.Struct, frozen=True):
+    """What is remembered of a volume, as long as its bricks take the same room."""
+
+    bricks_kib: int
+    name: str
+    size_gib: int
+
+
+def ordered_gib(size_gib: int) -> int:
+    """How large a volume must be for users to have so much of it: file systems and gluster need some themselves."""
+    return size_gib + max(1, math.ceil(size_gib / 50))
+
+
+def usable_gib(ordered: int) -> int:
+    """How much of a volume of that size users can have."""
+    size_gib = max(0, ordered - 1)
+    while size_gib and ordered_gib(size_gib) > ordered:
+        size_gib -= 1
+    return size_gib
+
+
+class Volumes:
+    """The volumes of a Heketi. What it raises is what the client raises."""
+
+    def __init__(self, client: heketi.Heketi, patience_s: float) -> None:
+        self.client = client
+        self._patience_s = patience_s
+        self._names: dict[str, str] = {}
+        self._sized: dict[str, Sized] = {}
+        self._expanding = threading.Lock()
+
+    def named(self, name: str) -> heketi.Volume | None:
+        """The volume of that name; None without one. Names never change, so each is asked for once."""
+        ids = self.client.volumes()
+        found = None
+        for id in ids:
+            if id not in self._names:
+                try:
+                    self._names[id] = self.client.volume(id).name
+                except contract.Gone:
+                    continue
+            if self._names[id] == name:
+                found = id
+        for id in self._names.keys() - set(ids):
+            self._names.pop(id, None)
+        return self.of_id(found) if found else None
+
+    def of_id(self, id: str) -> heketi.Volume | None:
+        """The volume of that id; None without one."""
+        try:
+            return self.client.volume(id)
+        except contract.Gone:
+            return None
+
+    def make(self, order: heketi.Order) -> heketi.Volume:
+        """A new volume, or the one that somebody has begun to make for the same. Raises `contract.Busy`, `Full`."""
+        try:
+            place = self.client.make(order)
+        except heketi.NameTaken:
+            found = self.named(order.name)
+            if found is not None:
+                return found
+            self._clean_up("create-volume")
+            place = self._again(lambda: self.client.make(order))
+        made = self._ended(place)
+        found = (self.of_id(made.rpartition("/")[2]) if made else None) or self.named(order.name)
+        if found is None:
+            raise contract.Busy(reason=f"Heketi has lost the making of {order.name}")
+        return found
+
+    def expand(self, volume: heketi.Volume, to_gib: int) -> heketi.Volume:
+        """The volume with at least that size. Begun twice for one volume it would grow twice."""
+        with self._expanding:
+            under_way = [one for one in self.client.pending("expand-volume") if _is_of(one, volume.id)]
+            if any(not one.is_abandoned for one in under_way):
+                raise contract.Busy(reason=f"Heketi is making {volume.name} larger already")
+            if under_way:
+                self._ended(self.client.clean_up([one.id for one in under_way]))
+            now = self.client.volume(volume.id)
+            if now.size >= to_gib:
+                return now
+            place = self.client.expand(volume.id, to_gib - now.size)
+        self._ended(place)
+        grown = self.client.volume(volume.id)
+        if grown.size < to_gib:
+            raise contract.Busy(reason=f"Heketi has lost the growing of {volume.name}")
+        return grown
+
+    def delete(self, volume: heketi.Volume) -> None:
+        """The volume is gone, with its data. Absent is success."""
+        try:
+            self._ended(self.client.delete(volume.id))
+        except contract.Gone:
+            return
+        if self.of_id(volume.id) is not None:
+            raise contract.Busy(reason=f"Heketi has lost the deletion of {volume.name}")
+
+    def forget(self, name: str, cluster: str) -> None:
+        """Nothing that Heketi hides has the name. Raises `contract.Busy` as long as it works on that."""
+        if self._is_taken(name, cluster):
+            self._clean_up("create-volume")
+            if self._is_taken(name, cluster):
+                raise contract.Busy(reason=f"Heketi is still at {name}")
+
+    def ordered(self, nodes: Sequence[heketi.Node], ids: Sequence[str]) -> list[Sized]:
+        """Name and size of each volume; only those whose bricks have changed are asked for."""
+        room: dict[str, int] = {}
+        for brick in (brick for node in nodes for device in node.devices for brick in device.bricks):
+            room[brick.volume] = room.get(brick.volume, 0) + brick.size
+        return [one for id in ids if (one := self._sized_as(id, room)) is not None]
+
+    def _sized_as(self, id: str, room: Mapping[str, int]) -> Sized | None:
+        known = self._sized.get(id)
+        bricks_kib = room.get(id, 0)
+        if known is None or known.bricks_kib != bricks_kib:
+            volume = self.of_id(id)
+            if volume is None:
+                self._sized.pop(id, None)
+                return None
+            known = self._sized[id] = Sized(bricks_kib, volume.name, volume.size)
+        return known
+
+    def _is_taken(self, name: str, cluster: str) -> bool:
+        """Whether any volume has the name, those that are hidden included: names are compared before sizes."""
+        order = heketi.Order(name, _NEVER_FITS_GIB, durability.read("none"), [cluster])
+        try:
+            place = self.client.make(order)
+        except heketi.NameTaken:
+            return True
+        except contract.Full:
+            return False
+        raise contract.Refused(reason=f"Heketi makes a volume of {_NEVER_FITS_GIB} GiB, see {place}")
+
+    def _clean_up(self, kind: str) -> None:
+        """What was begun and abandoned is taken away. Raises `contract.Busy` when there is nothing of the kind."""
+        abandoned = [one.id for one in self.client.pending(kind) if one.is_abandoned]
+        if not abandoned:
+            raise contract.Busy(reason="Heketi is still making it, or has just begun to take it away")
+        self._ended(self.client.clean_up(abandoned))
+
+    def _again(self, begin: Callable[[], str]) -> str:
+        try:
+            return begin()
+        except heketi.NameTaken as error:
+            raise contract.Busy(reason="what Heketi has begun is not cleaned up yet; is a node down?") from error
+
+    def _ended(self, place: str) -> str:
+        try:
+            return self.client.wait(place, self._patience_s)
+        except heketi.Forgotten:
+            return ""
+
+
+def _is_of(pending: heketi.Pending, volume_id: str) -> bool:
+    return any(change.id == volume_id for change in pending.changes)
+
+
+def pool_stats(name: str, nodes: Sequence[heketi.Node], held: Sequence[Sized], options: Room) -> contract.PoolStats:
+    """What a cluster can hold in shares of the back end's durability, beyond its reserve."""
+    devices = [
+        device for node in nodes if node.state == "online" for device in node.devices if device.state == "online"
+    ]
+    total_kib = sum(device.storage.total for device in devices)
+    reserved_kib = total_kib * options.reserve_percent / 100
+    free_kib = max(0.0, sum(device.storage.free for device in devices) - reserved_kib)
+    per_gib = GIB_KIB * options.factor
+    return contract.PoolStats(
+        name=name,
+        total_gib=round((total_kib - reserved_kib) / per_gib, 2),
+        free_gib=round(free_kib / per_gib, 2),
+        allocated_gib=float(sum(usable_gib(one.size_gib) for one in held)),
+        capabilities={"glusterfs_cluster": name},
+    )
+
+
+class Room(msgspec.Struct, frozen=True):
+    """How devices' room is told: the part that is kept back, and how often everything is kept."""
+
+    reserve_percent: int
+    factor: float

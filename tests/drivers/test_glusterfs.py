@@ -1,0 +1,406 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The GlusterFS driver where Heketi, nodes, names and certificates are not as they should be."""
+
+import shutil
+import subprocess
+
+import msgspec
+import pytest
+from cryptography import x509
+
+from abaca import errors
+from abaca.drivers import contract
+from lab import gluster_bed
+from tests.drivers.harness import GlusterfsHarness
+
+GIB = 1 << 30
+
+
+@pytest.fixture(scope="module")
+def shared():
+    """One bed for all tests; each uses instances of its own, and leaves Heketi and the nodes in order."""
+    made = GlusterfsHarness()
+    made.start(patience_s="1")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def rig(shared):
+    yield shared
+    heketi = shared.bed.heketi
+    heketi.is_busy, heketi.clock_s = False, 0.0
+    heketi.fails.clear()
+    heketi.release()
+    shared.bed.gluster.says.clear()
+
+
+@pytest.fixture
+def driver(rig):
+    return rig.driver
+
+
+def volumes_of(rig, share):
+    """The volumes that Heketi has under the share's name, those that it hides included."""
+    heketi = rig.bed.heketi
+    return [one for one in (*heketi.volumes.values(), *heketi.hidden.values()) if one["name"] == f"abaca_{share.id}"]
+
+
+def certs(*names, level="rw"):
+    return [contract.AccessRule(id=name, type="cert", to=name, level=level) for name in names]
+
+
+# Made, and found again
+
+
+def test_a_volume_is_sealed_marked_and_kept_three_times_from_its_first_moment(rig, driver):
+    share = rig.instance()
+    driver.create(share)
+    (volume,) = volumes_of(rig, share)
+    nodes = sorted(f"abaca-node-{id}" for id in rig.bed.heketi.nodes)
+    assert volume["glustervolumeoptions"][1:-1] == [
+        "client.ssl on",
+        "server.ssl on",
+        f"auth.ssl-allow {','.join(nodes)}",
+        f"user.abaca.instance {share.id}",
+    ]
+    assert volume["durability"]["replicate"] == {"replica": 3}
+    driver.delete(share)
+
+
+@pytest.mark.parametrize(
+    ("words", "kept"),
+    [
+        ("replica 2", {"type": "replicate", "replicate": {"replica": 2}, "disperse": {}}),
+        ("disperse 2+1", {"type": "disperse", "replicate": {}, "disperse": {"data": 2, "redundancy": 1}}),
+        ("none", {"type": "none", "replicate": {}, "disperse": {}}),
+    ],
+)
+def test_a_share_type_says_how_a_share_is_kept(rig, driver, words, kept):
+    share = rig.instance(extra_specs={"glusterfs:durability": words})
+    driver.create(share)
+    assert volumes_of(rig, share)[0]["durability"] == kept
+    driver.delete(share)
+
+
+@pytest.mark.parametrize(
+    "specs",
+    [
+        {"glusterfs:durability": ""},
+        {"glusterfs:durability": "replica 1"},
+        {"glusterfs:durability": "disperse 5+1"},
+        {"glusterfs:volume_options": "auth.ssl-allow *"},
+        {"glusterfs:volume_options": "server.ssl off"},
+        {"glusterfs:volume_options": "features.quota off"},
+        {"glusterfs:volume_options": "performance.cache-size 64MB; reboot"},
+        {"glusterfs:volume_options": "cache"},
+    ],
+)
+def test_a_share_type_that_asks_for_nonsense_or_an_open_volume_makes_nothing(rig, driver, specs):
+    share = rig.instance(extra_specs=specs)
+    with pytest.raises(contract.Refused, match="glusterfs:"):
+        driver.create(share)
+    assert volumes_of(rig, share) == []
+
+
+def test_options_of_a_share_type_are_set(rig, driver):
+    share = rig.share(extra_specs={"glusterfs:volume_options": "performance.cache-size 64MB, cluster.eager-lock on"})
+    options = rig.volume(share).options
+    assert (options["performance.cache-size"], options["cluster.eager-lock"]) == ("64MB", "on")
+    driver.delete(share)
+
+
+def test_a_creation_that_takes_long_gives_its_thread_back_and_is_found_again(rig, driver):
+    share = rig.instance()
+    rig.bed.heketi.is_held = True
+    for _ in range(2):
+        with pytest.raises(contract.Busy):
+            driver.create(share)
+    assert len(volumes_of(rig, share)) == 1
+    rig.bed.heketi.release()
+    assert driver.create(share).exports
+    assert (len(volumes_of(rig, share)), rig.size_gib(share)) == (1, 1)
+    driver.delete(share)
+
+
+def test_a_creation_in_which_heketi_was_killed_is_cleaned_up_and_made_again(rig, driver):
+    share = rig.instance()
+    heketi = rig.bed.heketi
+    heketi.is_held = True
+    with pytest.raises(contract.Busy):
+        driver.create(share)
+    heketi.restart()
+    heketi.is_held = False
+    assert driver.create(share).exports
+    assert (len(volumes_of(rig, share)), heketi.works) == (1, {})
+    driver.delete(share)
+
+
+def test_deleting_waits_for_a_creation_that_heketi_hides(rig, driver):
+    share = rig.instance()
+    heketi = rig.bed.heketi
+    heketi.is_held = True
+    for call in (driver.create, driver.delete):
+        with pytest.raises(contract.Busy):
+            call(share)
+    heketi.release()
+    driver.delete(share)
+    assert volumes_of(rig, share) == []
+
+
+def test_deleting_cleans_up_a_creation_in_which_heketi_was_killed(rig, driver):
+    share = rig.instance()
+    heketi = rig.bed.heketi
+    heketi.is_held = True
+    with pytest.raises(contract.Busy):
+        driver.create(share)
+    heketi.restart()
+    heketi.is_held = False
+    driver.delete(share)
+    assert (volumes_of(rig, share), heketi.works) == ([], {})
+
+
+def test_a_volume_of_our_name_that_somebody_else_made_is_left_alone(rig, driver):
+    share = rig.instance()
+    heketi = driver.client
+    order = {"name": f"abaca_{share.id}", "size": 1, "durability": {"type": "none"}}
+    heketi.wait(heketi.make(order), 20)
+    with pytest.raises(contract.Refused, match="somebody else made"):
+        driver.create(share)
+    driver.delete(share)
+    assert len(volumes_of(rig, share)) == 1
+
+
+def test_what_heketi_says_when_it_gives_up_is_told(rig, driver):
+    rig.bed.heketi.fails["create-volume"] = "dial tcp 10.78.1.13:22: connect: no route to host"
+    with pytest.raises(contract.Refused, match="no route to host"):
+        driver.create(rig.instance())
+
+
+# Sizes
+
+
+def test_a_volume_grows_by_the_difference_only_when_its_room_does_not_do(rig, driver):
+    share = rig.share(size_gib=10)
+    (volume,) = volumes_of(rig, share)
+    assert volume["size"] == 11
+    driver.shrink(share, 4)
+    driver.extend(share, 10)
+    assert (volume["size"], rig.size_gib(share)) == (11, 10)
+    driver.extend(share, 100)
+    assert (volume["size"], rig.size_gib(share)) == (102, 100)
+    driver.delete(share)
+
+
+def test_growing_that_takes_long_is_not_begun_twice(rig, driver):
+    share = rig.share()
+    heketi = rig.bed.heketi
+    heketi.is_held = True
+    for _ in range(3):
+        with pytest.raises(contract.Busy):
+            driver.extend(share, 9)
+    assert [work.kind for work in heketi.works.values()].count("expand-volume") == 1
+    heketi.release()
+    driver.extend(share, 9)
+    assert (volumes_of(rig, share)[0]["size"], rig.size_gib(share)) == (10, 9)
+    driver.delete(share)
+
+
+def test_pools_are_told_without_the_reserve_and_for_the_copies_that_are_kept(rig, driver):
+    (pool,) = driver.pools()
+    assert (pool.name, pool.total_gib) == (rig.bed.cluster, 475.0)
+    single = rig.build(durability="none", reserve_percent="0", clusters=f"gold:{rig.bed.cluster}")
+    single.start()
+    (pool,) = single.pools()
+    assert (pool.name, pool.total_gib) == ("gold", 1500.0)
+    single.stop()
+
+
+def test_what_pools_cost_does_not_grow_with_the_volumes(rig, driver):
+    counts, shares = [], []
+    for more in (1, 2):
+        shares += [rig.share() for _ in range(more)]
+        driver.pools()
+        rig.bed.heketi.requests.clear()
+        driver.pools()
+        counts.append(len(rig.bed.heketi.requests))
+    assert counts[0] == counts[1]
+    for share in shares:
+        driver.delete(share)
+
+
+# Certificates and names
+
+
+def test_every_node_has_a_certificate_before_a_volume_is_made_and_gets_a_lost_one_again(rig, driver):
+    driver.delete(rig.share())
+    bed = rig.bed
+    shutil.rmtree(bed.nodes.ssl("127.0.7.2"))
+    bed.nodes.ssl("127.0.7.2").mkdir()
+    rig.start(patience_s="1")
+    share = rig.share()
+    for id, node in bed.heketi.nodes.items():
+        place = bed.nodes.ssl(node["hostnames"]["manage"][0])
+        pem = x509.load_pem_x509_certificate((place / "glusterfs.pem").read_bytes())
+        assert pem.subject.rfc4514_string() == f"CN=abaca-node-{id}"
+        assert (place / "glusterfs.ca").read_text() == rig.driver.authority.pem
+        assert (place / "glusterfs.key").stat().st_mode & 0o777 == 0o600
+        assert {one.name for one in place.iterdir()} == {f"glusterfs.{end}" for end in ("pem", "key", "ca")}
+    rig.driver.delete(share)
+
+
+def test_a_node_with_a_certificate_of_another_authority_is_not_overwritten(rig):
+    place = rig.bed.nodes.ssl("127.0.7.3")
+    kept = place.with_name("kept")
+    place.rename(kept)
+    place.mkdir()
+    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=theirs", "-days", "2"]
+    files = ["-keyout", place / "glusterfs.key", "-out", place / "glusterfs.pem"]
+    subprocess.run([*words, *files], check=True, capture_output=True)
+    theirs = (place / "glusterfs.pem").read_bytes()
+    share = rig.instance()
+    driver = rig.start(patience_s="1")
+    with pytest.raises(contract.Refused, match=r"127.0.7.3, /etc/ssl/glusterfs.pem: it has a certificate of CN=theirs"):
+        driver.create(share)
+    assert (place / "glusterfs.pem").read_bytes() == theirs
+    assert volumes_of(rig, share) == []
+    shutil.rmtree(place)
+    kept.rename(place)
+
+
+@pytest.mark.parametrize(
+    "name", ["a,b", "a b", "a\nb", "*", "alic?", "[a-z]", "-v", "$(reboot)", "a;b", "a'b", "abaca-node-1", "x" * 65]
+)
+def test_a_name_that_gluster_would_read_otherwise_lets_nobody_in(rig, driver, name):
+    share = rig.share()
+    before = rig.volume(share).options["auth.ssl-allow"]
+    (outcome,) = driver.set_access(share, certs(name)).values()
+    assert (outcome.state, bool(outcome.reason)) == ("error", True)
+    assert rig.volume(share).options["auth.ssl-allow"] == before
+    driver.delete(share)
+
+
+def test_a_level_that_cannot_be_had_is_refused_with_the_reason(rig, driver):
+    share = rig.share()
+    outcomes = driver.set_access(share, [*certs("alice", level="ro"), *certs("bob")])
+    assert set(outcomes) == {"alice"}
+    assert "only the level rw" in outcomes["alice"].reason
+    assert rig.clients(share) == {("bob", "rw")}
+    driver.delete(share)
+
+
+def test_a_node_that_comes_to_the_cluster_is_let_in_by_ensuring(rig, driver):
+    share = rig.share()
+    driver.set_access(share, certs("alice"))
+    known = rig.known(share)
+    volume = rig.volume(share)
+    volume.options["auth.ssl-allow"] = "alice"
+    assert driver.inspect([known])[share.id].repairs == ["not all nodes were let in"]
+    driver.ensure([known])
+    assert len(volume.options["auth.ssl-allow"].split(",")) == 4
+    assert rig.clients(share) == {("alice", "rw")}
+    driver.delete(share)
+
+
+# What fails
+
+
+def test_another_node_answers_for_one_that_is_away(rig, driver):
+    share = rig.share()
+    first = rig.bed.nodes.hosts[0]
+    rig.bed.nodes.kill(first)
+    driver.set_access(share, certs("alice"))
+    assert rig.clients(share) == {("alice", "rw")}
+    rig.bed.nodes.revive(first)
+    driver.delete(share)
+
+
+def test_without_any_node_it_may_pass(rig, driver):
+    share = rig.share()
+    hosts = rig.bed.nodes.hosts
+    for host in hosts:
+        rig.bed.nodes.kill(host)
+    with pytest.raises(contract.Unreachable, match=r"127\.0\.7\."):
+        driver.set_access(share, certs("alice"))
+    for host in hosts:
+        rig.bed.nodes.revive(host)
+    driver.set_access(share, certs("alice"))
+    driver.delete(share)
+
+
+@pytest.mark.parametrize(
+    ("said", "error"),
+    [
+        ("Another transaction is in progress for v. Please try again after some time.", contract.Busy),
+        ("Connection failed. Please check if gluster daemon is operational.", contract.Unreachable),
+        ("volume set: failed: option : auth.ssl-allow does not exist", contract.Refused),
+    ],
+)
+def test_what_gluster_says_is_told_apart(rig, driver, said, error):
+    share = rig.share()
+    rig.bed.gluster.says += [said] * 3
+    with pytest.raises(error, match=said[:20]):
+        driver.set_access(share, certs("alice"))
+    rig.bed.gluster.says.clear()
+    driver.delete(share)
+
+
+def test_a_volume_that_vanished_behind_our_back_is_told_and_can_be_deleted(rig, driver):
+    share = rig.share()
+    rig.bed.gluster.delete(f"abaca_{share.id}")
+    assert driver.ensure([share])[share.id].status == "error"
+    with pytest.raises(contract.Gone):
+        driver.extend(share, 2)
+    driver.delete(share)
+    assert volumes_of(rig, share) == []
+
+
+def test_a_share_that_is_anothers_by_now_is_touched_by_nobody_else(rig, driver):
+    old = rig.share("text")
+    exports = driver.create(old).exports
+    driver.unmanage(old)
+    new = rig.instance(exports=exports)
+    driver.manage(new, {})
+    driver.delete(msgspec.structs.replace(old, exports=exports))
+    assert rig.read(new) == "text"
+    with pytest.raises(contract.Refused, match="that of instance"):
+        driver.manage(rig.instance(exports=exports), {})
+    driver.delete(new)
+
+
+# Settings
+
+
+@pytest.mark.parametrize("name", ["heketi_url", "heketi_key_file", "ssh_key_file", "ssh_known_hosts"])
+def test_a_setting_that_is_missing_is_named(rig, name):
+    with pytest.raises(contract.Refused, match=f"{name} is not set"):
+        rig.build(**{name: ""}).start()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("durability", "raid 5"),
+        ("heketi_url", "heketi"),
+        ("tls_directory", "/etc/ssl; reboot"),
+        ("authority_key", "/k"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused_when_it_is_read(rig, name, value):
+    with pytest.raises(errors.ConfigError, match=name):
+        rig.build(**{name: value})
+
+
+def test_a_cluster_that_heketi_does_not_have_is_named(rig):
+    with pytest.raises(contract.Refused, match="no cluster 00ff for the pool gold"):
+        rig.build(clusters="gold:00ff").start()
+
+
+def test_a_node_that_shows_another_host_key_is_told_nothing(rig, tmp_path):
+    strangers = gluster_bed.Bed(tmp_path / "bed", nodes=1)
+    other = rig.build(ssh_known_hosts=str(strangers.nodes.known_hosts), patience_s="1")
+    strangers.close()
+    other.start()
+    with pytest.raises(contract.Refused, match="host key"):
+        other.create(rig.instance())
+    other.stop()

@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The client of Heketi, over a double that answers as a real Heketi 9.0.0 was recorded to answer."""
+
+import json
+import re
+import ssl
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+import requests
+
+from abaca.drivers import contract
+from abaca.drivers.clients import heketi
+from lab import heketi as double
+
+RECORDINGS = Path(__file__).parent / "recordings" / "heketi.jsonl"
+ID = re.compile("[0-9a-f]{32}")
+REPLICA_3 = heketi.Durability("replicate", replicate=heketi.Copies(3))
+
+
+@pytest.fixture
+def served():
+    """A Heketi without clusters, and its address."""
+    made = double.Heketi()
+    url = made.start()
+    yield made, url
+    made.stop()
+
+
+@pytest.fixture
+def stocked(served):
+    """A Heketi with one cluster of three nodes, and a client."""
+    made, url = served
+    made.stock(["n1", "n2", "n3"])
+    client = heketi.Heketi(url, double.KEY.encode(), timeout_s=20)
+    yield made, client
+    client.close()
+
+
+def order(client, name="v", size=2):
+    return heketi.Order(name, size, REPLICA_3, list(client.clusters()), ["user.abaca.instance v"])
+
+
+def made_by(client, name="v", size=2):
+    place = client.wait(client.make(order(client, name, size)), 20)
+    return client.volume(place.rpartition("/")[2])
+
+
+# The double
+
+
+class Replay:
+    """Recorded requests, told to the double under the ids that it gives."""
+
+    def __init__(self, url):
+        self.url, self.ids = url, {}
+
+    def ours(self, text):
+        return ID.sub(lambda found: self.ids.get(found[0], found[0]), text)
+
+    def answer(self, recorded):
+        asked = recorded["request"]
+        path, headers = self.ours(asked["path"]), {}
+        claims = asked["claims"]
+        if isinstance(claims, str):
+            headers["Authorization"] = claims
+        elif claims is not None:
+            headers["Authorization"] = f"bearer {self.token(recorded, path)}"
+        body = None if asked["body"] is None else self.ours(asked["body"]).encode()
+        given = requests.request(
+            asked["method"], self.url + path, data=body, headers=headers, timeout=20, allow_redirects=False
+        )
+        place = given.headers.get("Location", "")
+        pairs = [(recorded["response"]["location"], place), (recorded["response"]["body"], given.text)]
+        for theirs, ours in pairs:
+            if given.status_code in {201, 202, 303}:
+                self.ids.update(zip(ID.findall(theirs), ID.findall(ours), strict=False))
+        return given.status_code, shape(given.text)
+
+    def token(self, recorded, path):
+        """A token as old, and as wrong, as the recorded one."""
+        claims, now_s = dict(recorded["request"]["claims"]), time.time()
+        for name in {"iat", "exp"} & claims.keys():
+            claims[name] = int(now_s + claims[name] - recorded["at"])
+        if claims.get("qsh", "0")[0] != "0":
+            claims["qsh"] = ""
+        key = "another key that has its thirty-two bytes" if recorded["note"] == "wrong key" else double.KEY
+        given = {name: claims.get(name) for name in ("iss", "iat", "exp", "qsh")}
+        if given["qsh"] == "":
+            del given["qsh"]
+        return double.signed(recorded["request"]["method"], path.partition("?")[0], key, **given)
+
+
+def shape(text):
+    """What is compared: of JSON the names in it, of other text the words without ids and durations."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return re.sub(r"expired by \S+", "expired by T", ID.sub("ID", text)).strip()
+    return sorted(found) if isinstance(found, dict) else found
+
+
+def test_the_double_answers_as_a_real_heketi_was_recorded_to_answer(served):
+    replay = Replay(served[1])
+    differ = []
+    for recorded in map(json.loads, RECORDINGS.read_text().splitlines()):
+        wanted = recorded["response"]["status"], shape(recorded["response"]["body"])
+        given = replay.answer(recorded)
+        if given != wanted:
+            differ.append((recorded["note"], given, wanted))
+    assert differ == []
+
+
+# Letting in
+
+
+def test_a_token_is_good_for_one_request_alone(stocked):
+    _, client = stocked
+    name = heketi.token(double.KEY.encode(), "GET", "/volumes", time.time())
+    answers = [
+        requests.get(f"{client.url}{path}", headers={"Authorization": f"bearer {name}"}, timeout=20).status_code
+        for path in ("/volumes", "/clusters")
+    ]
+    assert answers == [200, 401]
+
+
+def test_a_wrong_key_is_told_by_the_option_that_names_it(stocked):
+    client = heketi.Heketi(stocked[1].url, b"another key that has its thirty-two bytes", timeout_s=20)
+    with pytest.raises(contract.Refused, match=r"heketi_key_file does not hold jwt\.admin\.key") as refused:
+        client.clusters()
+    assert "another key" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("clock_s", "said"), [(-600.0, "600 s behind"), (600.0, "600 s ahead of")])
+def test_clocks_that_differ_are_told_in_words(stocked, clock_s, said):
+    made, client = stocked
+    made.clock_s = clock_s
+    with pytest.raises(contract.Refused, match="the clock of Heketi is") as refused:
+        client.clusters()
+    found = re.search(r"is (\d+) s (behind|ahead of)", str(refused.value))
+    assert abs(int(found[1]) - 600) <= 5
+    assert said.endswith(found[2])
+
+
+def test_clocks_may_differ_by_less_than_two_minutes(stocked):
+    made, client = stocked
+    for made.clock_s in (-100.0, 100.0):
+        assert len(client.clusters()) == 1
+
+
+def test_a_key_is_read_from_its_file_without_the_space_around_it(tmp_path):
+    file = tmp_path / "key"
+    file.write_text(" secret\n")
+    assert heketi.read_key(file) == b"secret"
+    file.write_text("\n")
+    with pytest.raises(contract.Refused, match="holds no key"):
+        heketi.read_key(file)
+    with pytest.raises(contract.Refused, match="cannot be read"):
+        heketi.read_key(tmp_path / "none")
+
+
+@pytest.fixture
+def behind_tls(tmp_path):
+    """A Heketi behind TLS, its address, and the file that proves it."""
+    key, pem = tmp_path / "k", tmp_path / "c"
+    subject = ("-subj", "/CN=heketi", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2")
+    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", pem, *subject]
+    subprocess.run(words, check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pem, key)
+    made = double.Heketi()
+    yield made.start(context), str(pem)
+    made.stop()
+
+
+def test_a_heketi_behind_tls_must_be_proved(behind_tls):
+    url, pem = behind_tls
+    proved = heketi.Heketi(url, double.KEY.encode(), ca_file=pem, timeout_s=20)
+    assert proved.clusters() == []
+    proved.close()
+    unproved = heketi.Heketi(url, double.KEY.encode(), timeout_s=20)
+    with pytest.raises(contract.Refused, match="heketi_ca_file must prove it"):
+        unproved.clusters()
+    unproved.close()
+
+
+def test_nobody_at_the_address_may_pass(served):
+    made, url = served
+    made.stop()
+    client = heketi.Heketi(url, b"key", timeout_s=20)
+    with pytest.raises(contract.Unreachable, match="Heketi at http"):
+        client.clusters()
+
+
+# What is done
+
+
+def test_the_end_of_work_is_heard_once_and_its_loss_is_told(stocked):
+    _, client = stocked
+    place = client.make(order(client))
+    assert client.wait(place, 20).startswith("/volumes/")
+    with pytest.raises(heketi.Forgotten):
+        client.wait(place, 20)
+
+
+def test_a_restart_forgets_the_queue_and_leaves_work_that_is_abandoned(stocked):
+    made, client = stocked
+    made.is_held = True
+    place = client.make(order(client))
+    made.restart()
+    with pytest.raises(heketi.Forgotten):
+        client.wait(place, 20)
+    (left,) = client.pending("create-volume")
+    assert left.is_abandoned
+    made.is_held = False
+    client.wait(client.clean_up([left.id]), 20)
+    assert (client.pending("create-volume"), list(client.volumes())) == ([], [])
+
+
+def test_work_that_does_not_end_in_time_is_not_given_up(stocked):
+    made, client = stocked
+    made.is_held = True
+    place = client.make(order(client))
+    with pytest.raises(contract.Busy, match="has not ended"):
+        client.wait(place, 0)
+    made.release()
+    assert client.wait(place, 20).startswith("/volumes/")
+
+
+def test_failures_are_told_apart_by_their_texts(stocked):
+    made, client = stocked
+    volume = made_by(client)
+    with pytest.raises(heketi.NameTaken, match="already in use"):
+        client.make(order(client))
+    with pytest.raises(contract.Full, match="a node is down"):
+        client.make(order(client, "w", 10_000_000))
+    with pytest.raises(contract.Full):
+        client.expand(volume.id, 10_000_000)
+    for ask in (client.volume, client.delete):
+        with pytest.raises(contract.Gone):
+            ask("0" * 32)
+    made.is_busy = True
+    with pytest.raises(contract.Busy, match="Server busy"):
+        client.make(order(client, "w"))
+
+
+def test_why_heketi_gave_up_is_told(stocked):
+    made, client = stocked
+    made.fails["create-volume"] = "volume set: failed: option : no.such-option does not exist"
+    with pytest.raises(heketi.Failed, match="such-option"):
+        client.wait(client.make(order(client)), 20)
+
+
+def test_a_volume_is_made_as_ordered_grows_by_the_difference_and_goes(stocked):
+    _, client = stocked
+    volume = made_by(client, size=3)
+    assert (volume.name, volume.size, volume.durability) == ("v", 3, REPLICA_3)
+    assert "user.abaca.instance v" in volume.glustervolumeoptions
+    client.wait(client.expand(volume.id, 2), 20)
+    assert client.volume(volume.id).size == 5
+    client.wait(client.delete(volume.id), 20)
+    assert list(client.volumes()) == []
