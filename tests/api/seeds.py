@@ -88,6 +88,7 @@ def plant(world: World) -> dict[str, str]:
         "/messages/{message_id}": _message(world),
         "/operations/{id}": _operation(world),
         "/attachments/{id}": _attachment(world, share_id, server_id),
+        "/clusters/{id}": _cluster(world),
         # of both doors that know servers
         "/servers/{server_id}": server_id,
         "/servers/{server_id}/shares/{share_id}": share_id,
@@ -149,6 +150,12 @@ def _share_server(world: World) -> str:
     able = dict.fromkeys((name for name in ShareServer.__struct_fields__ if name.endswith("_support")), True)
     with world.db.write() as tx:
         return share_servers.add(tx, {**values, **able}, [network["share_network_subnets"][0]["id"]])
+
+
+def _cluster(world: World) -> str:
+    """One that waits for servers."""
+    wish = {"name": "mpi", "selector": {"name": "nosuch*"}, "allow_empty": True}
+    return _made(world, "member", "//abaca/v1/clusters", {"cluster": wish})["cluster"]["id"]
 
 
 def _message(world: World) -> str:

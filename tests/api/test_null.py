@@ -25,6 +25,7 @@ TEXTS = {
     "host_key": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
     "key": "file:/etc/abaca/keys/id",
     "qmp_socket": "/run/guest.qmp",
+    "network": "10.0.0.0/16",
     "ssh_host": "10.0.0.9",
 }
 # What needs another server beside it.
@@ -62,15 +63,15 @@ def test_null_empties_what_can_be_empty_and_is_refused_elsewhere(planted, route,
 
     def put(value):
         said = {**rest, name: value}
-        return planted.ask("admin", "PUT", path, {key: said} if key else said, **asked(route))
+        return planted.ask("admin", route.method, path, {key: said} if key else said, **asked(route))
 
     if not may_be_null(field):
         assert put(None).status == 400
         return
     if name not in NOT_ALONE:
-        assert put(TEXTS.get(name, "something")).status == 200
+        assert put(TEXTS.get(name, "something")).status in (200, 202)
     answer = put(None)
-    assert answer.status == 200, answer.body
+    assert answer.status in (200, 202), answer.body
     shown = answer.body[key] if key else answer.body
     assert shown[SHOWN.get((route.path, name), name)] is None
 

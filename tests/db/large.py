@@ -287,6 +287,49 @@ def _orphans(words, n):
     }
 
 
+def _clusters(words, n):
+    return {
+        "id": words.id(),
+        "project_id": _project(),
+        "user_id": _either(words, n),
+        "name": "'cluster' || i",
+        "status": words.rare("'error'", "'active'", n),
+        "wanted": "'present'",
+        "shares": "'[]'",
+        "tolerance": "0",
+        "is_protected": words.false,
+        "is_forced": words.false,
+        "looked_at": words.rare(words.time(), "NULL", n),
+        "attempts": "0",
+        "created_at": words.time(),
+    }
+
+
+def _node_groups(words, n):
+    return {
+        "id": words.id(),
+        "cluster_id": words.id(),
+        "name": "'nodes'",
+        "shares": "'[]'",
+        "selector": "'{}'",
+        "created_at": words.time(),
+    }
+
+
+def _nodes(words, n):
+    """One of each cluster, and of the first one very many."""
+    cluster = f"CASE WHEN i % 4 = 0 THEN {words.id('0')} ELSE {words.id()} END"
+    return {
+        "id": words.id(),
+        "cluster_id": cluster,
+        "node_group_id": cluster,
+        "server_id": words.id(),
+        "is_leaving": words.false,
+        "refusals": "'{}'",
+        "created_at": words.time(),
+    }
+
+
 def _events(words, n):
     return {
         "id": words.id(),
@@ -381,6 +424,9 @@ GROWING = {
     "server_addresses": (_addresses, 0.5),
     "attachments": (_attachments, 0.5),
     "orphaned_mounts": (_orphans, 0.5),
+    "clusters": (_clusters, 0.5),
+    "cluster_node_groups": (_node_groups, 0.5),
+    "cluster_nodes": (_nodes, 0.5),
     "events": (_events, 0.5),
     "share_networks": (_networks, 0.5),
     "share_network_subnets": (_subnets, 0.5),

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from abaca.db.administration import events, messages, resource_locks, services
 from abaca.db.attachments import attachments, orphaned_mounts, servers
 from abaca.db.catalog import availability_zones, share_types
+from abaca.db.clusters import clusters, nodes
 from abaca.db.journal import findings, operations
 from abaca.db.networks import security_services, share_networks, share_servers
 from abaca.db.shares import export_location_history, share_instances, shares, snapshot_instances, snapshots
@@ -231,6 +232,24 @@ OFFERS = {
         ("id", "server_id", "mount_point"),
         {"id": _IDS, "server_id": Values(rare=RARE, none=NONE), "machine_id": _WORDS},
         of_project=None,
+    ),
+    "clusters": Offer(
+        clusters.CLUSTERS,
+        ("id", "name", "status", "shares"),
+        {
+            "id": _IDS,
+            "id_prefix": _PREFIX,
+            "project_id": _PROJECT,
+            "name": Values(rare="cluster7", none=NONE),
+            "status": Values("active", "error", "deleting"),
+        },
+    ),
+    "nodes of a cluster": Offer(
+        nodes.NODES,
+        ("id", "server_id", "server_name", "refusals"),
+        {"id": _IDS, "server_id": _IDS, "node_group_id": _IDS},
+        of_project=None,
+        of_one={"cluster_id": row_id(0)},
     ),
     "events": Offer(
         events.EVENTS,

@@ -33,7 +33,7 @@ DOCUMENTED = {
     "share backup": "creating available restoring deleting error",
 }
 # Our own resources: nobody documented their states before us.
-OWN = {"attachment"}
+OWN = {"attachment", "cluster"}
 
 
 def machines():

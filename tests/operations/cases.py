@@ -402,6 +402,46 @@ def explain(theatre, attachment_id):
     return ask(theatre, attachment_explain.OPERATION, attachment_explain.Args(attachment_id))
 
 
+def a_share_and_servers(theatre, number=3):
+    return a_share(theatre), [
+        a_server(theatre, str(ipaddress.ip_address("10.7.0.1") + next(NUMBERS))) for _ in range(number)
+    ]
+
+
+def make_cluster(theatre, prepared, **more):
+    share_id, server_ids = prepared
+    wish = {"name": f"mpi-{next(NUMBERS)}", "servers": server_ids, "shares": [{"id": share_id}], **more}
+    return theatre.ask("POST", "//abaca/v1/clusters", {"cluster": wish})["cluster"]["id"]
+
+
+def a_cluster(theatre):
+    cluster_id = make_cluster(theatre, a_share_and_servers(theatre))
+    theatre.until_ended("cluster-change", cluster_id)
+    theatre.settle()
+    return cluster_id
+
+
+def a_cluster_and_more(theatre):
+    share_id, (server_id,) = a_share_and_servers(theatre, 1)
+    return a_cluster(theatre), share_id, server_id
+
+
+def change_cluster(theatre, prepared):
+    """One share comes in the place of another, one node comes and one goes."""
+    cluster_id, share_id, server_id = prepared
+    node = theatre.ask("GET", f"//abaca/v1/clusters/{cluster_id}/nodes?limit=1")["nodes"][0]["server_id"]
+    groups = [{"name": "nodes", "add_servers": [server_id], "remove_servers": [node]}]
+    theatre.ask(
+        "PATCH", f"//abaca/v1/clusters/{cluster_id}", {"cluster": {"shares": [{"id": share_id}], "node_groups": groups}}
+    )
+    return cluster_id
+
+
+def delete_cluster(theatre, cluster_id):
+    theatre.ask("DELETE", f"//abaca/v1/clusters/{cluster_id}")
+    return cluster_id
+
+
 # By kind; a second case of a kind has a word more.
 CASES = {
     "attachment-attach": Case(a_share_and_a_server, attach),
@@ -410,6 +450,11 @@ CASES = {
     "attachment-detach virtiofs": Case(a_handed_in_share, detach, ("unmount_on_server",)),
     "attachment-explain": Case(an_attachment, explain),
     "attachment-verify": Case(an_attachment, verify),
+    "cluster-change": Case(a_share_and_servers, make_cluster),
+    "cluster-change of one that is": Case(
+        a_cluster_and_more, change_cluster, ("detach_surplus", "await_detached", "attach_missing")
+    ),
+    "cluster-delete": Case(a_cluster, delete_cluster),
     "backend-ensure-dry-run": Case(a_share_that_has_moved, ensure_dry),
     "backend-reconcile": Case(a_share, reconcile),
     "instance-mend": Case(a_share, mend),

@@ -22,6 +22,7 @@ from abaca.db.journal import operations as rows
 from abaca.db.shares.instance_access_rules import worst
 from abaca.db.tables.administration import messages, pools, services
 from abaca.db.tables.attachments import attachments, orphaned_mounts
+from abaca.db.tables.clusters import clusters
 from abaca.db.tables.journal import operation_keys, operation_waits
 from abaca.db.tables.networks import share_servers
 from abaca.db.tables.shares import (
@@ -33,6 +34,7 @@ from abaca.db.tables.shares import (
     snapshot_instances,
 )
 from abaca.domain.attachments.attachments import ATTACHMENT
+from abaca.domain.clusters.clusters import CLUSTER
 from abaca.domain.shares.access_rules import PENDING
 from abaca.domain.shares.shares import SHARE_INSTANCE
 from abaca.drivers import contract
@@ -407,6 +409,7 @@ def stuck(tx):
     pending = instance_access_rules.c.state.in_(PENDING)
     gone = sa.and_(access_rules.c.is_denied, worst().not_in(["error", *PENDING]))
     attaching = attachments.c.state.in_(sorted(ATTACHMENT.busy))
+    changing = clusters.c.status.in_(sorted(CLUSTER.busy))
     return [
         *(f"stuck: operation {row.kind} is {row.state}" for row in tx.rows(sa.select(t).where(live))),
         *(f"leaked: key {row.key}" for row in tx.rows(sa.select(held))),
@@ -415,6 +418,7 @@ def stuck(tx):
         *(f"stuck: the rules of {row.id} are syncing" for row in tx.rows(sa.select(share_instances).where(syncing))),
         *(f"stuck: {row.host} is ensuring" for row in tx.rows(sa.select(services).where(services.c.ensuring))),
         *(f"stuck: attachment {row.id} is {row.state}" for row in tx.rows(sa.select(attachments).where(attaching))),
+        *(f"stuck: cluster {row.id} is {row.status}" for row in tx.rows(sa.select(clusters).where(changing))),
         *(
             f"stuck: rule {row.access_rule_id} is {row.state} on {row.share_instance_id}"
             for row in tx.rows(sa.select(instance_access_rules).where(pending))

@@ -6,6 +6,7 @@ from __future__ import annotations
 from abaca.api.administration import routes as administration
 from abaca.api.attachments import routes as attachments
 from abaca.api.catalog import routes as catalog
+from abaca.api.clusters import routes as clusters
 from abaca.api.compute import routes as compute
 from abaca.api.networks import routes as networks
 from abaca.api.shares import routes as shares
@@ -14,7 +15,7 @@ from abaca.api.shares import routes as shares
 RESOURCES = (*administration.RESOURCES, *catalog.RESOURCES, *networks.RESOURCES, *shares.RESOURCES)
 
 # /abaca/v1, Abaca's own
-OWN = (*administration.OWN, *attachments.OWN, *networks.OWN, *shares.OWN)
+OWN = (*administration.OWN, *attachments.OWN, *clusters.OWN, *networks.OWN, *shares.OWN)
 
 # /compute/v2.1
 COMPUTE = compute.RESOURCES

@@ -84,6 +84,7 @@ def see_to_attachments(settings: Settings, db: Database, on_nodes: WorkQueue[Att
     from abaca.operations.attachments.attachment_parts import LOOKS
     from abaca.reconcile.access_rules import AccessRules
     from abaca.reconcile.attachments import Attachments
+    from abaca.reconcile.clusters import Clusters
     from abaca.reconcile.orphaned_mounts import OrphanedMounts
 
     parts = on_nodes.parts
@@ -95,5 +96,6 @@ def see_to_attachments(settings: Settings, db: Database, on_nodes: WorkQueue[Att
         PeriodicTask("attachments of servers that were off", often_s, attachments.wake),
         PeriodicTask("rules that were not taken away", often_s, AccessRules(db).heal),
         PeriodicTask("mounts that were given up", often_s, OrphanedMounts(db, parts).sweep),
+        PeriodicTask("clusters", often_s, Clusters(db, parts, look_interval_s=2 * often_s).heal),
         PeriodicTask("verifying attachments", min(60.0, interval_s), attachments.verify, LOOKS),
     ]

@@ -57,6 +57,10 @@ class Client:
         """The same by POST, with a body of JSON."""
         return self._ask("POST", path, query, body)
 
+    def patch(self, path: str, body: object) -> Answer:
+        """The same by PATCH."""
+        return self._ask("PATCH", path, {}, body)
+
     def put(self, path: str, body: object) -> Answer:
         """The same by PUT."""
         return self._ask("PUT", path, {}, body)

@@ -32,6 +32,7 @@ COMMANDS = {
         "share_network",
         "Change the subnets of share networks that serve.",
     ),
+    "cluster": ("abaca.cli.clusters", "cluster", "Have shares on all nodes of a cluster, and see how that stands."),
     "share-server": ("abaca.cli.share_servers", "share_server", "See what share servers can, and set it."),
     "network-allocation": (
         "abaca.cli.network_allocations",

@@ -111,6 +111,10 @@ class Resource:
         """The same for POST."""
         return self._declare("POST", path, options)
 
+    def patch(self, path: str = "", **options: Unpack[Options]) -> Callable[[Handler], Handler]:
+        """The same for PATCH."""
+        return self._declare("PATCH", path, options)
+
     def put(self, path: str = "", **options: Unpack[Options]) -> Callable[[Handler], Handler]:
         """The same for PUT."""
         return self._declare("PUT", path, options)

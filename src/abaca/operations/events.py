@@ -68,6 +68,11 @@ def attachment(
     return {**found, "former_export_location": before}
 
 
+def cluster(tx: Tx, cluster_id: str, _args: object, _recorded: Mapping[str, object]) -> Mapping[str, object] | None:
+    """What events say of a cluster."""
+    return rows.cluster(tx, cluster_id)
+
+
 def notify_attachment(tx: Tx, event_type: str, attachment_id: str, error: AbacaError | None = None) -> None:
     """Tell something of an attachment that no operation tells, since nobody asked for it; and what was wrong."""
     if rows.is_wanted(tx, event_type):

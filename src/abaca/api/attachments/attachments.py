@@ -22,7 +22,7 @@ from abaca.http.paging import Listed
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
 from abaca.http.wire import Column, Computed, Many, One, Plain, View
-from abaca.operations.attachments import attachment_accept, attachment_detach, attachment_verify
+from abaca.operations.attachments import attachment_accept, attachment_clusters, attachment_detach, attachment_verify
 from abaca.policy import admin, member, reader
 
 LIST_ALL_PROJECTS = admin("attachment:list_all_projects", "List the attachments of all projects.")
@@ -46,7 +46,8 @@ class AttachmentView(View):
 
     `server_name` is that of a registered server.
 
-    `wanted` is `detached` while it goes; `next_try_at` is when one in error is tried again.
+    `wanted` is `detached` while it goes; `next_try_at` is when one in error is tried again. What a cluster has attached
+    goes with that.
     """
 
     id: str
@@ -68,6 +69,7 @@ class AttachmentView(View):
     error: Annotated[dict[str, str] | None, Computed(_error, needs=("error_code", "error_text"))]
     attempts: int
     next_try_at: Annotated[datetime.datetime | None, Column("retry_at")]
+    cluster_id: str | None
     created_at: datetime.datetime
     updated_at: datetime.datetime | None
 
@@ -162,7 +164,9 @@ def delete(call: Call, id: str) -> None:
     """Detach; with `?force=true` open files lose the share, and a machine that does not answer is given up."""
     force = bodies.flag("force", call.query.get("force", "false"))
     with call.db.write() as tx:
-        attachment_detach.start(tx, _locked(call, tx, id), call.caller, force=force)
+        row = _locked(call, tx, id)
+        attachment_clusters.refuse_owned(row)
+        attachment_detach.start(tx, row, call.caller, force=force)
 
 
 @RESOURCE.post("/{id}/verify", policy=VERIFY, view=One("attachment", AttachmentView), status=202)

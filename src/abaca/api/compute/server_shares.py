@@ -23,7 +23,7 @@ from abaca.http.bodies import UNSET, Body, Scalar, Text, UnsetType, Uuid
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
 from abaca.http.wire import AdminOnly, Column, Computed, Many, One, View
-from abaca.operations.attachments import attachment_detach
+from abaca.operations.attachments import attachment_clusters, attachment_detach
 from abaca.operations.attachments.attachment_accept import AttachmentRequest
 from abaca.policy import member, reader
 
@@ -160,6 +160,7 @@ def _detach(call: Call, tx: Tx, server_id: str, share_id: str, mount_point: str 
         raise _missing(server_id, share_id)
     if mount_point not in (None, row.mount_point):
         raise errors.Conflict(f"Share {share_id} is at {row.mount_point} on server {server_id}, not where you say.")
+    attachment_clusters.refuse_owned(row)
     attachment_detach.start(tx, row, call.caller)
 
 

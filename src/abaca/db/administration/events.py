@@ -24,6 +24,7 @@ from abaca.db.tables.administration import event_targets as g
 from abaca.db.tables.administration import events as t
 from abaca.db.tables.attachments import attachments
 from abaca.db.tables.catalog import share_types
+from abaca.db.tables.clusters import clusters
 from abaca.db.tables.shares import share_instances, shares, snapshot_instances, snapshots
 from abaca.domain.administration.events import QUEUE, About, Event, EventTarget, Undelivered
 from abaca.domain.ids import new_id
@@ -126,6 +127,18 @@ _ATTACHMENT = sa.select(
 def attachment(tx: Tx, attachment_id: str) -> dict[str, object] | None:
     """What events say of an attachment; None when it is gone."""
     row = tx.row(_ATTACHMENT, {"attachment": attachment_id})
+    return None if row is None else dict(row._mapping)
+
+
+_CLUSTER = sa.select(
+    clusters.c.id.label("cluster_id"),
+    *(clusters.c[name] for name in ("name", "user_id", "project_id", "status", "wanted", "error_code", "error_text")),
+).where(clusters.c.id == sa.bindparam("cluster"))
+
+
+def cluster(tx: Tx, cluster_id: str) -> dict[str, object] | None:
+    """What events say of a cluster; None when it is gone."""
+    row = tx.row(_CLUSTER, {"cluster": cluster_id})
     return None if row is None else dict(row._mapping)
 
 

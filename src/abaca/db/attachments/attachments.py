@@ -64,6 +64,8 @@ _NEW: dict[str, object] = {
     "updated_at": None,
     "wanted": "attached",
     "is_forced": False,
+    "cluster_id": None,
+    "network": None,
 }
 
 
@@ -261,6 +263,11 @@ def moved_condition(share_id: str) -> str:
 def detached_condition(share_id: str) -> str:
     """What is signalled when nothing attaches a share any more."""
     return f"detached:{share_id}"
+
+
+def cluster_condition(cluster_id: str) -> str:
+    """What is signalled when nothing of a cluster is on its way any more."""
+    return f"cluster:{cluster_id}"
 
 
 def retry_refused(tx: Tx, share_id: str, error_code: str) -> None:

@@ -6,8 +6,8 @@ Rows are deleted for real when the thing is gone: history is in `operations`. Ti
 
 from __future__ import annotations
 
-from abaca.db.tables import administration, attachments, catalog, columns, journal, networks, shares
+from abaca.db.tables import administration, attachments, catalog, clusters, columns, journal, networks, shares
 
-AREAS = (administration, attachments, catalog, journal, networks, shares)
+AREAS = (administration, attachments, catalog, clusters, journal, networks, shares)
 metadata = columns.metadata
 columns.expect_large_projects()

@@ -76,6 +76,9 @@ attachments = sa.Table(
     # tries that failed in a row, and when the next comes
     sa.Column("attempts", sa.Integer, nullable=False, default=0),
     sa.Column("retry_at", TIME),
+    # the cluster that made it; and the network that is let in in the place of the server's addresses
+    sa.Column("cluster_id", ID),
+    sa.Column("network", text(49)),
     *times(),
     sa.UniqueConstraint("share_id", "server_id"),
     sa.UniqueConstraint("server_id", "mount_point"),
@@ -88,6 +91,11 @@ attachments = sa.Table(
 # As that of all shares.
 OF_ANY_PROJECT = attachments.c.project_id > sa.literal_column("''")
 partial_index("ix_attachments_created_at_id", OF_ANY_PROJECT, attachments.c.created_at, attachments.c.id)
+OF_A_CLUSTER = attachments.c.cluster_id.is_not(None)
+partial_index(
+    "ix_attachments_cluster_id_state", OF_A_CLUSTER, attachments.c.cluster_id, attachments.c.state, attachments.c.id
+)
+partial_index("ix_attachments_cluster_id_server_id", OF_A_CLUSTER, attachments.c.cluster_id, attachments.c.server_id)
 
 # What a forced detach gave up on a machine that could not be entered, until it can be. `id` was the attachment's;
 # `machine_id` is the server that has it: the hypervisor of then, with the guest's `qmp_socket`, or the server itself.

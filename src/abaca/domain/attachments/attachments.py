@@ -46,6 +46,7 @@ class Attachment(msgspec.Struct, frozen=True, gc=False):
     `wanted` is `attached` or `detached`: where it goes from an error. `addresses` are those that the access rules let
     in, and `source` is the export location in use. `attempts` counts the tries that failed in a row; the next comes at
     `retry_at`. With `is_forced` it is detached though files are open, and though its machine cannot be entered.
+    `cluster_id` is the cluster that made it; with `network` that is let in, in the place of the server's addresses.
     """
 
     id: str
@@ -68,6 +69,8 @@ class Attachment(msgspec.Struct, frozen=True, gc=False):
     error_text: str | None
     attempts: int
     retry_at: datetime.datetime | None
+    cluster_id: str | None
+    network: str | None
     created_at: datetime.datetime
     updated_at: datetime.datetime | None
 

@@ -6,6 +6,8 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Mapping, Sequence
 
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
 
 def address_of(path: str) -> str:
     """The address, or the name, at the beginning of an export location: `fd77::1` of `[fd77::1]:/shares/x`."""
@@ -18,12 +20,23 @@ def version_of(path: str) -> int:
     return 6 if path.startswith("[") else 4
 
 
+def versions_of(addresses: Sequence[str]) -> set[int]:
+    """Of which families a machine's addresses are; one that is let in by a network may stand as that."""
+    return {ipaddress.ip_network(one).version for one in addresses}
+
+
 def is_on_link(cidr: str | None, addresses: Sequence[str]) -> bool:
-    """Whether one of a machine's addresses lies in the subnet: no router is between them."""
+    """Whether one of a machine's addresses, or the network that it is let in by, lies in the subnet: no router is
+    between them.
+    """
     if cidr is None:
         return False
-    network = ipaddress.ip_network(cidr, strict=False)
-    return any(ipaddress.ip_address(one) in network for one in addresses)
+    subnet = ipaddress.ip_network(cidr, strict=False)
+    return any(_is_within(ipaddress.ip_network(one), subnet) for one in addresses)
+
+
+def _is_within(one: Network, other: Network) -> bool:
+    return one.version == other.version and one[0] in other and one[-1] in other
 
 
 def choose(paths: Sequence[str], cidrs: Mapping[str, str], addresses: Sequence[str], current: str | None) -> str | None:
@@ -32,7 +45,7 @@ def choose(paths: Sequence[str], cidrs: Mapping[str, str], addresses: Sequence[s
     Of those that its address families can reach it is one that is on-link, if there is one; `cidrs` has the subnets of
     the addresses that export. Of several as near the one in use, else the first. Where it reaches none all count.
     """
-    families = {ipaddress.ip_address(address).version for address in addresses}
+    families = versions_of(addresses)
     reachable = [path for path in paths if version_of(path) in families] or paths
     near = [path for path in reachable if is_on_link(cidrs.get(address_of(path)), addresses)]
     best = near or reachable

@@ -28,13 +28,18 @@ if TYPE_CHECKING:
 
 
 class AttachmentRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """How the share shall be there; what is None is chosen. It is mounted within `roots` only."""
+    """How the share shall be there; what is None is chosen. It is mounted within `roots` only.
+
+    `cluster_id` is the cluster for which it is made, `network` what is let in in the place of the servers' addresses.
+    """
 
     mount_point: str | None = None
     tag: str | None = None
     access_level: str | None = None
     mode: str | None = None
     roots: Roots = Roots()
+    cluster_id: str | None = None
+    network: str | None = None
 
 
 class Accepted(msgspec.Struct):
@@ -60,7 +65,7 @@ def accept(
     Raises `Invalid` and `Conflict` for what is wrong with the share or the request.
     """
     values = _common(share, request)
-    _check(share)
+    check_share(share)
     versions = attachment_rules.versions_of(tx, share.host or "")
     found = Accepted()
     place = str(values["mount_point"])
@@ -73,7 +78,8 @@ def accept(
             request.roots.check(place, server.project_id, server.id)
             if server.id in nested:
                 raise nested[server.id]
-            told = {"server_id": server.id, "addresses": _addresses_of(hosts.get(server.id, server), versions)}
+            let_in = _addresses_of(hosts.get(server.id, server), versions, request.network)
+            told = {"server_id": server.id, "addresses": let_in}
             user_id = by.user_id if by is not None else None
             found.ids.append(attachments.add(tx, {**values, **told, "user_id": user_id}))
         except errors.AbacaError as error:
@@ -98,10 +104,13 @@ def _common(share: Share, request: AttachmentRequest) -> dict[str, object]:
         ),
         "tag": domain.check_tag(request.tag, share.id, mode),
         "access_level": rules.check_level(request.access_level),
+        "cluster_id": request.cluster_id,
+        "network": request.network,
     }
 
 
-def _check(share: Share) -> None:
+def check_share(share: Share) -> None:
+    """Raises `Conflict` for a share that cannot be attached now, and says why."""
     if share.is_soft_deleted:
         raise errors.Conflict(f"Share {share.id} is in the recycle bin; restore it before you attach it.")
     if share.status != "available":
@@ -112,9 +121,14 @@ def _check(share: Share) -> None:
         )
 
 
-def _addresses_of(server: Server, versions: set[int]) -> list[str]:
+def _addresses_of(server: Server, versions: set[int], network: str | None) -> list[str]:
     """The addresses of a server that are let in. Raises `Conflict` when it has none."""
-    found = attachment_rules.let_in([address.ip for address in server.addresses], versions)
+    found = attachment_rules.let_in([address.ip for address in server.addresses], versions, network)
+    if not found and network is not None:
+        raise errors.Conflict(
+            f"Server {server.id} has no address in {network} that the share's back end can let in; give it one, or let "
+            "the cluster's nodes in by their own addresses."
+        )
     if not found:
         raise errors.Conflict(
             f"Server {server.id} has no address that the share's back end can let in: it serves IPv"

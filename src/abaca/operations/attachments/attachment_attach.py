@@ -33,7 +33,7 @@ from abaca.drivers import contract
 from abaca.journal import kinds, queueing
 from abaca.nodes.contract import Guest, InUse, Mount, MountRefused, NodeError, Seen
 from abaca.operations import events
-from abaca.operations.attachments import attachment_orphaned, attachment_rules
+from abaca.operations.attachments import attachment_clusters, attachment_orphaned, attachment_rules
 from abaca.operations.attachments.attachment_parts import (
     LOOKS,
     QUEUE,
@@ -182,6 +182,7 @@ def succeed(op: Op[AttachmentParts], tx: Tx) -> None:
     if seen is None:
         if not attachments.try_move(tx, op.args.attachment_id, "prepared", also=HEALTHY):
             fail(op, tx, ServerOff(server=plan.server_id))
+        attachment_clusters.tell(tx, plan.cluster_id)
         return
     if op.args.cause == "move":
         waits.signal(tx, attachments.moved_condition(plan.share_id))
@@ -194,6 +195,7 @@ def succeed(op: Op[AttachmentParts], tx: Tx) -> None:
     }
     if not attachments.try_move(tx, op.args.attachment_id, "attached", also=values | HEALTHY):
         attachments.update(tx, op.args.attachment_id, values)  # it is to be detached: there is something to undo
+    attachment_clusters.tell_mounted(tx, plan.cluster_id)
 
 
 def fail(op: Op[AttachmentParts], tx: Tx, error: errors.AbacaError) -> None:
@@ -212,6 +214,7 @@ def fail_at(op: Op[AttachmentParts], tx: Tx, error: errors.AbacaError, states: S
     values = _of_error(tx, row, error, op.parts.longest_pause_s)
     if attachments.try_move(tx, row.id, "failed", states, also=values):
         _note_error(tx, row, error, values, op)
+        attachment_clusters.tell(tx, row.cluster_id)
 
 
 def write_error(tx: Tx, attachment_id: str, error: errors.AbacaError, longest_s: float) -> None:
@@ -280,6 +283,7 @@ def plan_of(tx: Tx, row: Attachment) -> MountPlan:
         wanted_source=choose_of(tx, mounted, row.addresses, row.source),
         may_stay=row.source in [one.path for one in mounted],
         was_active=row.last_verified_at is not None,
+        cluster_id=row.cluster_id,
     )
 
 

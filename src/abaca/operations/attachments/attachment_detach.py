@@ -26,7 +26,7 @@ from abaca.domain.attachments.attachments import Attachment
 from abaca.journal import kinds, queueing
 from abaca.nodes.contract import InUse, NodeError
 from abaca.operations import events
-from abaca.operations.attachments import attachment_orphaned, attachment_rules
+from abaca.operations.attachments import attachment_clusters, attachment_orphaned, attachment_rules
 from abaca.operations.attachments.attachment_attach import fail_at, mount_of, plan_of
 from abaca.operations.attachments.attachment_parts import (
     LOOKS,
@@ -148,6 +148,8 @@ def succeed(op: Op[AttachmentParts], tx: Tx) -> None:
         tx.wake(LOOKS)  # by force a mount goes with all that is below it
     if not attachments.of_share(tx, row.share_id):
         waits.signal(tx, attachments.detached_condition(row.share_id))
+    attachment_clusters.tell(tx, row.cluster_id)
+    attachment_clusters.tell_lost(tx, row.cluster_id)  # it may be its server that has gone
 
 
 def fail(op: Op[AttachmentParts], tx: Tx, error: errors.AbacaError) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from abaca import errors
-from abaca.compute.contract import ServerUnreachable
+from abaca.compute.contract import ServerUnreachable, Wanted
 from abaca.domain.attachments.attachments import RETRY_S, SERVER_OFF, Mode
 from abaca.domain.shares.access_rules import AccessLevel
 from abaca.drivers import contract
@@ -70,6 +70,8 @@ class NoHypervisor(errors.Conflict):
 
 class Servers(Protocol):
     """Where servers come from: `compute.contract.Compute`, as far as it is needed here."""
+
+    def list(self, wanted: Wanted, /) -> Sequence[Server]: ...
 
     def show(self, server_id: str, /) -> Server | None: ...
 
@@ -131,6 +133,7 @@ class MountPlan(msgspec.Struct, frozen=True, kw_only=True):
     wanted_source: str | None
     was_active: bool
     may_stay: bool = False
+    cluster_id: str | None = None
 
 
 class AttachmentParts:

@@ -8,6 +8,7 @@ when the user denies it, a rule of the attachments stands in its place.
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -117,9 +118,17 @@ def versions_of(tx: Tx, host: str) -> set[int]:
     return {version for version in (4, 6) if said.get(f"ipv{version}_support", True)}
 
 
-def let_in(addresses: Sequence[str], versions: set[int]) -> list[str]:
-    """Those of a server's addresses that such a back end lets in."""
-    return sorted({address for address in addresses if (6 if ":" in address else 4) in versions})
+def let_in(addresses: Sequence[str], versions: set[int], network: str | None = None) -> list[str]:
+    """Those of a server's addresses that such a back end lets in; with a network this, if any of them is in it."""
+    found = sorted({address for address in addresses if (6 if ":" in address else 4) in versions})
+    if network is None:
+        return found
+    return [network] if any(is_within(address, network) for address in found) else []
+
+
+def is_within(address: str, network: str) -> bool:
+    """Whether an address is one of a network."""
+    return ipaddress.ip_address(address) in ipaddress.ip_network(network)
 
 
 def follow(tx: Tx, row: Attachment, addresses: Sequence[str], by: Requester | None) -> None:
@@ -131,7 +140,7 @@ def follow(tx: Tx, row: Attachment, addresses: Sequence[str], by: Requester | No
     share = shares.find(tx, row.share_id)
     if share is None:
         return
-    now = let_in(addresses, versions_of(tx, share.host or "")) or row.addresses
+    now = let_in(addresses, versions_of(tx, share.host or ""), row.network) or row.addresses
     if now != row.addresses:
         log.info("attachment=%s: server %s has other addresses", row.id, row.server_id)
         attachments.update(tx, row.id, {"addresses": now})

@@ -89,7 +89,7 @@ def _elsewhere(
     for row in users:
         left = [one.path for one in mounted.get(row.share_id, ()) if address_of(one.path) not in addresses]
         to = sources.choose(left, cidrs, row.addresses, None)
-        if to is not None and sources.version_of(to) in {ipaddress.ip_address(each).version for each in row.addresses}:
+        if to is not None and sources.version_of(to) in sources.versions_of(row.addresses):
             found[row.id] = to
     return found
 

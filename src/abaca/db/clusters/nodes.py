@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The nodes of clusters: which servers, and how what is wanted there differs from what is attached.
+
+The database compares: what a cluster of very many nodes costs is what has changed of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+import msgspec
+import sqlalchemy as sa
+
+from abaca.db.engine import lists
+from abaca.db.engine.database import Tx
+from abaca.db.engine.statements import columns_of
+from abaca.db.tables.attachments import attachments as a
+from abaca.db.tables.attachments import servers
+from abaca.db.tables.clusters import cluster_nodes as t
+from abaca.db.tables.clusters import clusters
+from abaca.domain.attachments.attachments import ATTACHMENT, Attachment
+from abaca.domain.clusters.clusters import RANKS, Node, WantedShare
+from abaca.domain.ids import new_id
+
+NODES = lists.Listing(
+    # a join whose columns nobody asks for is dropped by the database itself
+    t.outerjoin(servers, servers.c.id == t.c.server_id),
+    columns={**{column.name: column for column in t.c}, "server_name": servers.c.name},
+    filters={
+        "cluster_id": lists.steady(lists.equal(t.c.cluster_id)),
+        "node_group_id": lists.steady(lists.equal(t.c.node_group_id)),
+        "server_id": lists.steady(lists.equal(t.c.server_id)),
+    },
+)
+# So many are named in one statement.
+AT_ONCE = 500
+
+
+class Count(msgspec.Struct, frozen=True, gc=False):
+    """So many nodes of a group have so many attachments of the cluster, of which the worst has that rank."""
+
+    node_group_id: str
+    is_leaving: bool
+    is_refused: bool
+    had: int
+    worst: int | None
+    number: int
+
+
+class Problem(msgspec.Struct, frozen=True, gc=False):
+    """What keeps a node: the error of an attachment there, or why there is none."""
+
+    server_id: str
+    state: str | None
+    error_text: str | None
+    refusals: dict[str, str]
+
+
+def add(tx: Tx, cluster_id: str, group_id: str, server_ids: Collection[str]) -> None:
+    """Servers become nodes of a group; those that were leaving, or in another group, are so no more."""
+    known = {row.server_id for row in _rows_among(tx, cluster_id, server_ids)}
+    again = [one for one in server_ids if one in known]
+    for part in _parts(again):
+        named = t.c.server_id.in_(part)
+        values = {"is_leaving": False, "node_group_id": group_id, "refusals": {}}
+        tx.execute(sa.update(t).where(t.c.cluster_id == cluster_id, named).values(values))
+    rows = [
+        {
+            "id": new_id(),
+            "cluster_id": cluster_id,
+            "node_group_id": group_id,
+            "server_id": one,
+            "is_leaving": False,
+            "refusals": {},
+            "created_at": tx.now,
+        }
+        for one in dict.fromkeys(server_ids)
+        if one not in known
+    ]
+    if rows:
+        tx.execute(sa.insert(t).inline(), rows)
+
+
+def let_go(tx: Tx, cluster_id: str, server_ids: Collection[str]) -> None:
+    """Servers shall be nodes no more."""
+    for part in _parts(list(server_ids)):
+        tx.execute(sa.update(t).where(t.c.cluster_id == cluster_id, t.c.server_id.in_(part)).values(is_leaving=True))
+
+
+def sweep(tx: Tx, cluster_id: str) -> None:
+    """Those go that were leaving, and on which nothing of the cluster is any more."""
+    tx.execute(_SWEEP, {"cluster": cluster_id})
+
+
+_HAS_ANY = sa.exists().where(a.c.cluster_id == t.c.cluster_id, a.c.server_id == t.c.server_id)
+_SWEEP = sa.delete(t).where(t.c.cluster_id == sa.bindparam("cluster"), t.c.is_leaving.is_(True), ~_HAS_ANY)
+
+
+def of_group(tx: Tx, group_id: str) -> list[str]:
+    """The servers of a group that are to stay in it, in the order in which they came."""
+    return [str(row.server_id) for row in tx.rows(_OF_GROUP, {"group": group_id})]
+
+
+_OF_GROUP = (
+    sa.select(t.c.server_id)
+    .where(t.c.node_group_id == sa.bindparam("group"), t.c.is_leaving.is_(False))
+    .order_by(t.c.created_at, t.c.id)
+)
+
+
+def taken(tx: Tx, cluster_id: str, project_id: str) -> set[str]:
+    """The servers that are nodes of the project's other clusters."""
+    return {str(row.server_id) for row in tx.rows(_TAKEN, {"cluster": cluster_id, "project": project_id})}
+
+
+_TAKEN = (
+    sa.select(t.c.server_id)
+    .join(clusters, clusters.c.id == t.c.cluster_id)
+    .where(clusters.c.project_id == sa.bindparam("project"), t.c.cluster_id != sa.bindparam("cluster"))
+)
+
+
+def refuse(tx: Tx, cluster_id: str, share_id: str, why: Mapping[str, str | None]) -> None:
+    """Remember by server why a share was not attached there; None: it was."""
+    refused = [server_id for server_id, said in why.items() if said is not None]
+    for row in _rows_among(tx, cluster_id, refused):
+        refusals = {**row.refusals, share_id: why[row.server_id]}
+        tx.execute(sa.update(t).where(t.c.id == row.id).values(refusals=refusals))
+
+
+def forget_refusals(tx: Tx, cluster_id: str) -> None:
+    """All is tried anew."""
+    refused = sa.cast(t.c.refusals, sa.String()) != "{}"
+    tx.execute(sa.update(t).where(t.c.cluster_id == cluster_id, refused).values(refusals={}))
+
+
+def count(tx: Tx, cluster_ids: Sequence[str]) -> dict[str, int]:
+    """How many nodes some clusters have."""
+    counted = sa.select(t.c.cluster_id, sa.func.count().label("number")).where(t.c.cluster_id.in_(list(cluster_ids)))
+    return {row.cluster_id: row.number for row in tx.rows(counted.group_by(t.c.cluster_id))} if cluster_ids else {}
+
+
+def numbers_of_groups(tx: Tx, cluster_id: str) -> dict[str, int]:
+    """How many nodes each group of a cluster has."""
+    return {row.node_group_id: row.number for row in tx.rows(_OF_GROUPS, {"cluster": cluster_id})}
+
+
+_OF_GROUPS = (
+    sa.select(t.c.node_group_id, sa.func.count().label("number"))
+    .where(t.c.cluster_id == sa.bindparam("cluster"))
+    .group_by(t.c.node_group_id)
+)
+
+# ---------------------------------------------------------------- compared with what is attached
+
+
+def lacking(tx: Tx, group_id: str, share_id: str) -> list[str]:
+    """The servers of a group on which its cluster has not attached a share."""
+    return [str(row.server_id) for row in tx.rows(_LACKING, {"group": group_id, "share": share_id})]
+
+
+_HAS_SHARE = sa.exists().where(
+    a.c.share_id == sa.bindparam("share"), a.c.server_id == t.c.server_id, a.c.cluster_id == t.c.cluster_id
+)
+_LACKING = (
+    sa.select(t.c.server_id)
+    .where(t.c.node_group_id == sa.bindparam("group"), t.c.is_leaving.is_(False), ~_HAS_SHARE)
+    .order_by(t.c.created_at, t.c.id)
+)
+
+
+def surplus(
+    tx: Tx, cluster_id: str, wanted: Mapping[str, Sequence[WantedShare]], network: str | None, after: str, most: int
+) -> list[Attachment]:
+    """What is attached and shall not be so: elsewhere, by other rules, or at all; in the order of their ids.
+
+    `wanted` is, by node group, what is wanted on its nodes. What differs by its level alone is no surplus.
+    """
+    is_wanted = _is_wanted(wanted, network)
+    is_surplus = sa.or_(t.c.id.is_(None), ~is_wanted)
+    found = _ATTACHED.where(a.c.cluster_id == cluster_id, a.c.wanted == "attached", is_surplus, a.c.id > after)
+    return tx.entities(Attachment, found.order_by(a.c.id).limit(most))
+
+
+def of_other_level(tx: Tx, group_id: str, share: WantedShare, after: str, most: int) -> list[Attachment]:
+    """What rests on the nodes of a group where it shall be, and may write where it shall only read, or not."""
+    found = _ATTACHED.where(
+        t.c.node_group_id == group_id,
+        a.c.share_id == share.id,
+        a.c.mount_point == share.path,
+        a.c.access_level != share.access_level,
+        a.c.wanted == "attached",
+        a.c.state.in_(("active", "error", "inactive")),
+        a.c.id > after,
+    )
+    return tx.entities(Attachment, found.order_by(a.c.id).limit(most))
+
+
+def attached(tx: Tx, cluster_id: str, after: str, most: int) -> list[Attachment]:
+    """What the cluster has attached, in the order of their ids."""
+    rows = sa.select(*columns_of(Attachment, a)).where(a.c.cluster_id == cluster_id, a.c.id > after)
+    return tx.entities(Attachment, rows.order_by(a.c.id).limit(most))
+
+
+_NODE_OF = sa.and_(t.c.cluster_id == a.c.cluster_id, t.c.server_id == a.c.server_id, t.c.is_leaving.is_(False))
+_ATTACHED = sa.select(*columns_of(Attachment, a)).select_from(a.outerjoin(t, _NODE_OF))
+
+
+def _is_wanted(wanted: Mapping[str, Sequence[WantedShare]], network: str | None) -> sa.ColumnElement[bool]:
+    lets_in = a.c.network.is_(None) if network is None else a.c.network == network
+    ways = [
+        sa.and_(t.c.node_group_id == group_id, a.c.share_id == share.id, a.c.mount_point == share.path)
+        for group_id, shares in wanted.items()
+        for share in shares
+    ]
+    return sa.func.coalesce(sa.and_(lets_in, sa.or_(*ways)), sa.false()) if ways else sa.false()
+
+
+def counts(tx: Tx, cluster_id: str) -> list[Count]:
+    """How the nodes of a cluster are, counted by the database."""
+    return tx.entities(Count, _COUNTS, {"cluster": cluster_id})
+
+
+_RANK = sa.case(RANKS, value=a.c.state, else_=3)
+_HAVE = (
+    sa.select(a.c.server_id, sa.func.count().label("had"), sa.func.max(_RANK).label("worst"))
+    .where(a.c.cluster_id == sa.bindparam("cluster"))
+    .group_by(a.c.server_id)
+    .subquery("have")
+)
+_REFUSED = sa.cast(t.c.refusals, sa.String()) != "{}"
+_GROUPED = (
+    t.c.node_group_id,
+    t.c.is_leaving,
+    _REFUSED.label("is_refused"),
+    sa.func.coalesce(_HAVE.c.had, 0).label("had"),
+    _HAVE.c.worst,
+)
+_COUNTS = (
+    sa.select(*_GROUPED, sa.func.count().label("number"))
+    .select_from(t.outerjoin(_HAVE, _HAVE.c.server_id == t.c.server_id))
+    .where(t.c.cluster_id == sa.bindparam("cluster"))
+    .group_by(*(part.element if isinstance(part, sa.Label) else part for part in _GROUPED))
+)
+
+
+def problems(tx: Tx, cluster_id: str, most: int) -> list[Problem]:
+    """Some nodes that do not hold, and what keeps each."""
+    return tx.entities(Problem, _PROBLEMS, {"cluster": cluster_id, "most": most})
+
+
+_PROBLEMS = (
+    sa.select(t.c.server_id, a.c.state, a.c.error_text, t.c.refusals)
+    .select_from(
+        t.outerjoin(
+            a,
+            sa.and_(
+                a.c.cluster_id == t.c.cluster_id,
+                a.c.server_id == t.c.server_id,
+                a.c.state.in_(("error", "inactive")),
+            ),
+        )
+    )
+    .where(t.c.cluster_id == sa.bindparam("cluster"), sa.or_(_REFUSED, a.c.id.is_not(None)))
+    .order_by(t.c.created_at, t.c.id)
+    .limit(sa.bindparam("most"))
+)
+
+
+def shares_on(tx: Tx, cluster_id: str, server_ids: Sequence[str]) -> dict[str, list[Attachment]]:
+    """What a cluster has attached to some servers, by these."""
+    found: dict[str, list[Attachment]] = {}
+    rows = sa.select(*columns_of(Attachment, a)).where(
+        a.c.cluster_id == cluster_id, a.c.server_id.in_(list(server_ids))
+    )
+    for row in tx.entities(Attachment, rows.order_by(a.c.server_id, a.c.mount_point)) if server_ids else ():
+        found.setdefault(row.server_id, []).append(row)
+    return found
+
+
+def is_busy(tx: Tx, cluster_id: str) -> bool:
+    """Whether anything of a cluster is on its way."""
+    return tx.scalar(_IS_BUSY, {"cluster": cluster_id}) is not None
+
+
+def number_busy(tx: Tx, cluster_id: str) -> tuple[int, int]:
+    """How many attachments of a cluster are on their way, and how many it has."""
+    row = tx.row(_NUMBERS, {"cluster": cluster_id})
+    return (0, 0) if row is None else (int(row.busy or 0), int(row.number))
+
+
+_OF_CLUSTER = a.c.cluster_id == sa.bindparam("cluster")
+_ARE_BUSY = a.c.state.in_(sorted(ATTACHMENT.busy))
+_IS_BUSY = sa.select(a.c.id).where(_OF_CLUSTER, _ARE_BUSY).limit(1)
+_NUMBERS = sa.select(
+    sa.func.sum(sa.case((_ARE_BUSY, 1), else_=0)).label("busy"), sa.func.count().label("number")
+).where(_OF_CLUSTER)
+
+
+def _rows_among(tx: Tx, cluster_id: str, server_ids: Iterable[str]) -> list[Node]:
+    found: list[Node] = []
+    for part in _parts(list(server_ids)):
+        rows = sa.select(*columns_of(Node, t)).where(t.c.cluster_id == cluster_id, t.c.server_id.in_(part))
+        found += tx.entities(Node, rows)
+    return found
+
+
+def _parts(ids: Sequence[str]) -> Iterable[Sequence[str]]:
+    return (ids[at : at + AT_ONCE] for at in range(0, len(ids), AT_ONCE))

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Accept clusters and what shall change of them: rows and operation in the one transaction that makes them exist."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from abaca import errors
+from abaca.db.clusters import clusters, nodes
+from abaca.domain.clusters import clusters as domain
+from abaca.domain.clusters.clusters import Cluster, NodeGroup, WantedShare
+from abaca.operations.clusters import cluster_change
+
+if TYPE_CHECKING:
+    from abaca.db.engine.database import Tx
+    from abaca.journal.requester import Requester
+
+
+class GroupChange(msgspec.Struct, frozen=True, kw_only=True):
+    """A node group as it shall be, and which servers become its nodes, or are no more."""
+
+    group: NodeGroup
+    is_new: bool
+    add: Sequence[str] = ()
+    remove: Sequence[str] = ()
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """What shall be of a cluster: its own columns, and its groups; what is not said stays."""
+
+    values: Mapping[str, object] = {}
+    shares: Sequence[WantedShare] | None = None
+    groups: Sequence[GroupChange] = ()
+
+    @property
+    def moves_nodes(self) -> bool:
+        """Whether nodes come or go."""
+        return any(one.add or one.remove or one.group.selector for one in self.groups)
+
+
+def create(tx: Tx, change: Change, by: Requester) -> str:
+    """Write down a cluster and its groups; its id. Raises `Invalid` and `Conflict`."""
+    _check(change.shares or (), [one.group for one in change.groups])
+    row = {"shares": msgspec.to_builtins(change.shares or ())}
+    cluster_id = clusters.add(tx, {**change.values, **row, "user_id": by.user_id})
+    _note_selectors(tx, cluster_id, [one.group for one in change.groups])
+    for one in change.groups:
+        clusters.add_group(tx, cluster_id, one.group)
+        nodes.add(tx, cluster_id, one.group.id, one.add)
+    cluster_change.start(tx, cluster_id, by, "create")
+    return cluster_id
+
+
+def change(tx: Tx, cluster: Cluster, wanted: Change, by: Requester) -> None:
+    """Change a cluster, which is locked: only what differs is done. Raises `Invalid` and `Conflict`."""
+    if cluster.wanted == "deleted":
+        raise errors.Conflict(f"Cluster {cluster.id} is being deleted; nothing of it can be changed.")
+    changed = {one.group.id: one.group for one in wanted.groups}
+    groups = [changed.get(one.id, one) for one in clusters.groups(tx, cluster.id)]
+    groups += [one.group for one in wanted.groups if one.is_new]
+    shares = cluster.shares if wanted.shares is None else wanted.shares
+    _check(shares, groups)
+    clusters.update(tx, cluster.id, {**wanted.values, "shares": msgspec.to_builtins(shares)})
+    _note_selectors(tx, cluster.id, groups)
+    for one in wanted.groups:
+        _change_group(tx, cluster, one)
+    if sum(nodes.count(tx, [cluster.id]).values()) > domain.MOST_NODES:
+        raise errors.Invalid(f"A cluster has at most {domain.MOST_NODES} nodes.")
+    if wanted.groups or wanted.shares is not None or {"tolerance", "network"} & wanted.values.keys():
+        # one that is on its way already is told what is new by its next operation
+        clusters.STATUS.try_move(tx, cluster.id, "change")
+        cluster_change.start(tx, cluster.id, by, "scale" if wanted.moves_nodes else "change")
+
+
+def _change_group(tx: Tx, cluster: Cluster, one: GroupChange) -> None:
+    if one.is_new:
+        clusters.add_group(tx, cluster.id, one.group)
+    else:
+        clusters.update_group(tx, one.group)
+    nodes.let_go(tx, cluster.id, one.remove)
+    nodes.add(tx, cluster.id, one.group.id, one.add)
+
+
+def _note_selectors(tx: Tx, cluster_id: str, groups: Sequence[NodeGroup]) -> None:
+    if any(group.selector for group in groups):
+        clusters.note_look(tx, cluster_id)
+
+
+def _check(shares: Sequence[WantedShare], groups: Sequence[NodeGroup]) -> None:
+    if len(groups) > domain.MOST_GROUPS:
+        raise errors.Invalid(f"A cluster has at most {domain.MOST_GROUPS} node groups.")
+    domain.check_shares(shares, "the cluster")
+    for group in groups:
+        domain.check_shares(group.shares, f"node group {group.name!r}")
+    domain.check_together(shares, {group.name: group.shares for group in groups})

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a cluster is: what is wanted on its nodes, in which state these are, and what is not as it shall be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from abaca import errors
+from abaca.db.clusters import clusters, nodes
+from abaca.domain.clusters import clusters as domain
+from abaca.domain.clusters.clusters import Cluster, NodeGroup, WantedShare
+
+if TYPE_CHECKING:
+    from abaca.db.engine.database import Tx
+
+
+class NodesFailed(errors.Conflict):
+    """{number} of the cluster's nodes do not hold all their shares, and it tolerates {tolerance}: {which}"""
+
+    code = "NodesFailed"
+
+
+class TooFewServers(errors.Conflict):
+    """Group {group} of the cluster wants {count} nodes, and its selector takes only {found} servers that are free."""
+
+    code = "TooFewServers"
+
+
+def wanted_of(cluster: Cluster, groups: Sequence[NodeGroup]) -> dict[str, list[WantedShare]]:
+    """What is wanted on the nodes of each group, by its id."""
+    return {group.id: domain.effective(cluster.shares, group.shares) for group in groups}
+
+
+def states_of(tx: Tx, cluster: Cluster, groups: Sequence[NodeGroup]) -> dict[str, int]:
+    """How many nodes are in each state in which there are any."""
+    wanted = {group_id: len(found) for group_id, found in wanted_of(cluster, groups).items()}
+    found: dict[str, int] = {}
+    for one in nodes.counts(tx, cluster.id):
+        state = domain.node_state(
+            wanted.get(one.node_group_id, 0), one.had, one.worst, is_refused=one.is_refused, is_leaving=one.is_leaving
+        )
+        found[state] = found.get(state, 0) + one.number
+    return found
+
+
+def problem_of(tx: Tx, cluster: Cluster) -> tuple[errors.AbacaError | None, bool]:
+    """What is not as it shall be, None where all is; and whether the cluster tolerates that."""
+    groups = clusters.groups(tx, cluster.id)
+    for group in groups:
+        has = len(nodes.of_group(tx, group.id)) if group.count is not None else 0
+        if group.count is not None and has < group.count:
+            return TooFewServers(group=group.name, count=group.count, found=has), False
+    states = states_of(tx, cluster, groups)
+    failing = sum(number for state, number in states.items() if state not in ("ready", "leaving"))
+    if not failing and "leaving" not in states:
+        return None, True
+    found = nodes.problems(tx, cluster.id, domain.MOST_NAMED)
+    which = "; ".join(f"{one.server_id}: {_why(one)}" for one in found) or "they change at this moment"
+    error = NodesFailed(number=failing + states.get("leaving", 0), tolerance=cluster.tolerance, which=which)
+    return error, failing <= cluster.tolerance
+
+
+def _why(one: nodes.Problem) -> str:
+    if one.refusals:
+        return next(iter(one.refusals.values()))
+    return one.error_text or "it is off, and goes on when it is on"

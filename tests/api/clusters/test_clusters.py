@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clusters through Abaca's own door, with machines on paper: made, changed, scaled, deleted, and what is refused."""
+
+import itertools
+
+import pytest
+
+from abaca.db.attachments import servers
+from abaca.nodes.rehearsal import Rehearsal
+from tests.api import world as worlds
+from tests.api.world import OTHER_PROJECT, PROJECT
+from tests.conftest import wait_until
+
+NUMBERS = itertools.count(1)
+NEWEST = {"x-openstack-manila-api-version": worlds.NEWEST}
+DOOR = "//abaca/v1/clusters"
+SOON = """
+longest_pause_s = 1
+rehearsal_failures = mount:Unreachable:broken
+"""
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("clusters")
+    with worlds.world(directory, worker=True, more=f"[nodes]{SOON}") as made:
+        specs = {"driver_handles_share_servers": "False"}
+        made.ask("admin", "POST", "/types", {"share_type": {"name": "default", "extra_specs": specs}}, **NEWEST)
+        yield made
+
+
+def server(world, *, name=None, project_id=PROJECT, ip=None, host=None, **metadata):
+    number = next(NUMBERS)
+    name = name or f"m{number}"
+    values = {"name": name, "project_id": project_id, "user_id": None, "status": "ACTIVE", "metadata": metadata}
+    way_in = {
+        "ssh_user": "root",
+        "ssh_port": 22,
+        "ssh_host": host or name,
+        "host_key": "ssh-ed25519 AAAA",
+        "key": "file:/k",
+    }
+    with world.db.write() as tx:
+        address = ip or f"10.8.{number // 250}.{number % 250 + 1}"
+        return servers.create(tx, {**values, **way_in}, [(address, "default")])
+
+
+def share(world, who="member", proto="NFS"):
+    wish = {"share": {"share_proto": proto, "size": 1}}
+    share_id = world.ask(who, "POST", "/shares", wish, **NEWEST).body["share"]["id"]
+    world.settle()
+    return share_id
+
+
+def wish(**more):
+    return {"cluster": {"name": f"c{next(NUMBERS)}", **more}}
+
+
+def made(world, status="active", **more):
+    answer = world.ask("member", "POST", DOOR, wish(**more))
+    assert answer.status == 202, answer
+    return until(world, answer.body["cluster"]["id"], status)
+
+
+def shown(world, cluster_id):
+    return world.ask("member", "GET", f"{DOOR}/{cluster_id}").body["cluster"]
+
+
+def until(world, cluster_id, status):
+    def there():
+        found = shown(world, cluster_id)
+        return found if found["status"] == status else None
+
+    return wait_until(there, 30)
+
+
+def changed(world, cluster_id, status="active", **more):
+    answer = world.ask("member", "PATCH", f"{DOOR}/{cluster_id}", {"cluster": more})
+    assert answer.status == 202, answer
+    assert answer.body["cluster"]["status"] in ("creating", "changing")
+    return until(world, cluster_id, status)
+
+
+def on_nodes(world, cluster_id):
+    """By server, its state and what is mounted there, with how."""
+    found = world.ask("member", "GET", f"{DOOR}/{cluster_id}/nodes").body["nodes"]
+    return {
+        one["server_id"]: (one["state"], {s["path"]: (s["share_id"], s["access_level"]) for s in one["shares"]})
+        for one in found
+    }
+
+
+def attachments(world, **asked):
+    query = "&".join(f"{name}={value}" for name, value in asked.items())
+    return world.ask("member", "GET", f"//abaca/v1/attachments?{query}").body["attachments"]
+
+
+def rules(world, share_id):
+    answer = world.ask("member", "GET", f"/share-access-rules?share_id={share_id}", **NEWEST)
+    return {rule["access_to"]: (rule["access_level"], rule["state"]) for rule in answer.body["access_list"]}
+
+
+def refused(world, status, **more):
+    answer = world.ask("member", "POST", DOOR, wish(**more))
+    assert answer.status == status, answer
+    (refusal,) = answer.body.values()
+    return refusal["message"]
+
+
+def test_shares_are_on_every_node_and_go_with_the_cluster(world):
+    one, two = share(world), share(world)
+    names = [f"node{number:03}" for number in range(1, 4)]
+    ids = [server(world, name=name) for name in names]
+    found = made(
+        world, servers=["node[001-003]"], shares=[{"id": one}, {"id": two, "path": "/srv/data", "access_level": "ro"}]
+    )
+    assert (found["nodes"], found["node_states"]) == (3, {"ready": 3})
+    on_each = {f"/mnt/{one}": (one, "rw"), "/srv/data": (two, "ro")}
+    assert on_nodes(world, found["id"]) == dict.fromkeys(ids, ("ready", on_each))
+    assert len(rules(world, one)) == 3
+    assert {one["cluster_id"] for one in attachments(world, share_id=one)} == {found["id"]}
+    others = server(world, name="other")
+    world.ask("member", "POST", "//abaca/v1/attachments", {"attachment": {"share_id": one, "server_id": others}})
+    world.settle()
+    assert world.ask("member", "DELETE", f"{DOOR}/{found['id']}").status == 202
+    wait_until(lambda: world.ask("member", "GET", f"{DOOR}/{found['id']}").status == 404, 30)
+    world.settle()
+    assert [one["server_id"] for one in attachments(world, share_id=one)] == [others]
+    assert attachments(world, share_id=two) == []
+    assert len(rules(world, one)) == 1
+    assert rules(world, two) == {}
+
+
+def test_what_is_changed_is_a_difference(world):
+    one, two = share(world), share(world)
+    ids = [server(world) for _ in range(2)]
+    cluster_id = made(world, servers=ids, shares=[{"id": one}])["id"]
+    kept = {row["id"]: row["created_at"] for row in attachments(world, share_id=one)}
+    changed(world, cluster_id, add_shares=[{"id": two, "path": "/data/two"}])
+    assert {row["id"]: row["created_at"] for row in attachments(world, share_id=one)} == kept
+    assert len(attachments(world, share_id=two)) == 2
+    changed(world, cluster_id, add_shares=[{"id": one, "access_level": "ro"}])
+    # the same mounts, which may only read from now on
+    assert {row["id"] for row in attachments(world, share_id=one)} == kept.keys()
+    assert {row["access_level"] for row in attachments(world, share_id=one)} == {"ro"}
+    assert {level for level, _ in rules(world, one).values()} == {"ro"}
+    changed(world, cluster_id, shares=[{"id": two, "path": "/data/moved"}])
+    assert attachments(world, share_id=one) == []
+    assert {row["mount_point"] for row in attachments(world, share_id=two)} == {"/data/moved"}
+    found = changed(world, cluster_id, remove_shares=[two])
+    assert (found["shares"], attachments(world, share_id=two)) == ([], [])
+    wait_until(lambda: rules(world, two) == {}, 15)
+
+
+def test_a_cluster_grows_and_shrinks(world):
+    share_id = share(world)
+    first, second, third = (server(world) for _ in range(3))
+    cluster_id = made(world, servers=[first, second], shares=[{"id": share_id}])["id"]
+    found = changed(
+        world, cluster_id, node_groups=[{"name": "nodes", "add_servers": [third], "remove_servers": [first]}]
+    )
+    assert found["node_states"] == {"ready": 2}
+    assert {row["server_id"] for row in attachments(world, share_id=share_id)} == {second, third}
+    assert on_nodes(world, cluster_id).keys() == {second, third}
+    wait_until(lambda: len(rules(world, share_id)) == 2, 15)
+
+
+def test_a_selector_takes_servers_as_they_come_and_go(world):
+    share_id = share(world)
+    first = server(world, role="spark")
+    cluster_id = made(world, selector={"metadata": {"role": "spark"}}, shares=[{"id": share_id}])["id"]
+    assert on_nodes(world, cluster_id).keys() == {first}
+    second = server(world, role="spark")
+    wait_until(lambda: on_nodes(world, cluster_id).get(second, ("",))[0] == "ready", 30)
+    world.ask("admin", "PUT", f"//abaca/v1/servers/{first}", {"server": {"metadata": {"role": "idle"}}})
+    wait_until(lambda: on_nodes(world, cluster_id).keys() == {second}, 30)
+    world.settle()
+    assert [row["server_id"] for row in attachments(world, share_id=share_id)] == [second]
+
+
+def test_a_group_takes_as_many_free_servers_as_it_counts(world):
+    share_id = share(world)
+    ids = {server(world, role="counted") for _ in range(3)}
+    groups = [{"name": "some", "selector": {"metadata": {"role": "counted"}}, "count": 2}]
+    found = made(world, node_groups=groups, shares=[{"id": share_id}])
+    first = on_nodes(world, found["id"]).keys()
+    assert len(first) == 2
+    other = made(world, status="error", node_groups=groups)
+    assert on_nodes(world, other["id"]).keys() == ids - first
+    assert "wants 2 nodes, and its selector takes only 1" in other["error"]["message"]
+    assert other["error"]["mend"]
+
+
+def test_shares_of_a_group_are_on_its_nodes_only(world):
+    one, two = share(world), share(world)
+    masters, workers = server(world), server(world)
+    groups = [
+        {"name": "masters", "servers": [masters], "shares": [{"id": one, "path": "/srv/own"}, {"id": two}]},
+        {"name": "workers", "servers": [workers]},
+    ]
+    cluster_id = made(world, node_groups=groups, shares=[{"id": one, "path": "/srv/all", "access_level": "ro"}])["id"]
+    assert on_nodes(world, cluster_id) == {
+        masters: ("ready", {"/srv/all": (one, "ro"), f"/mnt/{two}": (two, "rw")}),
+        workers: ("ready", {"/srv/all": (one, "ro")}),
+    }
+
+
+def test_a_network_is_let_in_in_the_place_of_each_node(world):
+    share_id = share(world)
+    inside = [server(world, ip=f"10.30.0.{number}") for number in (1, 2)]
+    outside = server(world, ip="10.31.0.1")
+    found = made(world, "error", servers=[*inside, outside], shares=[{"id": share_id}], network="10.30.0.0/16")
+    assert rules(world, share_id) == {"10.30.0.0/16": ("rw", "active")}
+    assert found["node_states"] == {"ready": 2, "error": 1}
+    assert "no address in 10.30.0.0/16" in found["error"]["message"]
+    changed(world, found["id"], network=None)
+    wait_until(lambda: rules(world, share_id).keys() == {"10.30.0.1", "10.30.0.2", "10.31.0.1"}, 15)
+
+
+def test_a_node_that_fails_is_named_tolerated_where_said_and_caught_up(world):
+    share_id = share(world)
+    good, bad = server(world), server(world, name="bad", host="broken")
+    found = made(world, "error", servers=[good, bad], shares=[{"id": share_id}])
+    assert found["node_states"] == {"ready": 1, "error": 1}
+    assert bad in found["error"]["message"]
+    assert found["error"]["mend"]
+    found = changed(world, found["id"], tolerance=1)
+    assert found["node_states"] == {"ready": 1, "error": 1}
+    assert bad in found["error"]["message"]
+    world.ask("admin", "PUT", f"//abaca/v1/servers/{bad}", {"server": {"ssh_host": "mended"}})
+    wait_until(lambda: shown(world, found["id"])["node_states"] == {"ready": 2}, 30)
+    wait_until(lambda: shown(world, found["id"])["error"] is None, 30)
+
+
+def test_what_stands_in_the_way_on_a_node_is_said_and_left_alone(world):
+    share_id, node = share(world), server(world)
+    own = world.ask(
+        "member", "POST", "//abaca/v1/attachments", {"attachment": {"share_id": share_id, "server_id": node}}
+    ).body["attachment"]["id"]
+    world.settle()
+    found = made(world, "error", servers=[node], shares=[{"id": share_id}])
+    assert own in found["error"]["message"]
+    world.ask("member", "DELETE", f"//abaca/v1/attachments/{own}")
+    wait_until(lambda: shown(world, found["id"])["status"] == "active", 30)
+    (row,) = attachments(world, share_id=share_id)
+    answer = world.ask("member", "DELETE", f"//abaca/v1/attachments/{row['id']}")
+    assert (answer.status, found["id"] in str(answer.body)) == (409, True)
+
+
+def test_what_cannot_be_is_refused_with_the_reason_and_changes_nothing(world):
+    one, two, node = share(world), share(world), server(world, name="refused")
+    strange = server(world, project_id=OTHER_PROJECT)
+    before = world.number("SELECT count(*) FROM clusters")
+    assert "nosuch" in refused(world, 404, servers=[node], shares=[{"id": "nosuch"}])
+    assert refused(world, 404, servers=[node], shares=[{"id": share(world, "other")}])
+    assert "CIFS" in refused(world, 409, servers=[node], shares=[{"id": share(world, proto="CIFS")}])
+    for path in ("mnt/x", "/mnt/../etc", "/etc", "/mnt/a b", "/opt/x"):
+        assert one in refused(world, 400, servers=[node], shares=[{"id": one, "path": path}])
+    assert "is not supported" in refused(world, 400, servers=[node], shares=[{"id": one, "access_level": "wo"}])
+    twice = [{"id": one, "path": "/mnt/x"}, {"id": two, "path": "/mnt/x"}]
+    assert two in refused(world, 400, servers=[node], shares=twice)
+    by_default = [{"id": one, "path": f"/mnt/{two}"}]
+    groups = [{"name": "g", "servers": [node], "shares": [{"id": two}]}]
+    assert "'g'" in refused(world, 400, node_groups=groups, shares=by_default)
+    assert "named twice" in refused(world, 400, servers=[node], shares=[{"id": one}, {"id": one, "path": "/mnt/y"}])
+    assert "nosuch" in refused(world, 404, servers=["nosuch"])
+    assert refused(world, 404, servers=[strange])
+    assert "hostlist" in refused(world, 400, servers=["node[1-"])
+    assert "allow_empty" in refused(world, 409, selector={"name": "nosuch*"})
+    assert "selector" in refused(world, 400, selector={})
+    assert "node group" in refused(world, 400, node_groups=[{"name": "9", "servers": []}])
+    assert refused(world, 400, name="9 lives", servers=[node])
+    assert refused(world, 400, servers=[node], tolerance=-1)
+    assert "network" in refused(world, 400, servers=[node], network="10.0.0.1/16")
+    assert "lets in too many" in refused(world, 400, servers=[node], network="0.0.0.0/0")
+    assert world.number("SELECT count(*) FROM clusters") == before
+
+
+def test_a_protected_cluster_is_not_deleted_and_another_projects_is_not_there(world):
+    found = made(world, servers=[server(world)], is_protected=True)
+    assert world.ask("member", "DELETE", f"{DOOR}/{found['id']}").status == 409
+    for method, path, body in (
+        ("GET", "", None),
+        ("GET", "/nodes", None),
+        ("PATCH", "", {"cluster": {"tolerance": 3}}),
+        ("DELETE", "", None),
+    ):
+        assert world.ask("other", method, f"{DOOR}/{found['id']}{path}", body).status == 404
+    assert world.ask("other", "GET", DOOR).body["clusters"] == []
+    answer = world.ask("member", "POST", DOOR, {"cluster": {"name": found["name"], "servers": []}})
+    assert (answer.status, found["name"] in str(answer.body)) == (409, True)
+
+
+def test_a_node_that_is_away_keeps_its_cluster_until_it_is_forced(world):
+    share_id, node = share(world), server(world, name="away", host="away")
+    found = made(world, servers=[node], shares=[{"id": share_id}])
+    machines = Rehearsal(world.directory / "nodes" / "rehearsal.sqlite")
+    machines.take_away("away")
+    machines.close()
+    world.ask("member", "DELETE", f"{DOOR}/{found['id']}")
+    left = until(world, found["id"], "error")
+    assert (left["wanted"], node in left["error"]["message"]) == ("deleted", True)
+    assert world.ask("member", "PATCH", f"{DOOR}/{found['id']}", {"cluster": {"tolerance": 1}}).status == 409
+    world.ask("member", "DELETE", f"{DOOR}/{found['id']}?force=true")
+    wait_until(lambda: world.ask("member", "GET", f"{DOOR}/{found['id']}").status == 404, 30)
+    wait_until(lambda: rules(world, share_id) == {}, 15)
