@@ -185,7 +185,7 @@ def test_a_share_in_error_leaves_a_message(admin, member):
         member.wait_for_status(made, "available", ["error"], interval=0.2, wait=WAIT_S)
     (message,) = member.user_messages(resource_id=made.id)
     assert (message.detail_id, message.resource_type) == ("008", "SHARE")
-    assert "none has the capabilities" in member.get_user_message(message.id).user_message
+    assert "no pool has the capabilities" in member.get_user_message(message.id).user_message
     member.delete_user_message(message.id, ignore_missing=False)
     assert list(member.user_messages(resource_id=made.id)) == []
     member.delete_share(made, ignore_missing=False)

@@ -23,7 +23,7 @@ def test_a_share_that_no_pool_can_promise_is_refused_with_a_message(small):
     assert (found["status"], found["host"]) == ("error", None)
     (detail, text), *more = small.messages(share_id)
     assert detail == Detail.FILTER_CAPACITY
-    assert "none has enough capacity left. 4 GiB were asked for" in text
+    assert "no pool has enough capacity left. 4 GiB were asked for" in text
     assert more == []
     assert small.used() == (1, 4)
     small.delete(share_id)
