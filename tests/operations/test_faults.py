@@ -3,7 +3,8 @@
 
 Kinds are discovered, and so are their steps; a moment is before a step, inside it (its effect is there, nothing is
 recorded yet) or after it, on the way forward, on the way back, and at the end of either. Errors are raised at each
-moment; processes and the database die at one or two of each step, drawn by FAULTS_SEED, and in `make thorough` at all.
+moment; processes and the database die at one or two of each step. Each of these is on one of the two databases; what is
+where FAULTS_SEED draws, and in `make thorough` all is on both.
 """
 
 import contextlib
@@ -25,10 +26,11 @@ from tests.operations.cases import CASES
 from tests.operations.nursery import Nursery
 
 MOMENTS = ("before", "inside", "after")
+DATABASES = ("sqlite", "postgresql")
 SEED = os.environ.get("FAULTS_SEED", "0")
 IS_THOROUGH = bool(os.environ.get("FAULTS_THOROUGH"))
 # what the closing line says of the cases
-CHOSEN = "all" if IS_THOROUGH else f"deaths sampled by FAULTS_SEED={SEED}"
+CHOSEN = "all" if IS_THOROUGH else f"databases and deaths drawn by FAULTS_SEED={SEED}"
 
 
 def forward(what: Operation):
@@ -76,15 +78,29 @@ def some_ways(of):
         moments = list(its)
         number = len(moments) if IS_THOROUGH else min(len(moments), drawn.choice((1, 2)))
         found += [moments[at] for at in sorted(drawn.sample(range(len(moments)), number))]
-    return pytest.mark.parametrize(("case", "way", "point"), found)
+    return found
 
 
-every_way = pytest.mark.parametrize(("case", "way", "point"), list(ways()))
+def on_databases(found, of, *, system=()):
+    """Each on one of the databases, drawn by the seed, or on both if all are wanted; one database after the other.
+
+    `system` says on which `make quick` leaves them out.
+    """
+    drawn = random.Random(f"{SEED} {of} databases")
+    places = [DATABASES if IS_THOROUGH else (drawn.choice(DATABASES),) for _ in found]
+    return pytest.mark.parametrize(
+        ("theatre", "case", "way", "point"),
+        [
+            pytest.param(name, *one.values, id=f"{one.id}-{name}", marks=[pytest.mark.system] if name in system else [])
+            for name in DATABASES
+            for one, its in zip(found, places, strict=True)
+            if name in its
+        ],
+        indirect=["theatre"],
+    )
+
+
 in_process = pytest.mark.parametrize("theatre", ["sqlite", on_postgres], indirect=True)
-# `make quick` kills only one process for each kind; the rest needs more time than it has
-with_processes = pytest.mark.parametrize(
-    "theatre", [pytest.param("sqlite", marks=pytest.mark.system), on_postgres], indirect=True
-)
 
 
 @pytest.fixture(scope="module")
@@ -144,20 +160,25 @@ def test_every_operation_has_a_case():
     assert {kind_of(case) for case in CASES} == set(OPERATIONS)
 
 
-@in_process
-@every_way
-@pytest.mark.parametrize("error", ["final", pytest.param("passing", marks=pytest.mark.system)])
-def test_an_error_is_raised(theatre, conclude, case, way, point, error):
+@on_databases(list(ways()), "final", system=["postgresql"])
+def test_a_final_error_is_raised(theatre, conclude, case, way, point):
+    ended = raised(theatre, conclude, case, way, point, "final")
+    assert way == "forward" or ended.state == "failed"
+
+
+@on_databases(list(ways()), "passing", system=DATABASES)
+def test_a_passing_error_is_raised(theatre, conclude, case, way, point):
+    assert raised(theatre, conclude, case, way, point, "passing").state == ("failed" if way == "back" else "done")
+
+
+def raised(theatre, conclude, case, way, point, error):
     subject = begin(theatre, case)
     faults = armed(arms(case, way, point, error))
     theatre.enter(arms=faults)
     ended = conclude(case, subject, error, point)
     # the last moment comes after the end that others see
     wait_until(lambda: faults.actions == {}, every_s=0.003)
-    if way == "back":
-        assert ended.state == "failed"
-    elif error == "passing":
-        assert ended.state == "done"
+    return ended
 
 
 def kill(theatre, case, way, point, timing):
@@ -167,16 +188,14 @@ def kill(theatre, case, way, point, timing):
     return subject
 
 
-@with_processes
-@some_ways("comes back")
+@on_databases(some_ways("comes back"), "comes back", system=DATABASES)
 def test_its_worker_is_killed_and_comes_back(theatre, conclude, case, way, point):
     subject = kill(theatre, case, way, point, stage.TIMING)
     theatre.enter()
     conclude(case, subject, "kill and restart", point)
 
 
-@with_processes
-@some_ways("takes over")
+@on_databases(some_ways("takes over"), "takes over", system=DATABASES)
 def test_its_worker_is_killed_and_another_takes_over(theatre, conclude, case, way, point):
     subject = kill(theatre, case, way, point, stage.HASTY)
     theatre.enter("another", timing=stage.HASTY)
@@ -184,7 +203,7 @@ def test_its_worker_is_killed_and_another_takes_over(theatre, conclude, case, wa
 
 
 @pytest.mark.parametrize("theatre", [on_postgres], indirect=True)
-@some_ways("database")
+@pytest.mark.parametrize(("case", "way", "point"), some_ways("database"))
 def test_the_database_crashes_and_comes_back(theatre, conclude, case, way, point):
     subject = begin(theatre, case)
     faults = armed(arms(case, way, point, "passing"))
