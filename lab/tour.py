@@ -20,12 +20,13 @@ from collections.abc import Callable, Iterable
 import rich.console
 import rich.markup
 
-from lab import caller, client, fabric, guest, processes, runs, service, ssh_node, tour_steps
+from lab import caller, client, fabric, guest, processes, runs, service, ssh_node, tour_networks, tour_steps
 
 _PROJECTS = {name: uuid.uuid5(uuid.NAMESPACE_DNS, f"{name}.abaca.example").hex for name in ("admin", "demo")}
 _USERS = {"admin": (_PROJECTS["admin"], "admin"), "demo": (_PROJECTS["demo"], "member")}
 _CLOUDS = {"abaca": "demo", "abaca-admin": "admin"}
 _POOL_GIB = 20
+_TENANTS_GIB = 2
 _NFS_PORT = 2049
 _MICROVERSION = "2.98"
 _SERVER = "client"
@@ -98,11 +99,14 @@ class Everything:
                 "auth_strategy": "http_basic",
                 "http_basic_auth_user_file": users_file,
                 "default_share_type": "default",
-                "enabled_share_backends": "local" if self.network else "dummy",
+                "enabled_share_backends": "local,tenants" if self.network else "dummy,tenants",
                 "enabled_share_protocols": "NFS",
-            }
+            },
+            "tenants": {"driver": "local" if self.network else "dummy", "driver_handles_share_servers": "true"},
+            **tour_networks.sections(),
         }
         if self.network:
+            sections["tenants"]["pool_size_gib"] = _TENANTS_GIB
             # One of its own, since two that start at once would both find the usual one free.
             self.nfs_port = processes.free_port("::")
             sections["local"] = {
@@ -220,7 +224,9 @@ def _walk(tour: Tour, everything: Everything) -> None:
     if all(tour.take(step) for step in begin):
         callers = everything.caller("admin"), everything.caller("demo")
         life = tour_steps.ShareLife(*callers, everything.machine, everything.nfs_port, everything.server)
-        all(tour.take(step) for step in life.steps())  # after one that failed the others are not tried
+        tenant = tour_networks.TenantNetwork(*callers)
+        # after one that failed the others are not tried
+        all(tour.take(step) for step in (*life.steps(), *tenant.steps()))
 
 
 def _what_is_missing() -> str:

@@ -40,6 +40,7 @@ def test_without_root_the_tour_says_what_it_leaves_out() -> None:
     lines = take(*AS_USER, *TOUR, "--once", "--port", str(processes.free_port()))
     assert "Without mounting" in lines[0]
     assert any("attached to that server" in step and "on paper" in step for step in held(lines))
+    assert any("a third subnet is added while it serves" in step for step in held(lines))
     assert lines[-1] == f"tour: {len(held(lines))} steps, 0 failed"
 
 
@@ -97,7 +98,8 @@ def test_every_step_of_the_tour_holds(serving: Serving) -> None:
     by_hand = ("mounts the share", "unchanged", "stopped at its size", "no longer write")
     by_call = ("attached to that server", "holds what was written", "neither the mount nor access", "server is removed")
     by_action = ("an action of the server attaches", "the opposite action")
-    for word in (*by_hand, *by_call, *by_action, "deleted and gone"):
+    on_networks = ("two subnets", "answers on both", "a third subnet is added while it serves")
+    for word in (*by_hand, *by_call, *by_action, *on_networks, "deleted and gone"):
         assert any(word in step for step in said), word
 
 

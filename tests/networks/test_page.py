@@ -13,6 +13,7 @@ import yaml
 from abaca import app, settings
 from abaca.app.networks import network_plugin, see_to_addresses
 from abaca.cli.main import main
+from abaca.db.networks import share_network_subnets, share_networks
 from abaca.networks.contract import NetworkUnknown
 from abaca.networks.neutron import Neutron
 from abaca.reconcile.network_allocations import Kind
@@ -69,6 +70,23 @@ def test_declared_subnets_are_had_as_the_page_says(tmp_path, request):
     (one,) = plugin.allocate(harness.server(subnet), subnet, plugin.look(subnet, ZONE), 1)
     assert re.match(r"10\.20\.[1-9]\.", one.ip_address)
     assert see_to_addresses(found, harness.db) == []
+    database.close()
+
+
+def test_operators_change_subnets_as_the_page_says(tmp_path, request, capsys):
+    database = place("sqlite", tmp_path, request)
+    harness = StandaloneHarness(database)
+    file, _ = read(tmp_path, blocks("Declared subnets")[0])
+    with harness.db.write() as tx:
+        words = {"project_id": PROJECT, "user_id": None, "name": "plain", "description": None}
+        share_network_subnets.add(tx, share_networks.add(tx, words), {})
+    for command in blocks("Subnets that come and go")[0].splitlines():
+        program, *words = shlex.split(command)
+        with pytest.raises(SystemExit) as end:
+            main([*words, "--config-file", str(file)])
+        assert (program, end.value.code) == ("abaca", 0)
+        said = capsys.readouterr().out
+    assert said == "It is possible; nothing has changed.\n"
     database.close()
 
 
