@@ -21,6 +21,7 @@ from abaca.drivers.exports.daemon import LOG_BYTES
 from abaca.drivers.exports.ganesha import Patience
 from lab import processes
 from tests.conftest import wait_until
+from tests.drivers import held_threads
 from tests.drivers.harness import GIB, LocalHarness, rules, snapshot
 
 pytestmark = pytest.mark.system
@@ -131,10 +132,20 @@ def test_a_hung_daemon_is_noticed_while_calls_are_under_way(impatient):
                 os.kill(pid, signal.SIGSTOP)
                 wait_until(lambda pid=pid: not processes.alive(pid))
                 # Besides what its patience allows: a slow machine, and a call that waits for its own.
-                assert time.monotonic() - frozen_s < impatient.driver.host.ganesha.patience.within_s + 4
+                assert time.monotonic() - frozen_s < Patience().within_s
         finally:
             ended.set()
         calls.result()
+
+
+def test_a_daemon_that_answers_on_its_bus_and_no_client_is_noticed(impatient, caplog):
+    instance = impatient.share("text")
+    impatient.driver.set_access(instance, rules("127.0.0.1 ro"))
+    pid = pid_of(impatient, "ganesha")
+    with held_threads.held(pid):
+        wait_until(lambda: not processes.alive(pid))
+    assert "it answers on its bus alone" in caplog.text
+    wait_until(lambda: "file" in (impatient.probe(instance) or ""))
 
 
 def test_a_large_log_is_put_aside_and_the_daemon_goes_on_in_a_new_one(fresh):

@@ -15,6 +15,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +23,7 @@ from abaca import errors
 from abaca.drivers import contract
 from abaca.drivers.clients import commands
 from abaca.drivers.clients.names import safe_path
-from abaca.drivers.exports import blocks
+from abaca.drivers.exports import blocks, nfs_call
 from abaca.drivers.exports.bus import Bus, Dead
 
 log = logging.getLogger(__name__)
@@ -79,6 +80,8 @@ class Daemon:
         self._configuration = directory / "ganesha.conf"
         self._bus_configuration = directory / "bus.conf"
         self._settings = settings
+        # Whether a call by NFS was answered since one was last killed; who was before us is given the benefit.
+        self._is_heard = True
 
     def check(self) -> None:
         """Raises `contract.Refused` with the mend when the host cannot run it."""
@@ -110,7 +113,29 @@ class Daemon:
         return True
 
     def answers_within(self, seconds: float) -> bool:
-        """Whether it answers a question about its exports in that time; one that is not there has not answered."""
+        """Whether it answers, each in that time, a question about its exports and a call by NFS.
+
+        One that is not there has not answered.
+        """
+        with ThreadPoolExecutor(1) as pool:
+            call = pool.submit(nfs_call.answers, self._settings.port, seconds, self._netns)
+            return self._bus_answers(seconds) and not self._is_silent(call, seconds)
+
+    def _is_silent(self, call: Future[bool | None], seconds: float) -> bool:
+        """Whether it hangs, going by what comes of a call by NFS."""
+        has_answered = call.result()
+        if has_answered:
+            self._is_heard = True
+        # Where no call ever gets through, not the server is to blame.
+        if has_answered is not False or not self._is_heard:
+            return False
+        # One whose storage hangs would hang again.
+        is_waiting = _waits_for_storage(self.directory / "ganesha.pid")
+        why = "waits for its storage" if is_waiting else "answers on its bus alone"
+        log.warning("NFS-Ganesha of %s has left a call by NFS for %g s: it %s", self.directory, seconds, why)
+        return not is_waiting
+
+    def _bus_answers(self, seconds: float) -> bool:
         bus = Bus(self.socket, timeout_s=seconds)
         try:
             bus.paths()
@@ -135,6 +160,7 @@ class Daemon:
             bus.close()
         if pid is None:
             return ""
+        self._is_heard = False
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
         return name
@@ -274,6 +300,16 @@ def _running(pid_file: Path, mentions: Path) -> int | None:
     except (OSError, ValueError):
         return None
     return pid if str(mentions) in line and state != "Z" else None
+
+
+def _waits_for_storage(pid_file: Path) -> bool:
+    """Whether one of its threads is inside the kernel and cannot be interrupted."""
+    with contextlib.suppress(OSError, ValueError):  # it has ended
+        for stat in Path(f"/proc/{int(pid_file.read_text())}/task").glob("*/stat"):
+            with contextlib.suppress(OSError):  # this thread has
+                if stat.read_text().rpartition(")")[2].split()[0] == "D":
+                    return True
+    return False
 
 
 def _listens(pid: int, port: int) -> bool:
