@@ -7,6 +7,7 @@ import time
 import pytest
 
 from abaca.db.administration import messages
+from abaca.db.catalog import quotas
 from abaca.db.engine.database import Database
 from abaca.reconcile import expiry
 from tests.api.world import world
@@ -52,3 +53,23 @@ def test_more_messages_go_than_fit_into_one_transaction(told):
     expiry.Expiry(later, (), keep_messages_s=KEPT_S, keep_operations_s=1, keep_events_s=1).messages()
     later.close()
     assert told.number("SELECT count(*) FROM messages") == 0
+
+
+def test_counts_of_nothing_are_looked_for_among_so_many_at_a_time_until_all_have_been(told):
+    at_rest = told.number("SELECT count(*) FROM quota_usages")
+    with told.db.write() as tx:
+        for number in range(expiry.COUNTS):  # two counts each: the project's, and its user's
+            quotas.take(tx, f"p{number}", "u", None, {"shares": 1}, {"shares": -1})
+            quotas.give_back(tx, f"p{number}", "u", None, {"shares": 1})
+    of_this = expiry.Expiry(told.db, (), keep_messages_s=1, keep_operations_s=1, keep_events_s=1)
+    left = []
+    for _ in range(3):
+        of_this.counts()
+        left.append(told.number("SELECT count(*) FROM quota_usages"))
+    assert left == [pytest.approx(at_rest + expiry.COUNTS, abs=at_rest), pytest.approx(at_rest, abs=at_rest), at_rest]
+    with told.db.write() as tx:
+        quotas.take(tx, "a", "u", None, {"shares": 1}, {"shares": -1})
+        quotas.give_back(tx, "a", "u", None, {"shares": 1})
+    for _ in range(2):  # they begin anew
+        of_this.counts()
+    assert told.number("SELECT count(*) FROM quota_usages") == at_rest

@@ -105,7 +105,7 @@ def _give_periodic_tasks(made: Worker, settings: Settings, db: Database) -> None
         PeriodicTask("operation expiry", 3600, expiry.operations),
         PeriodicTask("event expiry", 3600, expiry.events),
         PeriodicTask("export location expiry", 3600, expiry.export_locations),
-        PeriodicTask("counts of nothing", 3600, expiry.counts),
+        PeriodicTask("counts of nothing", 60, expiry.counts),
         *_share_server_tasks(settings, db, of_backends),
         PeriodicTask("recycle bin", settings.check_for_expired_shares_in_recycle_bin_interval, expiry.recycle_bin),
     ]

@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 
 # How much is removed in one transaction, so that none is long.
 BATCH = 500
+# So many counts of what is used are looked at a time: all of them in the end, whose number grows with the projects.
+COUNTS = 200
 
 
 class Expiry:
@@ -45,6 +47,8 @@ class Expiry:
         self.keep_operations_s = keep_operations_s
         self.keep_events_s = keep_events_s
         self.keep_export_locations_s = keep_export_locations_s
+        # up to where the counts have been looked at
+        self._counted: quotas.Scope | None = None
 
     def messages(self) -> None:
         """Remove messages whose time is over."""
@@ -88,13 +92,9 @@ class Expiry:
             return export_location_history.purge(tx, ended_before, BATCH)
 
     def counts(self) -> None:
-        """Remove counts of what projects, users and types use that are all nothing."""
-        last = None
-        while True:
-            with self.db.write() as tx:
-                last = quotas.prune(tx, BATCH, last)
-            if last is None:
-                return
+        """Remove those of the next `COUNTS` counts of what projects, users and types use that are all nothing."""
+        with self.db.write() as tx:
+            self._counted = quotas.prune(tx, COUNTS, self._counted)
 
     def recycle_bin(self) -> None:
         """Begin the deletion of shares that nobody took out of the recycle bin in time."""
