@@ -32,6 +32,10 @@ SETTINGS = {
 _PAGES = """SELECT coalesce(sum(shared_blks_hit + shared_blks_read + temp_blks_read), 0)
 FROM pg_stat_statements JOIN pg_database ON pg_database.oid = dbid WHERE datname = '{name}'"""
 
+_UNDER_WAY = """SELECT id FROM operations WHERE state IN ('queued', 'running', 'waiting')
+UNION ALL SELECT query FROM pg_stat_activity
+WHERE datname = current_database() AND state <> 'idle' AND pid <> pg_backend_pid()"""
+
 
 class Databases:
     """The server. `kept` is a directory in which filled databases stay for the next time."""
@@ -46,6 +50,8 @@ class Databases:
         """The name of a database of so many shares, at the newest revision, and the seconds that filling took."""
         name, begun_s = f"filled_{shares}", time.monotonic()
         if not self._is_there(name):
+            # of a run that ended while it was filling
+            self.server.drop_database("draft")
             draft = self.server.create_database("draft")
             self._abaca(draft).upgrade_database()
             population.fill(draft, shares)
@@ -67,13 +73,12 @@ class Databases:
     def drop(self, url: str) -> None:
         self.server.drop_database(url.rpartition("/")[2])
 
-    def say(self, statement: str) -> list[Any]:
-        with psycopg.connect(self.server.url(driver="postgresql"), autocommit=True) as connection:
+    def say(self, statement: str, database: str = "postgres") -> list[Any]:
+        with psycopg.connect(self.server.url(database, driver="postgresql"), autocommit=True) as connection:
             done = connection.execute(statement)
             return done.fetchall() if done.description else []
 
     def _is_there(self, name: str) -> bool:
-        self.server.drop_database("draft")
         return bool(self.say(f"SELECT 1 FROM pg_database WHERE datname = '{name}'"))  # noqa: S608
 
     def _abaca(self, url: str) -> service.Service:
@@ -115,6 +120,10 @@ class Place:
 
     def roots(self, program: processes.Process) -> dict[str, int]:
         return {"API": program.pid, "database": self._databases.server.process.pid}
+
+    def is_quiet(self) -> bool:
+        """Whether no operation goes on, and no statement but this one is run."""
+        return not self._databases.say(_UNDER_WAY, self.url.rpartition("/")[2])
 
     def database_spent(self) -> usage.Spent:
         return usage.Spent({"database": self._databases.server.process.pid})

@@ -92,7 +92,7 @@ INHERENT: tuple[tuple[str, str], ...] = (
     (", counted", "the number is exact, so all are counted"),
     *((rf"^{name}: \w+, by ({'|'.join(columns.split())}) ", _SORTED) for name, columns in _BY.items()),
     ("^locks: .*, lock_reason~? ", "a text too long for an index: the locks that are seen are read"),
-    ("^periodic: counts of nothing", "grows with projects and users, not with shares"),
+    ("^servers as Nova lists them", "at 1,000 shares each server of the page has one attachment to show, else ten"),
 )
 
 

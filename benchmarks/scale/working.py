@@ -104,7 +104,7 @@ def _start(place: Place) -> Cost:
 
 
 def _idle(place: Place, program: processes.Process) -> Cost:
-    time.sleep(5)  # what was asked for before has ended
+    processes.wait_until(place.is_quiet, 60, "the end of what was asked for before", program)
     pages, spent, begun_s = place.pages(), place.spent(program), time.perf_counter()
     time.sleep(IDLE_S)
     wall_s, cpu_s = time.perf_counter() - begun_s, spent.so_far()
