@@ -348,6 +348,7 @@ def _counted(w: Words) -> Iterator[Rows]:
     for scope in ("'project'", "'user:' || user_id", "'type:' || share_type_id"):
         used = {"project_id": "project_id", "scope": scope, "shares": "count(*)", "gigabytes": "sum(size)"}
         yield Rows("quota_usages", 0, used, source=joined, where="true GROUP BY 1, 2")
+    yield Rows("attachment_counts", 0, {"id": w.id("counts", "1"), "number": "count(*)"}, source="attachments")
     yield Rows(
         "pools",
         0,

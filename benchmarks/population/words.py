@@ -28,7 +28,7 @@ FINDINGS = 1000
 # What ids end with, by what they are of; they begin with its number, so they are in the order of their making.
 KINDS = (
     "share", "instance", "location", "history", "ended", "rule", "large-server", "small-server", "attachment",
-    "message", "operation", "lock", "finding", "event", "paused", "type", "zone", "rare", "ensuring",
+    "message", "operation", "lock", "finding", "event", "paused", "type", "zone", "rare", "ensuring", "counts",
 )  # fmt: skip
 
 

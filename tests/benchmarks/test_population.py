@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from abaca.db import tables
 from abaca.db.administration import pools
-from abaca.db.attachments import attachments
+from abaca.db.attachments import attachment_counts, attachments
 from abaca.db.catalog import quotas
 from abaca.db.engine.lists import Page
 from abaca.db.shares import instance_access_rules, share_instances, shares
@@ -17,9 +17,10 @@ from benchmarks import population
 
 # What grows with the shares; what operators and failures add besides is not there.
 FILLED = {
-    "access_rules", "attachments", "availability_zones", "events", "export_location_history", "export_locations",
-    "instance_access_rules", "messages", "operation_findings", "operation_keys", "operations", "pools", "quota_usages",
-    "resource_locks", "server_addresses", "servers", "share_instances", "share_types", "shares",
+    "access_rules", "attachment_counts", "attachments", "availability_zones", "events", "export_location_history",
+    "export_locations", "instance_access_rules", "messages", "operation_findings", "operation_keys", "operations",
+    "pools", "quota_usages", "resource_locks", "server_addresses", "servers", "share_instances", "share_types",
+    "shares",
 }  # fmt: skip
 
 
@@ -37,6 +38,7 @@ def test_a_year_is_whole_and_nothing_in_it_needs_mending(db):
         }
         assert {name for name, number in there.items() if number} == FILLED
         assert (quotas.differences(tx), pools.differences(tx)) == ([], [])
+        assert attachment_counts.difference(tx) is None
         if db.is_sqlite:
             assert tx.connection.exec_driver_sql("PRAGMA foreign_key_check").all() == []
         for host in (f"{population.HOST}@{name}" for name in population.BACKENDS):

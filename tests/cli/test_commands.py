@@ -10,6 +10,7 @@ from abaca import __version__
 from abaca.cli import exits
 from abaca.cli.main import COMMANDS
 from abaca.db import migrations
+from abaca.db.attachments import attachment_counts
 from abaca.db.catalog import quotas
 from abaca.db.engine.database import Database
 from abaca.db.journal import operations
@@ -103,7 +104,7 @@ def test_a_database_that_is_away_is_named_without_its_password(abaca, config):
 
 @pytest.fixture
 def miscounted(abaca, config, tmp_path):
-    """A configuration whose database counts a share too many in a project, and none in a pool that has one."""
+    """A configuration whose database counts a share and an attachment too many, and none in a pool that has one."""
     file = config()
     abaca("db", "upgrade", "--config-file", file)
     db = Database(f"sqlite:///{tmp_path / 'state' / 'abaca.sqlite'}")
@@ -114,6 +115,7 @@ def miscounted(abaca, config, tmp_path):
         row = {"id": "s1", "project_id": "p", "size": 5, "share_proto": "NFS", "metadata": {}}
         tx.execute(sa.insert(share_tables.shares), {**row, "created_at": tx.now})
         share_instances.add(tx, {"id": "i1", "share_id": "s1", "host": "here@dummy#pool1"})
+        attachment_counts.change(tx, 1)
     db.close()
     return file
 
@@ -121,7 +123,8 @@ def miscounted(abaca, config, tmp_path):
 def test_counts_are_shown_and_mended(abaca, miscounted):
     quota = {"project_id": "p", "scope": "project", "pool": None, "resource": "shares", "counted": 2, "real": 1}
     pool = {"project_id": None, "scope": None, "pool": "here@dummy#pool1", "resource": "gigabytes"}
-    wrong = [quota, {**pool, "counted": 0, "real": 5}]
+    attached = {"project_id": None, "scope": None, "pool": None, "resource": "attachments", "counted": 1, "real": 0}
+    wrong = [quota, {**pool, "counted": 0, "real": 5}, attached]
     recount = ("db", "recount", "--config-file", miscounted)
     assert json.loads(abaca(*recount, "--dry-run", "--json").out) == wrong
     assert "here@dummy#pool1" in abaca(*recount, "--dry-run").out

@@ -75,7 +75,12 @@ def _0008(rows):
         row["metadata_characters"] = sum(len(key) + len(value) for key, value in pairs)
 
 
-BECOMES = {"0002": _0002, "0004": _0004, "0005": _0005, "0006": _0006, "0008": _0008}
+def _0016(rows):
+    """The attachments that there are have been counted."""
+    rows["attachment_counts"] = [{"number": len(rows["attachments"])}]
+
+
+BECOMES = {"0002": _0002, "0004": _0004, "0005": _0005, "0006": _0006, "0008": _0008, "0016": _0016}
 
 
 def after(rows, revisions):

@@ -408,6 +408,27 @@ def _snapshot_instances(words, n):
     }
 
 
+def _share_servers(words, n):
+    return {
+        "id": words.id(),
+        "project_id": _project(),
+        "share_network_id": words.id("(i - i % 4)"),
+        "host": words.rare(f"'h@{RARE}'", f"'h@{COMMON}'", n),
+        "status": words.rare("'error'", "'active'", n),
+        "identifier": words.rare(f"'{RARE}'", words.id(), n),
+        "is_auto_deletable": words.true,
+        "details": "'{}'",
+        "security_service_update_support": words.false,
+        "network_allocation_update_support": words.false,
+        "share_server_multiple_subnet_support": words.false,
+        "created_at": words.time(),
+    }
+
+
+def _subnets_of_share_servers(words, n):
+    return {"share_server_id": words.id(), "share_network_subnet_id": words.id("(i - i % 4)")}
+
+
 # In the order of their foreign keys, each with how many rows it has to a share.
 GROWING = {
     "shares": (_shares, 1),
@@ -432,6 +453,8 @@ GROWING = {
     "share_network_subnets": (_subnets, 0.5),
     "security_services": (_security_services, 0.5),
     "share_network_security_services": (_security_services_of_networks, 0.5),
+    "share_servers": (_share_servers, 0.5),
+    "share_server_subnets": (_subnets_of_share_servers, 0.5),
 }
 
 

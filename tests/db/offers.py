@@ -299,15 +299,25 @@ OFFERS = {
             **dict.fromkeys(("name", "user", "server", "dns_ip", "domain"), _WORDS),
         },
     ),
+    "share servers": Offer(
+        share_servers.SHARE_SERVERS,
+        ("id", "host", "status", "share_network_name"),
+        {
+            "id": _IDS,
+            "id_prefix": _PREFIX,
+            "project_id": _PROJECT,
+            "host": Values(f"h@{COMMON}", f"h@{RARE}", NONE),
+            "status": Values("active", "error", "creating"),
+            "identifier": _SELDOM,
+            "share_network": _IDS,
+            "share_network_id": _IDS,
+            "share_network_subnet_id": _IDS,
+        },
+    ),
 }
 
-# Lists that do not grow with the number of shares, but with what operators configure, or with networks in use.
-SHORT = (
-    share_types.TYPES,
-    availability_zones.ZONES,
-    services.SERVICES,
-    share_servers.SHARE_SERVERS,
-)
+# Lists that do not grow with the number of shares, but with what operators configure.
+SHORT = (share_types.TYPES, availability_zones.ZONES, services.SERVICES)
 
 _SORTED = "the ids of all that is asked for are sorted, and only the page is read: an index more would cost every write"
 _PATTERN = "a part of a text is looked for in all that may be shown"
@@ -369,4 +379,5 @@ ON_SQLITE |= {
     },
     "operations": dict.fromkeys(("state", "states"), _ALL_SORTED),
     "attachments": dict.fromkeys(("state", "server_id"), _ALL_SORTED),
+    "share servers": {"host": _ALL_SORTED},
 }

@@ -7,6 +7,7 @@ import pkgutil
 import pytest
 
 from abaca import db
+from abaca.db.attachments import attachment_counts
 from abaca.db.engine import schema
 from abaca.db.engine.database import Database
 from abaca.db.engine.lists import Listing
@@ -56,6 +57,16 @@ def test_every_page_has_its_way(filled, name):
             elif found.number > watch.most(SHARES):
                 too_much[str(wanted)] = found.number
     assert (wrong, too_much) == ({}, {})
+
+
+def test_the_number_of_attachments_in_each_state_is_known_without_reading_those_that_rest(filled):
+    with filled.read() as tx:
+        watch = ways.OnSqlite(tx) if filled.is_sqlite else ways.OnPostgresql(tx)
+        with watch.looking() as done:
+            found = attachment_counts.by_state(tx)
+        wrong = done().wrong
+    assert found["error"] > 0
+    assert wrong == []
 
 
 def test_every_list_and_all_that_it_offers_is_known_here():

@@ -16,6 +16,7 @@ import msgspec
 import sqlalchemy as sa
 
 from abaca import app, settings
+from abaca.db.attachments import attachment_counts
 from abaca.db.catalog import quotas
 from abaca.db.engine.database import Database
 from abaca.db.journal import operations as rows
@@ -456,6 +457,8 @@ def left_on_servers(tx, nodes):
 def counted_wrong(tx):
     """Quotas, pools and driver data that are not those of the shares there are."""
     found = [f"leaked: quota {difference}" for difference in quotas.differences(tx)]
+    if wrong := attachment_counts.difference(tx):
+        found.append(f"leaked: attachments {wrong}")
     held = (
         sa.select(sa.func.coalesce(sa.func.sum(shares.c.size), 0))
         .join(share_instances, share_instances.c.share_id == shares.c.id)

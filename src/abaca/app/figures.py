@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from sqlalchemy import exc
 
 from abaca.db.administration import events
-from abaca.db.attachments import attachments
+from abaca.db.attachments import attachment_counts
 from abaca.db.journal import queue_figures
 from abaca.domain.attachments.attachments import ATTACHMENT
 
@@ -108,7 +108,7 @@ class Attachments:
 
     def _count(self) -> dict[str, int]:
         with self._db.read() as tx:
-            return attachments.count_by_state(tx)
+            return attachment_counts.by_state(tx)
 
     def collect(self) -> Iterable[Metric]:
         """In each state, also in those in which there is none."""

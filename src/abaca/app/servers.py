@@ -93,6 +93,7 @@ def see_to_attachments(settings: Settings, db: Database, on_nodes: WorkQueue[Att
     often_s = min(15.0, settings.nodes.longest_pause_s)
     return [
         PeriodicTask("attachments", often_s, attachments.heal),
+        PeriodicTask("number of attachments", 60, attachments.add_up),
         PeriodicTask("attachments of servers that were off", often_s, attachments.wake),
         PeriodicTask("rules that were not taken away", often_s, AccessRules(db).heal),
         PeriodicTask("mounts that were given up", often_s, OrphanedMounts(db, parts).sweep),

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from abaca import errors
-from abaca.db.attachments import attachments
+from abaca.db.attachments import attachment_counts, attachments
 from abaca.db.shares import export_location_history
 from abaca.domain.attachments.attachments import Attachment
 from abaca.operations.attachments import attachment_attach, attachment_detach
@@ -160,6 +160,15 @@ class Attachments:
             return False
         is_on = server.status == "ACTIVE" if row.state == "inactive" else server.status != "SHUTOFF"
         return is_on and self.looks.one(row, _again)
+
+    def add_up(self) -> None:
+        """Keep few the rows whose sum is how many there are."""
+        while self._add_up() == self.batch:
+            pass
+
+    def _add_up(self) -> int:
+        with self.db.write() as tx:
+            return attachment_counts.add_up(tx, self.batch)
 
     # ---------------------------------------------------------------- what becomes of them
 

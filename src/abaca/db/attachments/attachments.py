@@ -14,6 +14,7 @@ import msgspec
 import sqlalchemy as sa
 
 from abaca import errors
+from abaca.db.attachments import attachment_counts
 from abaca.db.engine import lists, moving
 from abaca.db.engine.database import Tx
 from abaca.db.engine.statements import columns_of, planned_for_values
@@ -78,6 +79,7 @@ def add(tx: Tx, values: Mapping[str, object]) -> str:
     row = {**_NEW, "id": new_id(), **values, "created_at": tx.now}
     if not moving.add(tx, t, row, {"state": "attach"}, unless_taken=True):
         raise _taken(tx, row)
+    attachment_counts.change(tx, 1)
     return str(row["id"])
 
 
@@ -239,7 +241,10 @@ def update(tx: Tx, attachment_id: str, values: Mapping[str, object]) -> None:
 
 def remove(tx: Tx, attachment_id: str) -> bool:
     """`detached`: the row goes; False where it is not `detaching`."""
-    return tx.execute(_REMOVE, {"attachment": attachment_id}).rowcount == 1
+    is_gone = tx.execute(_REMOVE, {"attachment": attachment_id}).rowcount == 1
+    if is_gone:
+        attachment_counts.change(tx, -1)
+    return is_gone
 
 
 _REMOVE = sa.delete(t).where(t.c.id == sa.bindparam("attachment"), t.c.state == "detaching")
@@ -278,13 +283,6 @@ def retry_refused(tx: Tx, share_id: str, error_code: str) -> None:
         .values(retry_at=tx.now)
     )
 
-
-def count_by_state(tx: Tx) -> dict[str, int]:
-    """How many there are in each state in which there are any; read from an index alone."""
-    return {row.state: row.number for row in tx.rows(_COUNT_BY_STATE)}
-
-
-_COUNT_BY_STATE = sa.select(t.c.state, sa.func.count().label("number")).group_by(t.c.state)
 
 # ---------------------------------------------------------------- what the reconciler looks for
 

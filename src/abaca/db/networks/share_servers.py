@@ -30,15 +30,21 @@ try_move, move, reset = STATUS.try_move, STATUS.move, STATUS.reset
 
 _OF_SUBNETS = sa.select(share_server_subnets.c.share_server_id)
 
+
+def _called(name: str) -> sa.CompoundSelect[tuple[str]]:
+    """The share networks of that id or name, each by its index."""
+    said = sa.bindparam(name, type_=sa.String())
+    return sa.union_all(*(sa.select(share_networks.c.id).where(column == said) for column in _CALLED))
+
+
+_CALLED = (share_networks.c.id, share_networks.c.name)
 SHARE_SERVERS = Listing(
     t.outerjoin(share_networks, share_networks.c.id == t.c.share_network_id),
     columns={**{column.name: column for column in t.c}, "share_network_name": share_networks.c.name},
     filters={
         "id_prefix": begins(t.c.id),
         **{name: equal(t.c[name]) for name in ("host", "status", "share_network_id", "project_id", "identifier")},
-        "share_network": where(
-            lambda name: sa.or_(t.c.share_network_id == sa.bindparam(name), share_networks.c.name == sa.bindparam(name))
-        ),
+        "share_network": where(lambda name: t.c.share_network_id.in_(_called(name))),
         "share_network_subnet_id": where(
             lambda name: t.c.id.in_(
                 _OF_SUBNETS.where(share_server_subnets.c.share_network_subnet_id == sa.bindparam(name))

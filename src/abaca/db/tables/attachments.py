@@ -97,6 +97,14 @@ partial_index(
 )
 partial_index("ix_attachments_cluster_id_server_id", OF_A_CLUSTER, attachments.c.cluster_id, attachments.c.server_id)
 
+# How many attachments there are is the sum of these (db/attachments/attachment_counts.py).
+attachment_counts = sa.Table(
+    "attachment_counts",
+    metadata,
+    an_id(),
+    sa.Column("number", sa.BigInteger, nullable=False),
+)
+
 # What a forced detach gave up on a machine that could not be entered, until it can be. `id` was the attachment's;
 # `machine_id` is the server that has it: the hypervisor of then, with the guest's `qmp_socket`, or the server itself.
 orphaned_mounts = sa.Table(

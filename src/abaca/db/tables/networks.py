@@ -20,6 +20,7 @@ share_networks = sa.Table(
     state("status", SHARE_NETWORK),
     *times(),
     sa.Index("ix_share_networks_project_id_created_at_id", "project_id", "created_at", "id"),
+    sa.Index("ix_share_networks_name", "name"),
 )
 NETWORK_OF_ANY_PROJECT = share_networks.c.project_id > sa.literal_column("''")
 partial_index(
@@ -119,6 +120,9 @@ share_servers = sa.Table(
     sa.Index("ix_share_servers_created_at_id", "created_at", "id"),
     sa.Index("ix_share_servers_share_network_id_host", "share_network_id", "host"),
     sa.Index("ix_share_servers_host_id", "host", "id"),
+    sa.Index("ix_share_servers_project_id_created_at_id", "project_id", "created_at", "id"),
+    sa.Index("ix_share_servers_status_created_at_id", "status", "created_at", "id"),
+    sa.Index("ix_share_servers_identifier", "identifier"),
 )
 NOBODY_USES = share_servers.c.unused_since.is_not(None)
 partial_index("ix_share_servers_unused_since", NOBODY_USES, share_servers.c.unused_since)
