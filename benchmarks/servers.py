@@ -10,6 +10,7 @@ import statistics
 import time
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from abaca.drivers import contract, load
@@ -23,6 +24,10 @@ from lab import processes
 
 ROUNDS = 7
 NUMBERS = (1, 10, 50)
+# So many share servers get a subnet together, by as many threads as a back end has of its worker.
+TOGETHER, TOGETHER_ROUNDS, WORKER_THREADS = 10, 5, 8
+# So many shares are on one.
+SHARES = 200
 # A bare server that is not up after so many seconds does not come.
 BARE_S = 30.0
 _PORT = 2049
@@ -38,6 +43,7 @@ def run(stand: Stand) -> Iterator[Figure]:
     driver.start()
     try:
         yield from _times(driver, stand)
+        yield from _many_shares(driver)
         yield from _memory(driver, place)
     finally:
         driver.stop()
@@ -69,8 +75,58 @@ def _memory(driver: contract.Driver, place: Path) -> Iterator[Figure]:
         pids = [int(file.read_text()) for file in (place / "servers").glob("*/*.pid")]
         mib = sum(usage.pss_mib(pid) for pid in pids) / wanted
         yield Figure(f"memory a share server among {wanted}: NFS server and bus", mib, "MiB PSS")
+        if wanted == TOGETHER:
+            yield from _together(driver, servers)
     grown_mib = (usage.rss_mib(os.getpid()) - before_mib) / len(servers)
     yield Figure(f"memory a share server among {len(servers)}: the worker", grown_mib, "MiB RSS")
+
+
+def _together(driver: contract.Driver, servers: list[contract.ShareServer]) -> Iterator[Figure]:
+    """A subnet more for a share network with so many servers, side by side as a worker does it, beside one alone."""
+    one_s, all_s = [], []
+    for number in range(TOGETHER_ROUNDS):
+        first, second = (_subnet(200 + 2 * number + place) for place in range(2))
+        begun_s = time.perf_counter()
+        driver.update_server_network(servers[0], [], first, [])
+        one_s.append(time.perf_counter() - begun_s)
+        with ThreadPoolExecutor(WORKER_THREADS) as threads:
+            begun_s = time.perf_counter()
+            list(threads.map(lambda server, new=second: driver.update_server_network(server, [], new, []), servers))
+            all_s.append(time.perf_counter() - begun_s)
+        for server in servers:
+            driver.remove_server_network(server, second, [])
+        driver.remove_server_network(servers[0], first, [])
+    one_ms, all_ms = (statistics.median(took) * 1000 for took in (one_s, all_s))
+    yield Figure(f"a subnet more for one of {len(servers)} share servers: median", one_ms, "ms")
+    yield Figure(f"a subnet more for all {len(servers)}, {WORKER_THREADS} at once: median", all_ms, "ms")
+    yield Figure(f"a subnet more for all {len(servers)}, times one", all_ms / one_ms, "times", 3)
+
+
+def _many_shares(driver: contract.Driver) -> Iterator[Figure]:
+    """A subnet comes to a share server with many shares, each of which has a location more by it."""
+    server, number = _set_up(driver, 90), ROUNDS
+    words = {"project_id": "p", "size_gib": 1, "protocol": "NFS", "pool": "pool", "server": server}
+    instances = [contract.ShareInstance(id=f"i{one}", share_id=f"s{one}", **words) for one in range(SHARES)]
+    begun_s = time.perf_counter()
+    for instance in instances:
+        driver.create(instance)
+    made_ms = (time.perf_counter() - begun_s) * 1000 / SHARES
+    took_s = []
+    for one in range(number):
+        new = _subnet(240 + one)
+        begun_s = time.perf_counter()
+        outcome = driver.update_server_network(server, [], new, instances)
+        took_s.append(time.perf_counter() - begun_s)
+        if any(len(exports) != 2 for exports in outcome.exports.values()):
+            raise SystemExit("a share has no location on the new subnet")
+        driver.remove_server_network(server, new, instances)
+    yield Figure(f"a share made on a share server, of {SHARES}: mean", made_ms, "ms")
+    yield Figure(
+        f"a subnet more for a share server with {SHARES} shares: median", statistics.median(took_s) * 1000, "ms"
+    )
+    for instance in instances:
+        driver.delete(instance)
+    driver.tear_down_server(server)
 
 
 def _set_up(driver: contract.Driver, number: int) -> contract.ShareServer:
