@@ -14,7 +14,7 @@ from tests.api import world as worlds
 from tests.api.attachments import test_attachments as door
 
 # What these do is done to a host: to its programs, database, files; or with the credentials that lie there.
-OF_A_HOST = {"run", "api", "worker", "db", "config", "user", "network-allocation"}
+OF_A_HOST = {"run", "api", "worker", "db", "certificate", "config", "user", "network-allocation"}
 PROJECT = worlds.PROJECT
 
 

@@ -39,6 +39,7 @@ COMMANDS = {
         "network_allocation",
         "Find addresses that share servers have left behind.",
     ),
+    "certificate": ("abaca.cli.certificates", "certificate", "Sign what clients of sealed shares need."),
     "user": ("abaca.cli.users", "user", "Say who may log in by name and password."),
     "config": ("abaca.cli.configuration", "config", "Check the configuration."),
 }

@@ -14,7 +14,7 @@ from abaca.domain.attachments.servers import Login
 from abaca.drivers import contract
 from abaca.drivers.clients import heketi
 from abaca.drivers.clients.machines import HostKeys, Machines
-from abaca.drivers.glusterfs import durability
+from abaca.drivers.glusterfs import durability, names
 from abaca.drivers.glusterfs.authority import Authority
 from abaca.drivers.glusterfs.ensuring import Ensuring
 from abaca.drivers.glusterfs.options import GlusterfsOptions
@@ -43,13 +43,24 @@ class Glusterfs(Shares, Ensuring, contract.Driver):
     def start(self) -> None:
         self.options.check()
         self._connect()
-        if not self.options.authority_certificate:
-            self.authority.make()
-        self.authority.check()
+        self.ready_authority()
         known = set(self.client.clusters())
         for name, id in self.options.clusters.items():
             if id not in known:
                 raise contract.Refused(reason=f"clusters: Heketi has no cluster {id} for the pool {name}")
+
+    def ready_authority(self) -> None:
+        """The authority is there, made when it is the back end's own. Raises `contract.Refused`."""
+        if not self.options.authority_certificate:
+            self.authority.make()
+        self.authority.check()
+
+    def issue(self, name: str, request_pem: str) -> str:
+        """A certificate for a client, in PEM form. Raises `contract.Refused` for a name or request that cannot be."""
+        problem = names.problem_of_client(name)
+        if problem:
+            raise contract.Refused(reason=f"{name!r} is no client: {problem}")
+        return self.authority.sign(request_pem, name)
 
     def _connect(self) -> None:
         options = self.options
