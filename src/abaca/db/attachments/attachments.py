@@ -175,19 +175,54 @@ def of_share(tx: Tx, share_id: str) -> list[Attachment]:
 _OF_SHARE = _ATTACHMENTS.where(t.c.share_id == sa.bindparam("of_share")).order_by(t.c.created_at, t.c.id)
 
 
-class Need(msgspec.Struct, frozen=True, gc=False):
-    """Which addresses an attachment needs let in, and what they may do."""
-
-    addresses: list[str]
-    access_level: str
+def these(tx: Tx, attachment_ids: Sequence[str]) -> list[Attachment]:
+    """Some of them, the oldest first."""
+    return tx.entities(Attachment, _THESE, {"these": list(attachment_ids)}) if attachment_ids else []
 
 
-def needs(tx: Tx, share_id: str) -> list[Need]:
-    """What each of a share's attachments needs."""
-    return tx.entities(Need, _NEEDS, {"of_share": share_id})
+_THESE = _ATTACHMENTS.where(t.c.id.in_(sa.bindparam("these", expanding=True))).order_by(t.c.created_at, t.c.id)
 
 
-_NEEDS = sa.select(*columns_of(Need, t)).where(t.c.share_id == sa.bindparam("of_share"))
+def has_any(tx: Tx, share_id: str) -> bool:
+    """Whether anything attaches a share."""
+    return tx.scalar(_HAS_ANY, {"of_share": share_id}) is not None
+
+
+_HAS_ANY = sa.select(t.c.id).where(t.c.share_id == sa.bindparam("of_share")).limit(1)
+
+
+# Of more addresses all that the share's attachments need is read, and looked through once.
+FEW = 8
+
+
+def needs(tx: Tx, share_id: str, addresses: Sequence[str]) -> dict[str, str]:
+    """What a share's attachments need of these addresses: `rw` or `ro` by address, none where nobody needs it."""
+    found: dict[str, str] = {}
+    if len(addresses) <= FEW:
+        for address in addresses:
+            asked = {"of_share": share_id, "written": f'%"{address}"%'}
+            level = next((one for one in ("rw", "ro") if tx.scalar(_NEEDS, {**asked, "level": one}) is not None), None)
+            if level is not None:
+                found[address] = level
+        return found
+    wanted = set(addresses)
+    for row in tx.rows(_ALL_NEEDS, {"of_share": share_id}):
+        for address in wanted.intersection(row.addresses):
+            found[address] = "rw" if "rw" in (row.access_level, found.get(address)) else "ro"
+    return found
+
+
+# an address has no character that means something to LIKE, and stands in the list between quotes
+_NEEDS = (
+    sa.select(t.c.id)
+    .where(
+        t.c.share_id == sa.bindparam("of_share"),
+        t.c.access_level == sa.bindparam("level"),
+        sa.cast(t.c.addresses, sa.Text()).like(sa.bindparam("written", type_=sa.Text())),
+    )
+    .limit(1)
+)
+_ALL_NEEDS = sa.select(t.c.addresses, t.c.access_level).where(t.c.share_id == sa.bindparam("of_share"))
 
 
 def of_servers(tx: Tx, server_ids: Sequence[str]) -> list[Attachment]:

@@ -84,8 +84,7 @@ def accept(
             found.ids.append(attachments.add(tx, {**values, **told, "user_id": user_id}))
         except errors.AbacaError as error:
             found.refused.append((server.id, error))
-    new = set(found.ids)
-    rows = [row for row in attachments.of_share(tx, share.id) if row.id in new]
+    rows = attachments.these(tx, found.ids)
     attachment_rules.settle(tx, share.id, sorted({ip for row in rows for ip in row.addresses}), by)
     attachment_attach.enqueue(tx, rows, by)
     return found

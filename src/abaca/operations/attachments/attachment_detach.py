@@ -146,7 +146,7 @@ def succeed(op: Op[AttachmentParts], tx: Tx) -> None:
     attachment_rules.settle(tx, row.share_id, row.addresses, op)
     if row.is_forced and attachments.doubt_below(tx, row.server_id, row.mount_point):
         tx.wake(LOOKS)  # by force a mount goes with all that is below it
-    if not attachments.of_share(tx, row.share_id):
+    if not attachments.has_any(tx, row.share_id):
         waits.signal(tx, attachments.detached_condition(row.share_id))
     attachment_clusters.tell(tx, row.cluster_id)
     attachment_clusters.tell_lost(tx, row.cluster_id)  # it may be its server that has gone

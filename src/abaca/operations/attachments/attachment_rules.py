@@ -41,20 +41,11 @@ LOOK_AGAIN_S = 15.0
 def settle(tx: Tx, share_id: str, addresses: Sequence[str], by: Requester | None) -> None:
     """Make the rules for these addresses those that the share's attachments need now."""
     shares.lock(tx, share_id)
-    needed = _needed(tx, share_id)
+    needed = attachments.needs(tx, share_id, addresses)
     known = _known(tx, share_id, addresses)
     changed = [_settle(tx, share_id, address, needed.get(address), known.get(address)) for address in addresses]
     if any(changed):
         access_rules_sync.start_for_share(tx, share_id, by)
-
-
-def _needed(tx: Tx, share_id: str) -> dict[str, str]:
-    """The level that each address needs."""
-    found: dict[str, str] = {}
-    for row in attachments.needs(tx, share_id):
-        for address in row.addresses:
-            found[address] = "rw" if "rw" in (row.access_level, found.get(address)) else "ro"
-    return found
 
 
 def _known(tx: Tx, share_id: str, addresses: Sequence[str]) -> dict[str, AccessRule]:
@@ -88,9 +79,9 @@ def try_again(tx: Tx, share_id: str) -> int:
     That are rules which were denied, and those of attachments. It is too early for some.
     """
     shares.lock(tx, share_id)
-    needed = _needed(tx, share_id)
     failed = instance_access_rules.failed_of_share(tx, share_id)
     due = {rule.rule_id: rule for rule in failed if next_try_at(rule.asked_at, rule.failed_at) <= tx.now}
+    needed = attachments.needs(tx, share_id, sorted({rule.client for rule in due.values()}))
     for rule in due.values():
         if rule.is_denied:
             instance_access_rules.move(tx, rule.rule_id, "deny")
@@ -155,7 +146,8 @@ def take_over(tx: Tx, rule: AccessRule) -> int | None:
 
     How many characters of metadata have gone with the user's. The share is locked.
     """
-    level = _needed(tx, rule.share_id).get(rule.client) if rule.access_type == "ip" else None
+    needed = attachments.needs(tx, rule.share_id, [rule.client]) if rule.access_type == "ip" else {}
+    level = needed.get(rule.client)
     if level is None:
         return None
     return access_rules.replace(tx, rule.id, rule.share_id, _ours(rule.client, level))
