@@ -247,7 +247,7 @@ OFFERS = {
     "nodes of a cluster": Offer(
         nodes.NODES,
         ("id", "server_id", "server_name", "refusals"),
-        {"id": _IDS, "server_id": _IDS, "node_group_id": _IDS},
+        {"id": _IDS, "cluster_id": _IDS, "server_id": _IDS, "node_group_id": _IDS},
         of_project=None,
         of_one={"cluster_id": row_id(0)},
     ),
