@@ -6,16 +6,32 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Collection
 
 from abaca import errors
 from abaca.drivers import contract
 
 
-def run(*argv: str, timeout_s: float = 30.0, failed: type[errors.BackendError] = contract.Refused) -> str:
-    """What the program printed. Raises `failed` when it fails, `contract.Unreachable` when it takes too long."""
+def run(
+    *argv: str,
+    timeout_s: float = 30.0,
+    failed: type[errors.BackendError] = contract.Refused,
+    keeps: Collection[int] = (),
+) -> str:
+    """What the program printed; meanwhile it `keeps` these descriptors open.
+
+    Raises `failed` when it fails, `contract.Unreachable` when it takes too long.
+    """
     try:
         done = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout_s, check=False, env=plain()
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+            env=plain(),
+            pass_fds=keeps,
         )
     except subprocess.TimeoutExpired as error:
         raise contract.Unreachable(reason=f"{argv[0]} did not end within {timeout_s:g} s") from error

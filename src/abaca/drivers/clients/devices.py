@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 import time
@@ -55,31 +56,36 @@ def format_btrfs(path: Path, label: str) -> None:
     commands.run("mkfs.btrfs", "--quiet", "--label", label, str(path), timeout_s=300)
 
 
-def loop_of(image: Path) -> str | None:
-    """The loop device that the image is behind, if any."""
-    names = commands.run("losetup", "--associated", str(image), "--noheadings", "--output", "NAME").split()
-    return names[0] if names else None
+def loops_of(image: Path) -> list[str]:
+    """The loop devices that the image is behind."""
+    return commands.run("losetup", "--associated", str(image), "--noheadings", "--output", "NAME").split()
 
 
 def attach_loop(image: Path) -> str:
-    """The image's loop device, made when there is none. Raises `contract.Refused`."""
-    for attempt in range(5):
-        found = loop_of(image)
-        if found:
-            return found
-        try:
-            return commands.run("losetup", "--find", "--show", str(image), failed=contract.Busy).strip()
-        except contract.Busy as error:  # Another process took the free device first.
-            if attempt == 4:
-                raise contract.Refused(reason=f"no loop device for {image}: {error.message}") from error
-            time.sleep(0.1)
+    """The image's loop device, made when there is none. Raises `contract.Refused`.
+
+    Whoever makes one holds a lock that the program keeps for as long as it runs: it may outlive a worker that is
+    killed, and two of them would put the image behind two devices.
+    """
+    with image.open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        for attempt in range(5):
+            found = loops_of(image)
+            if found:
+                return found[0]
+            try:
+                making = ("losetup", "--find", "--show", str(image))
+                return commands.run(*making, failed=contract.Busy, keeps=[held.fileno()]).strip()
+            except contract.Busy as error:  # Another process took the free device first.
+                if attempt == 4:
+                    raise contract.Refused(reason=f"no loop device for {image}: {error.message}") from error
+                time.sleep(0.1)
     raise AssertionError
 
 
 def detach_loop(image: Path) -> None:
     """The image is behind no loop device any more. Raises `contract.Busy` while it is in use elsewhere."""
-    device = loop_of(image)
-    if device:
+    for device in loops_of(image):
         commands.run("losetup", "--detach", device, failed=contract.Busy)
 
 
