@@ -143,6 +143,29 @@ def test_nothing_is_given_to_a_server_that_is_gone(harness):
     harness.plugin.free(server_id)
 
 
+class TooLate(Exception):
+    pass
+
+
+def refuse(_tx):
+    raise TooLate
+
+
+def test_who_comes_too_late_takes_nothing_and_gives_nothing_back(harness):
+    plugin, subnet = harness.plugin, harness.subnet(harness.beneath("10.7.0.0/24"))
+    server_id = harness.server(subnet)
+    network = plugin.look(subnet, ZONE)
+    has = given(plugin, server_id, subnet)
+    for late in (
+        lambda: plugin.allocate(server_id, subnet, network, 2, refuse),
+        lambda: plugin.free(server_id, guard=refuse),
+    ):
+        with pytest.raises(TooLate):
+            late()
+        assert given(plugin, server_id, subnet) == has
+        assert harness.seen(server_id) == has
+
+
 def test_workers_who_ask_at_once_for_one_server_get_it_one_set(harness):
     subnet = harness.subnet(harness.beneath("10.7.0.0/24"))
     server_id = harness.server(subnet)

@@ -99,8 +99,12 @@ class Op(Generic[Parts_co]):
     def write(self) -> Iterator[Tx]:
         """A transaction that commits only while the lease is ours."""
         with self.db.write() as tx:
-            self.cancel |= self._owned(runs.touch(tx, self.id, self.token))
+            self.guard(tx)
             yield tx
+
+    def guard(self, tx: Tx) -> None:
+        """Keep the transaction of somebody who works for it from committing without the lease. Raises `LeaseLost`."""
+        self.cancel |= self._owned(runs.touch(tx, self.id, self.token))
 
     @contextlib.contextmanager
     def part(self) -> Iterator[Tx]:
@@ -111,7 +115,7 @@ class Op(Generic[Parts_co]):
         before = self.attempt, dict(self.data)
         try:
             with self.db.write() as tx:
-                self.cancel |= self._owned(runs.touch(tx, self.id, self.token))
+                self.guard(tx)
                 yield tx
                 self.attempt = 0
                 self.checkpoint(tx)

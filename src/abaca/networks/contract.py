@@ -7,13 +7,24 @@ A plug-in is one module beside this one. `tests/networks/test_contract.py` holds
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from abaca import errors
 from abaca.domain.networks.allocations import Allocation, Network
 from abaca.domain.networks.share_networks import Subnet
+
+if TYPE_CHECKING:
+    from abaca.db.engine.database import Tx
+
+# Told of each transaction that changes what a server has, within it; raises where that comes too late.
+Guard = Callable[["Tx"], None]
+
+
+def anybody(_tx: Tx) -> None:
+    """It never comes too late."""
 
 
 class NetworkUnknown(errors.AbacaError):
@@ -56,16 +67,22 @@ class NetworkPlugin(abc.ABC):
         """
 
     @abc.abstractmethod
-    def allocate(self, server_id: str, subnet: Subnet, network: Network, number: int) -> Sequence[Allocation]:
+    def allocate(
+        self, server_id: str, subnet: Subnet, network: Network, number: int, guard: Guard = anybody
+    ) -> Sequence[Allocation]:
         """So many addresses for a share server, which has them from then on; those it has already count.
 
         `network` is what `look` said of the subnet. Raises `NoAddress`; then the server has what it had. Raises
         `NetworkUnknown` for a network that is gone since, `NotFound` for a server that is; then nothing is left of it.
+        What the `guard` raises, too: then no row is written, and what others may rely on by now stays elsewhere.
         """
 
     @abc.abstractmethod
-    def free(self, server_id: str, subnet_id: str | None = None) -> None:
-        """Give back what a share server has, on one subnet or on all; nothing there is success."""
+    def free(self, server_id: str, subnet_id: str | None = None, guard: Guard = anybody) -> None:
+        """Give back what a share server has, on one subnet or on all; nothing there is success.
+
+        Raises what the `guard` does; then the server has what it had.
+        """
 
     @abc.abstractmethod
     def held(self) -> Sequence[Held] | None:

@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING, TypeVar
 from abaca import clouds, errors
 from abaca.db.networks import allocations, share_networks
 from abaca.domain.networks.allocations import Address, Allocation, Network
-from abaca.networks.contract import Held, NetworkPlugin, NetworkUnknown, NetworkUnreachable, NoAddress
+from abaca.networks.contract import (
+    Guard,
+    Held,
+    NetworkPlugin,
+    NetworkUnknown,
+    NetworkUnreachable,
+    NoAddress,
+    anybody,
+)
 
 if TYPE_CHECKING:
     from openstack.exceptions import HttpException
@@ -78,7 +86,9 @@ class Neutron(NetworkPlugin):
             segmentation_id=segmentation_id,
         )
 
-    def allocate(self, server_id: str, subnet: Subnet, network: Network, number: int) -> Sequence[Allocation]:
+    def allocate(
+        self, server_id: str, subnet: Subnet, network: Network, number: int, guard: Guard = anybody
+    ) -> Sequence[Allocation]:
         """Ports with one fixed address each; those that an interrupted call has made come first."""
         has = self._has(server_id, subnet.id)
         if len(has) >= number:
@@ -93,7 +103,11 @@ class Neutron(NetworkPlugin):
             except (NoAddress, NetworkUnknown):
                 _delete(neutron, [one.id for one in made])
                 raise
-            has, surplus = self._write_down((server_id, subnet, network), [*ports, *made], number)
+            try:
+                has, surplus = self._write_down((server_id, subnet, network), [*ports, *made], number, guard)
+            except Exception:
+                _delete(neutron, self._unneeded((server_id, subnet.id), made, number))
+                raise
             _delete(neutron, surplus)
         if not has:
             raise errors.NotFound(resource="Share server", id=server_id)
@@ -104,14 +118,16 @@ class Neutron(NetworkPlugin):
             raise NoAddress(id=subnet.id, reason=reason)
         return has
 
-    def free(self, server_id: str, subnet_id: str | None = None) -> None:
+    def free(self, server_id: str, subnet_id: str | None = None, guard: Guard = anybody) -> None:
         """The ports go, those without a row too, and then the rows."""
-        with self._db.read() as tx:
+        with self._db.write() as tx:
+            guard(tx)
             rows = [one for one in allocations.of_server(tx, server_id) if subnet_id in (None, _subnet_of(one))]
         with self._asking() as neutron:
             ports = [one.id for one in self._ports(neutron, server_id) if self._is_on(one, subnet_id)]
             _delete(neutron, {*ports, *(one.id for one in rows)})
         with self._db.write() as tx:
+            guard(tx)
             allocations.give_back(tx, server_id, subnet_id)
 
     def held(self) -> Sequence[Held]:
@@ -172,11 +188,12 @@ class Neutron(NetworkPlugin):
         return port
 
     def _write_down(
-        self, of: tuple[str, Subnet, Network], ports: Sequence[Port], number: int
+        self, of: tuple[str, Subnet, Network], ports: Sequence[Port], number: int, guard: Guard
     ) -> tuple[Sequence[Allocation], Sequence[str]]:
         """What a server has on a subnet now, and the ports that are too many: of a server that is gone, all."""
         server_id, subnet, network = of
         with self._db.write() as tx:
+            guard(tx)
             if not allocations.hold_server(tx, server_id):
                 return [], [one.id for one in ports]
             has = {one.id for one in allocations.of_server(tx, server_id) if one.share_network_subnet_id == subnet.id}
@@ -192,6 +209,14 @@ class Neutron(NetworkPlugin):
                     surplus.append(port.id)
             rows = [one for one in allocations.of_server(tx, server_id) if one.id in has]
         return rows, surplus
+
+    def _unneeded(self, of: tuple[str, str], made: Sequence[Port], number: int) -> Sequence[str]:
+        """Those of the ports that nobody will write down: whoever goes on, and has fewer, takes what is there."""
+        server_id, subnet_id = of
+        with self._db.read() as tx:
+            has = {one.id for one in allocations.of_server(tx, server_id) if one.share_network_subnet_id == subnet_id}
+            is_there = server_id in allocations.servers(tx, [server_id])
+        return [one.id for one in made if one.id not in has] if len(has) >= number or not is_there else []
 
     def _has(self, server_id: str, subnet_id: str) -> Sequence[Allocation]:
         with self._db.read() as tx:

@@ -14,7 +14,7 @@ from abaca import errors
 from abaca.db.networks import allocations, share_networks
 from abaca.domain.networks.address_choice import Choice
 from abaca.domain.networks.allocations import Address, Allocation, Network
-from abaca.networks.contract import Held, NetworkPlugin, NetworkUnknown, NoAddress
+from abaca.networks.contract import Guard, Held, NetworkPlugin, NetworkUnknown, NoAddress, anybody
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Database, Tx
@@ -45,10 +45,13 @@ class Standalone(NetworkPlugin):
             segmentation_id=found.segmentation_id,
         )
 
-    def allocate(self, server_id: str, subnet: Subnet, network: Network, number: int) -> Sequence[Allocation]:
+    def allocate(
+        self, server_id: str, subnet: Subnet, network: Network, number: int, guard: Guard = anybody
+    ) -> Sequence[Allocation]:
         """Addresses as `Choice` has them, all in one transaction."""
         declared = self._beneath(subnet, network)
         with self._db.write() as tx:
+            guard(tx)
             if not allocations.hold_server(tx, server_id):
                 raise errors.NotFound(resource="Share server", id=server_id)
             has = _on(tx, server_id, subnet.id)
@@ -60,9 +63,10 @@ class Standalone(NetworkPlugin):
                 has = _on(tx, server_id, subnet.id)
             return has
 
-    def free(self, server_id: str, subnet_id: str | None = None) -> None:
+    def free(self, server_id: str, subnet_id: str | None = None, guard: Guard = anybody) -> None:
         """The rows go."""
         with self._db.write() as tx:
+            guard(tx)
             allocations.give_back(tx, server_id, subnet_id)
 
     def held(self) -> None:

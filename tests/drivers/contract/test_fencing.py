@@ -8,6 +8,7 @@ import pytest
 
 from abaca.drivers import contract
 from abaca.drivers.contract import promises
+from tests.drivers.contract.test_share_servers import setup, subnet
 from tests.drivers.harness import rules, snapshot
 
 FIRST, SECOND, THIRD = 1_700_000_000_000_000, 1_700_000_000_000_007, 1_700_000_000_000_019
@@ -148,20 +149,66 @@ class TestFences:
         driver.delete(at(THIRD, share))
 
 
-def takes_an_instance(promise, name):
-    """Whether the method's first argument is, or is about, one instance."""
+# The same of share servers: of the driver, and of the server, what it is made of, and a subnet that it is not on.
+LATE_FOR_SERVERS = {
+    "set_up_server": lambda driver, wanted, server, new: driver.set_up_server(wanted),
+    "tear_down_server": lambda driver, wanted, server, new: driver.tear_down_server(server),
+    "update_server_network": lambda driver, wanted, server, new: driver.update_server_network(
+        server, wanted.subnets, new, []
+    ),
+    "remove_server_network": lambda driver, wanted, server, new: driver.remove_server_network(
+        server, wanted.subnets[1], []
+    ),
+    "update_subnet_metadata": lambda driver, wanted, server, new: driver.update_subnet_metadata(
+        server, wanted.subnets[0]
+    ),
+    "update_security_service": lambda driver, wanted, server, new: driver.update_security_service(
+        server, contract.SecurityService(id="late", type="ldap"), None
+    ),
+    "unmanage_server": lambda driver, wanted, server, new: driver.unmanage_server(server),
+}
+# What is about a share server and is not above: it changes nothing.
+NOT_LATE_FOR_SERVERS = {"check_server_network", "check_security_service"}
+
+
+class TestFencesServers:
+    capability, without = contract.RunsServers, contract.EnsuresEach
+
+    def test_a_call_that_comes_too_late_is_refused_and_changes_nothing(self, harness, driver):
+        wanted, new = setup("10.5.3.1"), subnet("10.5.3.3")
+        wanted = msgspec.structs.replace(wanted, subnets=[*wanted.subnets, subnet("10.5.3.2")])
+        server = contract.ShareServer(id=wanted.id, details=driver.set_up_server(at(THIRD, wanted)))
+        for call in LATE_FOR_SERVERS.keys() & set(promises.methods(type(driver))):
+            with pytest.raises(contract.Superseded):
+                LATE_FOR_SERVERS[call](driver, at(SECOND, wanted), at(SECOND, server), new)
+            assert (call, harness.servers()[server.id]) == (call, ["10.5.3.1", "10.5.3.2"])
+        driver.tear_down_server(at(THIRD, server))
+        with pytest.raises(contract.Superseded):
+            driver.set_up_server(at(SECOND, wanted))
+        assert server.id not in harness.servers()
+
+
+def takes_an_instance(promise, name, kinds):
+    """Whether the method's first argument is of one of these types."""
     _, *given = inspect.signature(getattr(promise, name)).parameters.values()
-    return bool(given) and given[0].annotation in ("ShareInstance", "Snapshot")
+    return bool(given) and given[0].annotation in kinds
 
 
-def test_every_method_that_is_about_one_instance_is_tried_too_late():
-    found = {
+def about(*kinds):
+    return {
         name
         for promise in promises.every()
         for name, value in vars(promise).items()
-        if inspect.isfunction(value) and name[0] != "_" and takes_an_instance(promise, name)
+        if inspect.isfunction(value) and name[0] != "_" and takes_an_instance(promise, name, kinds)
     }
-    assert found - set(LATE) - NOT_LATE == set()
+
+
+def test_every_method_that_is_about_one_instance_is_tried_too_late():
+    assert about("ShareInstance", "Snapshot") - set(LATE) - NOT_LATE == set()
+
+
+def test_every_method_that_is_about_one_share_server_is_tried_too_late():
+    assert about("ShareServer", "ServerSetup") - set(LATE_FOR_SERVERS) - NOT_LATE_FOR_SERVERS == set()
 
 
 def test_the_generations_of_a_call_are_those_of_all_its_instances():

@@ -3,8 +3,8 @@
 
 A worker can be frozen inside a call, or be cut off from the database, for longer than its lease. Another one then does
 the work, users go on, and the call of the first must not have its effect any more. So every call that changes an
-instance says its `generation`, which is greater than that of every call for this instance that was begun before. A back
-end that fences keeps with each instance the greatest generation that it has seen, also when the instance is gone, and
+instance or a share server says its `generation`, which is greater than that of every call for this one that was begun
+before. A back end that fences keeps with each the greatest generation that it has seen, also when it is gone, and
 compares and keeps it under the lock under which it makes the change.
 """
 
@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from abaca.drivers.contract import shares
+from abaca.drivers.contract import share_servers, shares
 
 if TYPE_CHECKING:
     from abaca.drivers.contract.shares import ShareInstance
 
 
 class Fences(abc.ABC):
-    """The back end refuses changes of an instance that come too late.
+    """The back end refuses changes of an instance, or of a share server, that come too late.
 
-    Every method that is given an instance with a `generation` raises `Superseded`, with nothing changed, when the back
+    Every method that is given one with a `generation` raises `Superseded`, with nothing changed, when the back
     end has seen a greater one for it; otherwise that is the one it has seen from then on. An equal one passes, since
     calls are repeated. Ensuring and inspecting raise nothing and are not remembered: of an instance of which the back
     end has seen a greater generation, ensuring answers `is_superseded` and leaves it alone. Instances without a
@@ -41,14 +41,14 @@ class Fences(abc.ABC):
 
 
 def generations(given: object) -> dict[str, int]:
-    """The generations, by id, of all instances in the arguments of a call, however deep they lie."""
+    """The generations, by id, of all instances and share servers in the arguments of a call, however deep they lie."""
     found: dict[str, int] = {}
     _collect(given, found)
     return found
 
 
 def _collect(given: object, found: dict[str, int]) -> None:
-    if isinstance(given, shares.ShareInstance):
+    if isinstance(given, shares.ShareInstance | shares.ShareServer | share_servers.ServerSetup):
         if given.generation is not None:
             found[given.id] = max(given.generation, found.get(given.id, 0))
     elif isinstance(given, msgspec.Struct):

@@ -64,6 +64,8 @@ class ServerSetup(Value, frozen=True, kw_only=True):
     security_services: Sequence[SecurityService] = ()
     # Which key of the key manager the data of its shares is encrypted with; None for none of the user's.
     encryption_key_ref: str | None = None
+    # As that of a `ShareServer`.
+    generation: int | None = None
 
 
 class ServerMigration(Value, frozen=True, kw_only=True):

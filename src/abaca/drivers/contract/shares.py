@@ -26,6 +26,8 @@ class ShareServer(Value, frozen=True, kw_only=True):
 
     id: str
     details: Mapping[str, str] = msgspec.field(default_factory=dict)
+    # In which order calls that change it were begun (fencing.py); None: this one changes nothing, or cannot tell.
+    generation: int | None = None
 
 
 class ShareInstance(Value, frozen=True, kw_only=True):

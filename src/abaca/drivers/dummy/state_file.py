@@ -144,7 +144,7 @@ class Records:
     def see(self, instance_id: str, generation: int) -> None:
         """Keep the generation as the one that was seen. Raises `contract.Superseded` when that is a greater one."""
         if self.is_superseded(instance_id, generation):
-            raise contract.Superseded(reason=f"this call for instance {instance_id} comes too late")
+            raise contract.Superseded(reason=f"this call for {instance_id} comes too late")
         self.put(SEEN, instance_id, {"generation": generation})
 
     def drop(self, kind: str, id: str) -> None:

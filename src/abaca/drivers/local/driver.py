@@ -74,8 +74,12 @@ class Local(Shares, Snapshots, Ensuring, ShareServers, contract.Driver):
                 self.servers.load()
             self.end_if_read_only()
             self.begin()
-            self.fences.forget(lambda name: self.pool.holds(SHARES, name))
+            self.fences.forget(self._is_held)
             undo.pop_all()
+
+    def _is_held(self, id: str) -> bool:
+        """A share or a share server."""
+        return self.pool.holds(SHARES, id) or self.servers.get(id) is not None
 
     def stop(self) -> None:
         for exporter in self.exporters():

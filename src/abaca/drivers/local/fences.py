@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What refuses a call of the local driver that comes too late: of each instance the greatest generation seen.
+"""What refuses a call of the local driver that comes too late: the greatest generation seen of each instance.
 
-It is kept in a file for each instance, beside the pool, and outlives the instance. A lock that is held over the whole
-call, between processes too, covers comparing, keeping and the change: while its holder is frozen nobody else works on
-the instance. Nothing is synced to disk: a call does not outlive its kernel.
+Of share servers too. It is kept in a file for each, beside the pool, and outlives the instance. A lock that is held
+over the whole call, between processes too, covers comparing, keeping and the change: while its holder is frozen nobody
+else works on the instance. Nothing is synced to disk: a call does not outlive its kernel.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Fences:
             return
         seen = self._seen(id)
         if seen > generation:
-            raise contract.Superseded(reason=f"this call for instance {id} comes too late")
+            raise contract.Superseded(reason=f"this call for {id} comes too late")
         if seen < generation:
             draft = self.directory / f".draft-{safe(id)}"
             draft.write_text(str(generation))

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import msgspec
@@ -27,7 +27,7 @@ class ShareServers(Serving, contract.RunsServers, contract.UpdatesServerNetworks
         if setup.security_services:
             types = ", ".join(sorted(service.type for service in setup.security_services))
             raise contract.Refused(reason=f"it joins no {types}: take the security service off the share network")
-        with self.fences.alone(setup.id):
+        with self._changing(setup.id, setup.generation):
             self.pool.check_locked()
             self.pool.check_mounted()
             server = self.servers.get(setup.id)
@@ -52,7 +52,7 @@ class ShareServers(Serving, contract.RunsServers, contract.UpdatesServerNetworks
         return server.details()
 
     def tear_down_server(self, server: contract.ShareServer) -> None:
-        with self.fences.alone(server.id):
+        with self._changing(server.id, server.generation):
             held = self.servers.get(server.id)
             if held is None:
                 self.servers.fresh(server.id).remove()
@@ -82,7 +82,7 @@ class ShareServers(Serving, contract.RunsServers, contract.UpdatesServerNetworks
         new: contract.Subnet,
         instances: Sequence[contract.ShareInstance],
     ) -> contract.ServerNetworkOutcome:
-        with self.fences.alone(server.id):
+        with self._changing(server.id, server.generation):
             held = self.servers.need(server.id)
             with held.lock:
                 by_id = {subnet.id: subnet for subnet in [*held.kept.subnets, new]}
@@ -92,7 +92,7 @@ class ShareServers(Serving, contract.RunsServers, contract.UpdatesServerNetworks
     def remove_server_network(
         self, server: contract.ShareServer, old: contract.Subnet, instances: Sequence[contract.ShareInstance]
     ) -> contract.ServerNetworkOutcome:
-        with self.fences.alone(server.id):
+        with self._changing(server.id, server.generation):
             held = self.servers.need(server.id)
             with held.lock:
                 left = [subnet for subnet in held.kept.subnets if subnet.id != old.id]
@@ -116,6 +116,13 @@ class ShareServers(Serving, contract.RunsServers, contract.UpdatesServerNetworks
     def _outcome(self, server: Server, instances: Sequence[contract.ShareInstance]) -> contract.ServerNetworkOutcome:
         exports = {instance.id: server.exports(self.pseudo(instance)) for instance in instances}
         return contract.ServerNetworkOutcome(details=server.details(), exports=exports)
+
+    @contextlib.contextmanager
+    def _changing(self, id: str, generation: int | None) -> Iterator[None]:
+        """Nobody else works on that server meanwhile. Raises `Busy`, and `Superseded` when it comes too late."""
+        with self.fences.alone(id):
+            self.fences.see(id, generation)
+            yield
 
     def _check_handled(self) -> None:
         if not self.backend.driver_handles_share_servers:

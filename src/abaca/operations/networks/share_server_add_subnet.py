@@ -52,7 +52,7 @@ def take_addresses(op: Op[ServerHost]) -> None:
         _, subnet = change.found(tx, op.args)
     network = op.parts.network.look(subnet, op.parts.backend.availability_zone)
     number = op.parts.servers.allocations_per_subnet
-    op.parts.network.allocate(op.args.server_id, subnet, network, number)
+    op.parts.network.allocate(op.args.server_id, subnet, network, number, op.guard)
     with op.write() as tx:
         share_network_subnets.update(tx, subnet.id, values.facts_of(network))
     op.record(network=network)
@@ -60,7 +60,7 @@ def take_addresses(op: Op[ServerHost]) -> None:
 
 def give_back_addresses(op: Op[ServerHost]) -> None:
     """Those on that subnet."""
-    op.parts.network.free(op.args.server_id, op.args.subnet_id)
+    op.parts.network.free(op.args.server_id, op.args.subnet_id, op.guard)
 
 
 def serve_there(op: Op[ServerHost]) -> None:
@@ -71,7 +71,7 @@ def serve_there(op: Op[ServerHost]) -> None:
         current = values.subnets_of(tx, server)
         new = values.new_subnet_of(tx, server, subnet, msgspec.convert(op.data["network"], Network))
         instances = change.instances_on(tx, server.id)
-    outcome = driver.update_server_network(values.told(server), current, new, instances)
+    outcome = driver.update_server_network(values.told(server, op), current, new, instances)
     op.record(details=outcome.details, exports=outcome.exports)
 
 
@@ -81,7 +81,7 @@ def serve_there_no_more(op: Op[ServerHost]) -> None:
         server, subnet = change.found(tx, op.args)
         old = values.new_subnet_of(tx, server, subnet, msgspec.convert(op.data["network"], Network))
         instances = change.instances_on(tx, server.id)
-    change.driver_of(op.parts).remove_server_network(values.told(server), old, instances)
+    change.driver_of(op.parts).remove_server_network(values.told(server, op), old, instances)
 
 
 def succeed(op: Op[ServerHost], tx: Tx) -> None:

@@ -89,24 +89,26 @@ def take_addresses(op: Op[ServerHost]) -> None:
     networks = msgspec.convert(op.data["networks"], dict[str, Network])
     for subnet in _subnets(op):
         number = op.parts.servers.allocations_per_subnet
-        op.parts.network.allocate(op.args.server_id, subnet, networks[subnet.id], number)
+        op.parts.network.allocate(op.args.server_id, subnet, networks[subnet.id], number, op.guard)
 
 
 def give_back_addresses(op: Op[ServerHost]) -> None:
     """All that it has."""
-    op.parts.network.free(op.args.server_id)
+    op.parts.network.free(op.args.server_id, guard=op.guard)
 
 
 def set_up(op: Op[ServerHost]) -> None:
     """The back end's part."""
     with op.db.read() as tx:
-        setup = values.setup_of(tx, _server(tx, op.args.server_id))
+        setup = values.setup_of(tx, _server(tx, op.args.server_id), op)
     op.record(details=op.parts.servers.set_up_server(setup))
 
 
 def tear_down(op: Op[ServerHost]) -> None:
     """Whatever there is of it."""
-    op.parts.servers.tear_down_server(contract.ShareServer(id=op.args.server_id, details=op.data.get("details", {})))
+    details = op.data.get("details", {})
+    server = contract.ShareServer(id=op.args.server_id, details=details, generation=op.generation)
+    op.parts.servers.tear_down_server(server)
 
 
 def succeed(op: Op[ServerHost], tx: Tx) -> None:

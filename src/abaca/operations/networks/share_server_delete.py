@@ -76,12 +76,12 @@ def start_all(tx: Tx, found: Iterable[ShareServer], by: Requester | None) -> Non
 
 def tear_down(op: Op[ServerHost]) -> None:
     """The back end's part."""
-    op.parts.servers.tear_down_server(op.args.server)
+    op.parts.servers.tear_down_server(msgspec.structs.replace(op.args.server, generation=op.generation))
 
 
 def give_back_addresses(op: Op[ServerHost]) -> None:
     """All that it has; nothing answers there any more."""
-    op.parts.network.free(op.args.server.id)
+    op.parts.network.free(op.args.server.id, guard=op.guard)
 
 
 def succeed(op: Op[ServerHost], tx: Tx) -> None:

@@ -143,7 +143,7 @@ def serve_there_no_more(op: Op[ServerHost]) -> None:
         (old,) = (one for one in values.subnets_of(tx, server) if one.id == subnet.id)
         instances = change.instances_on(tx, server.id)
     op.record(was_asked=True)
-    outcome = driver.remove_server_network(values.told(server), old, instances)
+    outcome = driver.remove_server_network(values.told(server, op), old, instances)
     op.record(details=outcome.details, exports=outcome.exports)
 
 
@@ -155,13 +155,13 @@ def serve_there(op: Op[ServerHost]) -> None:
         instances = change.instances_on(tx, server.id)
     others = [one for one in all_of if one.id != subnet.id]
     (old,) = (one for one in all_of if one.id == subnet.id)
-    change.driver_of(op.parts).update_server_network(values.told(server), others, old, instances)
+    change.driver_of(op.parts).update_server_network(values.told(server, op), others, old, instances)
     op.record(is_back=True)
 
 
 def give_back_addresses(op: Op[ServerHost]) -> None:
     """Those on that subnet: nothing answers there any more."""
-    op.parts.network.free(op.args.server_id, op.args.subnet_id)
+    op.parts.network.free(op.args.server_id, op.args.subnet_id, op.guard)
 
 
 def succeed(op: Op[ServerHost], tx: Tx) -> None:

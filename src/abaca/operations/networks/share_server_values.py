@@ -10,7 +10,7 @@ import msgspec
 
 from abaca import errors
 from abaca.db.journal import keys
-from abaca.db.networks import allocations, security_services, share_servers
+from abaca.db.networks import allocations, security_services, share_network_subnets, share_servers
 from abaca.drivers import contract
 from abaca.journal.queueing import Target
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from abaca.domain.networks.security_services import SecurityService
     from abaca.domain.networks.share_networks import Subnet
     from abaca.domain.networks.share_servers import ShareServer
+    from abaca.journal.op import Op
+    from abaca.operations.parts import ServerHost
 
 # What operations on share servers are about.
 RESOURCE = "share-server"
@@ -30,30 +32,37 @@ def target_of(host: str, server_id: str) -> Target:
     return Target(queue=host, keys=[keys.key(share_servers.KEY, server_id)], resource_id=server_id)
 
 
-def told(server: ShareServer) -> contract.ShareServer:
-    """The value for a share server that was set up."""
-    return contract.ShareServer(id=server.id, details=server.details)
+def told(server: ShareServer, op: Op[ServerHost] | None = None) -> contract.ShareServer:
+    """The value for a share server that was set up; for a change by `op`: what was begun before comes too late."""
+    return contract.ShareServer(id=server.id, details=server.details, generation=op.generation if op else None)
 
 
-def setup_of(tx: Tx, server: ShareServer) -> contract.ServerSetup:
-    """All that it is made of, with the addresses that it has by now. Raises `NotFound` where its network is gone."""
+def setup_of(
+    tx: Tx, server: ShareServer, op: Op[ServerHost], subnet_ids: Sequence[str] | None = None
+) -> contract.ServerSetup:
+    """All that it is made of, with the addresses that it has by now, on its own subnets or on these of its network.
+
+    Raises `NotFound` where its network is gone.
+    """
     if server.share_network_id is None:
         raise errors.NotFound(resource="Share network", id=f"of share server {server.id}")
     return contract.ServerSetup(
         id=server.id,
         share_network_id=server.share_network_id,
-        subnets=subnets_of(tx, server),
+        subnets=subnets_of(tx, server, subnet_ids),
         security_services=told_services(security_services.of_network(tx, server.share_network_id)),
+        generation=op.generation,
     )
 
 
-def subnets_of(tx: Tx, server: ShareServer) -> list[contract.Subnet]:
-    """The subnets by which it is reached, oldest first, with its addresses there."""
+def subnets_of(tx: Tx, server: ShareServer, subnet_ids: Sequence[str] | None = None) -> list[contract.Subnet]:
+    """The subnets by which it is reached, or these of its network, oldest first, with its addresses there."""
     has = allocations.of_server(tx, server.id)
-    return [
-        told_subnet(one, [each for each in has if each.share_network_subnet_id == one.id])
-        for one in share_servers.subnets(tx, server.id)
-    ]
+    its = share_servers.subnets(tx, server.id)
+    if subnet_ids is not None and server.share_network_id is not None:
+        of_network = share_network_subnets.of_network(tx, server.share_network_id)
+        its = [one for one in of_network if one.id in subnet_ids]
+    return [told_subnet(one, [each for each in has if each.share_network_subnet_id == one.id]) for one in its]
 
 
 def facts_of(network: Network) -> dict[str, object]:
