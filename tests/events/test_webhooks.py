@@ -23,7 +23,7 @@ from tests.api.world import PROJECT
 from tests.conftest import wait_until
 from tests.events.house import SECRET
 from tests.events.receiver import Receiver
-from tests.operations.cases import KEY
+from tests.operations.machines import KEY
 
 LIFE = [
     "share.create.start",

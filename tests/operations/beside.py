@@ -32,7 +32,12 @@ def snapshots_wrong(tx, drivers):
 
 
 # A share server that was left in error by one of these is as it was before, or half gone.
-CHANGES_OF_SERVERS = ("share-server-delete", "share-server-add-subnet", "share-server-remove-subnet")
+CHANGES_OF_SERVERS = (
+    "share-server-delete",
+    "share-server-add-subnet",
+    "share-server-mend",
+    "share-server-remove-subnet",
+)
 
 
 def share_servers_wrong(tx, drivers):

@@ -2,18 +2,16 @@
 """How each kind of operation comes about: what is prepared, and which request starts it. A new kind needs two lines."""
 
 import ipaddress
-import itertools
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
 from abaca.db.administration import pools
-from abaca.db.attachments import servers
 from abaca.db.journal import operations
 from abaca.db.networks import share_network_subnets, share_networks, share_servers
 from abaca.db.shares import export_locations, share_instances, snapshots
 from abaca.db.shares.export_location_history import NOBODY, Owner
-from abaca.db.tables import journal
+from abaca.db.tables import journal, networks
 from abaca.db.tables import shares as tables
 from abaca.domain.ids import new_id
 from abaca.journal import questions, wakeup
@@ -24,13 +22,10 @@ from abaca.operations.networks import share_network_check, share_network_look, s
 from abaca.operations.shares import snapshot_instances
 from abaca.operations.shares.share_instances import told
 from tests import planting
-from tests.api.world import PROJECT
+from tests.operations.machines import NUMBERS, a_guest, a_server, a_wide_server
 
 HOST = "testhost@alpha"
-NUMBERS = itertools.count(1)
-HYPERVISORS = ipaddress.ip_address("10.7.128.1")
-KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
-NEW_SERVER = {"user_id": None, "status": "ACTIVE", "metadata": {}, "ssh_user": "root", "ssh_port": 22}
+SERVED = "testhost@served"
 
 
 class Case(NamedTuple):
@@ -75,13 +70,18 @@ def new_share_on(theatre, network_id, size=3):
 
 def new_share_server(theatre, network_id):
     """A share server that is asked for, and a share that waits for it; the id of the first."""
+    server_id = new_lone_share_server(theatre, network_id)
+    new_share_on(theatre, network_id)
+    return server_id
+
+
+def new_lone_share_server(theatre, network_id):
+    """A share server that is asked for, and for which nobody waits."""
     with theatre.db.write() as tx:
         network = share_networks.show(tx, network_id)
         subnets = share_network_subnets.of_network(tx, network_id)
         driver = theatre.drivers[1]
-        server_id = share_server_create.start(tx, driver, (network_id, network.project_id), subnets, None)
-    new_share_on(theatre, network_id)
-    return server_id
+        return share_server_create.start(tx, driver, (network_id, network.project_id), subnets, None)
 
 
 def a_served_network(theatre):
@@ -116,12 +116,18 @@ def add_subnet(theatre, network_id):
         return share_servers.on_network(tx, network_id)[0].id
 
 
-def on_two_subnets(theatre):
-    """A share network on whose one server a share is, which is attached to a machine of its second subnet."""
+def a_share_on_two_subnets(theatre):
+    """A share network with two subnets, on whose one server a share is; the ids of both."""
     network_id = a_share_network(theatre)
     theatre.ask("POST", f"/share-networks/{network_id}/subnets", {"share-network-subnet": FIELDS})
     share_id = new_share_on(theatre, network_id)
     theatre.until_ended("share-create", share_id)
+    return network_id, share_id
+
+
+def on_two_subnets(theatre):
+    """A share network on whose one server a share is, which is attached to a machine of its second subnet."""
+    network_id, share_id = a_share_on_two_subnets(theatre)
     until_attached(theatre, attach(theatre, (share_id, a_wide_server(theatre))))
     return network_id
 
@@ -141,6 +147,28 @@ def plan_subnet(theatre, network_id):
         (server,) = share_servers.on_network(tx, network_id)
     args = share_network_check.Args(network_id, share_network_check.Wanted(None, *FIELDS.values()), (server.id,))
     return ask(theatre, share_network_look.OPERATION, args, server.host)
+
+
+def a_failed_share_server(theatre):
+    """A share server in error, with the share on it, that lacks a subnet of its network."""
+    network_id = a_served_network(theatre)
+    with theatre.db.write() as tx:
+        share_network_subnets.add(tx, network_id, FIELDS)
+        (server,) = share_servers.on_network(tx, network_id)
+    planting.put(theatre.db, networks.share_servers, networks.share_servers.c.id == server.id, status="error")
+    on_it = tables.share_instances.c.share_server_id == server.id
+    planting.put(theatre.db, tables.share_instances, on_it, status="error")
+    return server.id
+
+
+def mend_share_server(theatre, server_id):
+    theatre.ask("POST", f"//abaca/v1/share-servers/{server_id}/mend", who="admin")
+    return server_id
+
+
+def ensure_served(theatre, _prepared):
+    theatre.ask("POST", "/services/ensure-shares", {"host": SERVED}, who="admin")
+    return str(theatre.ask("GET", f"/services?host={SERVED}", who="admin")["services"][0]["id"])
 
 
 def an_unused_share_server(theatre):
@@ -313,13 +341,6 @@ def mend(theatre, share_id):
     return share_id
 
 
-def a_server(theatre, ip, name=None):
-    """A machine of the member's project in the inventory."""
-    values = {"name": name or f"machine-{ip}", "project_id": PROJECT, "ssh_host": ip, "host_key": KEY, "key": "file:/k"}
-    with theatre.db.write() as tx:
-        return servers.create(tx, {**NEW_SERVER, **values}, [(ip, "default")])
-
-
 def a_share_and_a_server(theatre):
     return a_share(theatre), a_server(theatre, str(ipaddress.ip_address("10.7.0.1") + next(NUMBERS)))
 
@@ -328,17 +349,6 @@ def attach(theatre, prepared):
     share_id, server_id = prepared
     wish = {"attachment": {"share_id": share_id, "server_id": server_id}}
     return theatre.ask("POST", "//abaca/v1/attachments", wish)["attachment"]["id"]
-
-
-def a_guest(theatre, *, number=None):
-    """A machine that another one can hand shares to."""
-    number = next(NUMBERS) if number is None else number
-    host = str(HYPERVISORS + number)
-    values = {"name": f"guest-{number}", "project_id": PROJECT, "hypervisor_id": a_server(theatre, host)}
-    with theatre.db.write() as tx:
-        return servers.create(
-            tx, {**NEW_SERVER, **values, "qmp_socket": f"/run/{number}.qmp"}, [("192.168.0.7", "inside")]
-        )
 
 
 def a_share_and_a_guest(theatre):
@@ -373,15 +383,6 @@ def detach(theatre, attachment_id):
 def verify(theatre, attachment_id):
     theatre.ask("POST", f"//abaca/v1/attachments/{attachment_id}/verify")
     return attachment_id
-
-
-def a_wide_server(theatre):
-    """A machine with addresses of both families; that of the second lies in the second subnet."""
-    number = next(NUMBERS)
-    values = {"name": f"wide-{number}", "project_id": PROJECT, "ssh_host": f"10.8.{number // 200}.{number % 200 + 1}"}
-    addresses = [(values["ssh_host"], "default"), (f"fd20::1:{number:x}", "wide")]
-    with theatre.db.write() as tx:
-        return servers.create(tx, {**NEW_SERVER, **values, "host_key": KEY, "key": "file:/k"}, addresses)
 
 
 def ask(theatre, kind, args, queue=QUEUE):
@@ -459,6 +460,7 @@ CASES = {
     "backend-reconcile": Case(a_share, reconcile),
     "instance-mend": Case(a_share, mend),
     "backend-ensure": Case(a_share_that_has_moved, ensure),
+    "backend-ensure of share servers": Case(a_served_network, ensure_served, ("ensure_servers",)),
     "server-check": Case(a_share_and_a_server, check),
     "share-create": Case(nothing, new_share),
     "share-create on a share network": Case(a_share_network, new_share_on, ("create_on_backend",)),
@@ -471,6 +473,7 @@ CASES = {
     "share-network-look": Case(a_served_network, plan_subnet),
     "share-server-remove-subnet": Case(on_two_subnets, remove_subnet),
     "share-server-create": Case(a_share_network, new_share_server),
+    "share-server-mend": Case(a_failed_share_server, mend_share_server),
     "share-server-delete": Case(an_unused_share_server, delete_share_server),
     "share-shrink": Case(a_share, shrink),
     "snapshot-create": Case(a_share_for_snapshots, take_snapshot),

@@ -56,11 +56,11 @@ class Freezing:
 def play(config, name, freezes, arms, timing):
     """The life of that process; `freezes` are the arguments of `Freezing`."""
     worker = stage.make_worker(stage.known_stage(config), name, msgspec.convert(timing, Timing))
-    (back_end,) = backends_of(worker.queues.values()).values()
     freezing = Freezing(**freezes)
     freezing.is_ready = lambda: all(one.is_started for one in worker.queues.values())
     freezing.end = worker.stop
-    back_end.parts.driver = wrappers.wrap(back_end.parts.driver, freezing)
+    for back_end in backends_of(worker.queues.values()).values():
+        back_end.parts.driver = wrappers.wrap(back_end.parts.driver, freezing)
     worker.faults = stage.Arms({point: stage.ACTIONS[action] for point, action in arms.items()})
     worker.run()
 
@@ -112,6 +112,34 @@ def delete_snapshots(theatre, share_id):
     grow(theatre, share_id)
 
 
+def share_servers(theatre):
+    return theatre.ask("GET", "/share-servers", who="admin")["share_servers"]
+
+
+def leave_servers(theatre, _prepared):
+    """All shares on share servers go, and then these."""
+    servers = share_servers(theatre)
+    for server in servers:
+        for share in theatre.ask("GET", f"/shares?all_tenants=1&share_server_id={server['id']}", who="admin")["shares"]:
+            cases.delete(theatre, share["id"])
+    theatre.settle()
+    for server in servers:
+        theatre.ask("DELETE", f"/share-servers/{server['id']}", who="admin")
+    theatre.settle()
+
+
+def mend_servers(theatre, _prepared):
+    """An administrator has those serve that have failed."""
+    for server in share_servers(theatre):
+        cases.mend_share_server(theatre, server["id"])
+    theatre.settle()
+
+
+# What is prepared, and the request, where those of the case have other work done as well.
+PREPARE = {"share-server-remove-subnet": lambda theatre: cases.a_share_on_two_subnets(theatre)[0]}
+REQUEST = {"share-server-create": cases.new_lone_share_server}
+# Which call is the first on the way back, where that is not the second.
+FIRST_BACK = {"share-server-mend": 3}
 # By kind: what its user does next when it has succeeded, and when it has failed and gone back.
 NEXT = {
     "access-rules-sync": (deny, None),
@@ -127,4 +155,11 @@ NEXT = {
     "snapshot-create": (delete_snapshots, delete_snapshots),
     "snapshot-delete": (grow, None),
     "snapshot-mend": (grow, None),
+    "share-network-check": (nothing, None),
+    "share-server-add-subnet": (leave_servers, mend_servers),
+    "share-server-create": (leave_servers, mend_servers),
+    "share-server-delete": (nothing, None),
+    "share-server-mend": (leave_servers, mend_servers),
+    "share-server-remove-subnet": (leave_servers, mend_servers),
+    "share-network-look": (nothing, None),
 }

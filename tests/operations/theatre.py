@@ -75,7 +75,7 @@ snapshot_gigabytes = -1
 # A second back end, which makes share servers, and the networks beneath them.
 SERVED = """
 [served]
-driver = dummy
+driver = {driver}
 driver_handles_share_servers = true
 {more}
 [networks]
@@ -197,9 +197,10 @@ class Theatre:
         self.config = directory / "abaca.conf"
         written = self.config.read_text().replace("driver = dummy\n", f"driver = {driver}\n{KEPT}")
         enabled = "enabled_share_backends = alpha"
-        self.config.write_text(
-            written if not makes_servers else written.replace(enabled, f"{enabled},served") + SERVED.format(more=served)
-        )
+        if makes_servers:
+            more = SERVED.format(driver=driver.partition("\n")[0], more=served)
+            written = written.replace(enabled, f"{enabled},served") + more
+        self.config.write_text(written)
         self.db = self.world.db
         here = Place(place.url, directory, place.server)
         here._opened.append(self.db)

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from abaca.db.attachments import servers
 from abaca.db.tables.shares import export_locations
-from tests.operations import cases
+from tests.operations import cases, machines
 from tests.reconcile.test_attachments import DOOR, force, left, make_due, reconciler, shown, until_swept
 
 
@@ -20,7 +20,7 @@ def attachment(theatre):
 def guest(attachment):
     """The guest's hypervisor, and its QEMU there."""
     (host,) = attachment["addresses"]
-    return host, f"/run/{int(ipaddress.ip_address(host)) - int(cases.HYPERVISORS)}.qmp"
+    return host, f"/run/{int(ipaddress.ip_address(host)) - int(machines.HYPERVISORS)}.qmp"
 
 
 def test_a_guest_that_ended_is_said_and_gets_its_share_when_it_runs_again(theatre, attachment):
@@ -119,7 +119,13 @@ def test_what_a_dead_hypervisor_has_left_keeps_no_share_from_its_former_guest(th
     host, _ = guest(attachment)
     theatre.nodes.take_away(host)
     force(theatre, attachment["id"])
-    now = {"hypervisor_id": None, "qmp_socket": None, "ssh_host": "10.9.8.1", "host_key": cases.KEY, "key": "file:/k"}
+    now = {
+        "hypervisor_id": None,
+        "qmp_socket": None,
+        "ssh_host": "10.9.8.1",
+        "host_key": machines.KEY,
+        "key": "file:/k",
+    }
     with theatre.db.write() as tx:
         servers.update(tx, attachment["server_id"], now, [("10.9.8.1", "default")])
     again = cases.attach(theatre, (attachment["share_id"], attachment["server_id"]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`abaca share-server`: what share servers can, shown and set."""
+"""`abaca share-server`: what share servers can, shown and set; and those in error made to serve again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WIDE = (
 
 @click.group("share-server")
 def share_server() -> None:
-    """See what share servers can, and set it."""
+    """See what share servers can, set it, and make those serve again that failed."""
 
 
 @share_server.command("list")
@@ -62,6 +62,24 @@ def update_capabilities(api: Api, *, share_servers: tuple[str, ...], names: tupl
         for server_id in ids:
             client.put(f"{PATH}/{server_id}", {"share_server": dict.fromkeys(names, value)})
             click.echo(f"{server_id}: {', '.join(f'{name} is {str(value).lower()}' for name in names)}")
+
+
+@share_server.command("mend")
+@asking
+@click.argument("share_servers", metavar="SHARE_SERVER...", nargs=-1, required=True)
+def mend(api: Api, *, share_servers: tuple[str, ...]) -> None:
+    """Make share servers on their back ends what the database says, each by its id or the beginning of that.
+
+    One in error, to which a subnet could not be added say, is set up again on all subnets of its share network, and
+    its shares that the back end serves are available again. One that is active is looked after while it serves.
+    """
+    with api.open() as client:
+        ids = [client.id_of(PATH, "Share server", one, named=False) for one in share_servers]
+        for server_id in ids:
+            asked = client.post(f"{PATH}/{server_id}/mend", {})["share_server"]
+            click.echo(
+                f"{server_id}: {asked['status']}; `abaca operation list --resource {server_id}` shows how it goes on"
+            )
 
 
 def _brief(row: Answer) -> dict[str, object]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What share servers can, by Abaca's own door: as their back ends could when they were made, until it is said anew."""
+"""Share servers by Abaca's own door: what they can, until it is said anew, and how one that has failed serves again."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ from abaca.http.paging import Listed
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
 from abaca.http.wire import Many, One, View
+from abaca.operations.networks import share_server_mend
 from abaca.policy import admin
 
 UPDATE = admin("share_server:update_capabilities", "Say what a share server can.")
+MEND = admin("share_server:mend", "Have a share server made on its back end what the database says.")
 
 RESOURCE = Resource("what share servers can", "/share-servers")
 
@@ -84,6 +86,22 @@ def update(call: Call, id: str, body: Capabilities) -> dict[str, object]:
         db.update(tx, id, values)
         (found,) = db.SHARE_SERVERS.entities(tx, NamedShareServer, {"id": id})
         return _shown(found, db.subnets_of(tx, [id]))
+
+
+@RESOURCE.post("/{id}/mend", policy=MEND, view=One("share_server", CapableView), status=202)
+def mend(call: Call, id: str) -> dict[str, object]:
+    """Make it on its back end what the database says: on all subnets of its share network, with all its shares.
+
+    One in error is `network_change` until then, and `active` afterwards, and so are its shares `available` that its
+    back end serves. When that fails it is in error again, and the operation `share-server-mend` says why.
+    """
+    with call.db.write() as tx:
+        found = db.show(tx, id)
+        if found is None:
+            raise errors.NotFound(resource="Share server", id=id)
+        share_server_mend.retry(tx, found, call.caller)
+        (now,) = db.SHARE_SERVERS.entities(tx, NamedShareServer, {"id": id})
+        return _shown(now, db.subnets_of(tx, [id]))
 
 
 def _shown(server: NamedShareServer, subnets: Mapping[str, Sequence[str]]) -> dict[str, object]:

@@ -257,6 +257,19 @@ _DONE_ON = WHOLE.where(
 )
 
 
+def live_on(tx: Tx, resource_ids: Sequence[str], kind: str) -> list[str]:
+    """Those of these resources about which operations of that kind have not ended."""
+    found = tx.rows(_LIVE_ON, {"resources": resource_ids, "of_kind": kind}) if resource_ids else []
+    return sorted({str(row.resource_id) for row in found})
+
+
+_LIVE_ON = sa.select(t.c.resource_id).where(
+    t.c.resource_id.in_(sa.bindparam("resources", expanding=True)),
+    t.c.kind == sa.bindparam("of_kind"),
+    t.c.state.in_(LIVE),
+)
+
+
 def forget(tx: Tx, op_ids: Sequence[str]) -> None:
     """Those of these operations that have ended; what another worker is purging is left to that."""
     if op_ids:

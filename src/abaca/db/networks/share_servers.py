@@ -11,7 +11,7 @@ import msgspec
 import sqlalchemy as sa
 
 from abaca.db.engine import moving
-from abaca.db.engine.database import Tx
+from abaca.db.engine.database import Tx, insert_into
 from abaca.db.engine.lists import Listing, begins, equal, where
 from abaca.db.engine.statements import columns_of
 from abaca.db.journal import keys
@@ -83,6 +83,11 @@ def finish(tx: Tx, server_id: str, at: str, details: Mapping[str, str]) -> None:
     STATUS.try_move(tx, server_id, "done", at, also=also)
 
 
+def keep_details(tx: Tx, server_id: str, details: Mapping[str, str]) -> None:
+    """What the driver says of it, whatever its status."""
+    update(tx, server_id, {"details": dict(details), "identifier": details.get("identifier", server_id)})
+
+
 def hold(tx: Tx, server_id: str) -> None:
     """Lock it until this transaction ends: shares come to it and leave it one after the other."""
     tx.rows(_HOLD, {"server": server_id})
@@ -138,9 +143,26 @@ _ON_NETWORK = (
 )
 
 
+def page_of_backend(tx: Tx, host: str, after: str, most: int) -> list[ShareServer]:
+    """The next ones of a back end whose ids follow `after`, in the order of ids."""
+    return tx.entities(ShareServer, _PAGE_OF_BACKEND, {"on_host": host, "after": after, "most": most})
+
+
+_PAGE_OF_BACKEND = (
+    sa.select(*columns_of(ShareServer, t))
+    .where(t.c.host == sa.bindparam("on_host"), t.c.id > sa.bindparam("after"))
+    .order_by(t.c.id)
+    .limit(sa.bindparam("most"))
+)
+
+
 def join(tx: Tx, server_id: str, subnet_id: str) -> None:
-    """It is reached by that subnet from now on."""
-    tx.execute(_ADD_SUBNETS, [{"share_server_id": server_id, "share_network_subnet_id": subnet_id}])
+    """It is reached by that subnet from now on, if that is there; by one that it is on it stays so."""
+    its = share_server_subnets.c
+    found = sa.select(sa.literal(server_id), share_network_subnets.c.id).where(share_network_subnets.c.id == subnet_id)
+    statement = insert_into(share_server_subnets, tx.dialect)
+    joined = statement.from_select([its.share_server_id, its.share_network_subnet_id], found)
+    tx.execute(joined.on_conflict_do_nothing())
 
 
 def leave(tx: Tx, server_id: str, subnet_id: str) -> None:

@@ -77,6 +77,7 @@ SHARE_INSTANCE = StateMachine(
     ("ensuring",                           "let_go",        "available"),  # not now: it goes on as it was
     ("ensuring",                           "failed",        "available"),  # nothing is known against it
     (("available", "ensuring"),            "lost",          "error"),  # the back end cannot serve it any more
+    ("error",                              "recovered",     "available"),  # its share server serves it again
     (DELETABLE,                            "delete",        "deleting"),
     (("creating", "extending", "extending_error", "shrinking", "shrinking_error", "deleting", "error_deleting",
       "shrinking_possible_data_loss_error", "available", "error", "inactive", "migrating", "migrating_to",

@@ -18,31 +18,37 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from abaca import errors
-from abaca.db.administration import messages, services
+from abaca.db.administration import services
 from abaca.db.journal import claims, findings, keys, operations
 from abaca.db.journal.findings import Found
-from abaca.db.shares import driver_data, export_locations, instance_access_rules, share_instances, shares
-from abaca.db.shares.export_location_history import Cause, Owner
+from abaca.db.networks import share_servers
+from abaca.db.shares import share_instances, shares
 from abaca.domain.administration.ensuring import LISTED, Findings
-from abaca.domain.administration.messages import About, Action, Detail
 from abaca.domain.administration.services import Service
-from abaca.domain.shares.share_instances import InstanceStatus, ShareInstance
+from abaca.domain.shares.share_instances import InstanceStatus
 from abaca.domain.shares.shares import ENSURABLE
 from abaca.drivers import contract
 from abaca.journal import interruptions, kinds, queueing
 from abaca.journal.events import notify_start
 from abaca.operations import events
 from abaca.operations.administration import ensure_calls
+from abaca.operations.administration.ensured_instances import (
+    UNCHANGED,
+    Page,
+    is_synced_again,
+    keep,
+    page_of,
+    tell_of_lost,
+)
+from abaca.operations.networks import share_server_mend
 from abaca.operations.parts import BackEnd
 from abaca.operations.shares import access_rules_sync, metadata_limits
-from abaca.operations.shares.share_instances import told, told_rules
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
@@ -75,18 +81,6 @@ class Asked(msgspec.Struct, frozen=True):
     id: str
     is_joined: bool = False
     is_paused: bool = False
-
-
-class Page(msgspec.Struct):
-    """A few instances: all that were looked at, and those that are worked on, also as the driver is told of them.
-
-    Those that are `true` are as they shall be, so they are not worked on.
-    """
-
-    seen: Sequence[InstanceStatus]
-    taken: Mapping[str, ShareInstance]
-    told: Sequence[contract.ShareInstance]
-    true: Collection[str] = ()
 
 
 def digest(driver: contract.Driver) -> str:
@@ -123,6 +117,26 @@ def start(tx: Tx, service_id: int, host: str, manner: Manner, by: Requester | No
     op_id = queueing.enqueue(tx, OPERATION, Args(service_id, host, manner), target, by)
     services.set_ensuring(tx, host, ensuring=True)
     return Asked(op_id)
+
+
+def ensure_servers(op: Op[BackEnd]) -> None:
+    """Its share servers come first, page by page: each by an operation of its own, which is waited for."""
+    if not op.parts.backend.driver_handles_share_servers:
+        return
+    while True:
+        asked: Sequence[str] = op.data.get("servers", [])
+        with op.db.read() as tx:
+            live = operations.live_on(tx, asked, share_server_mend.OPERATION.kind)
+        if live:
+            conditions = [share_servers.settled_condition(one) for one in live]
+            raise interruptions.Wait(f"{len(live)} share servers to be as they shall", conditions=conditions)
+        with op.part() as tx:
+            found = share_servers.page_of_backend(tx, op.args.host, op.data.get("server", ""), op.args.manner.page_size)
+            if not found:
+                return
+            share_server_mend.mend_many(tx, found, op)
+            op.record(servers=[one.id for one in found], server=found[-1].id)
+        op.between_parts()
 
 
 def ensure_pages(op: Op[BackEnd]) -> None:
@@ -223,20 +237,6 @@ def _take(op: Op[BackEnd], tx: Tx, page: Page) -> Page:
     return Page(page.seen, held.taken, instances, page.true)
 
 
-def page_of(tx: Tx, seen: Sequence[InstanceStatus], ids: set[str], *, is_held: bool) -> Page:
-    """The page of which these instances are worked on."""
-    whole = share_instances.whole_of(tx, ids) if ids else []
-    exports = export_locations.of_many(tx, ids) if ids else {}
-    rules = instance_access_rules.in_force(tx, ids) if ids else {}
-    instances = [
-        msgspec.structs.replace(
-            told(row, exports.get(row.id, ())), is_held=is_held, rules=told_rules(rules.get(row.id))
-        )
-        for row in whole
-    ]
-    return Page(seen, {row.id: row for row in whole}, instances)
-
-
 def _write_down(op: Op[BackEnd], tx: Tx, page: Page, outcomes: Mapping[str, contract.EnsureOutcome]) -> None:
     # in the order in which others lock these: shares before instances
     shares.lock_many(tx, [page.taken[id].share_id for id, one in outcomes.items() if one.share_metadata])
@@ -270,10 +270,6 @@ def _write_down(op: Op[BackEnd], tx: Tx, page: Page, outcomes: Mapping[str, cont
             is_mended = row.id in again or bool(outcome.repairs)
             tally.findings.count("updated" if row.id in changed else "repaired" if is_mended else "unchanged")
     tally.record(tx, page)
-
-
-UNCHANGED = contract.EnsureOutcome()
-_LOST = "{reason}. It is in error now; the administrator can bring it back on the back end and reset its status."
 
 
 class Tally:
@@ -314,41 +310,6 @@ class Tally:
         op.show_progress(tx, self.findings.done, max(self.findings.done, op.data["total"]))
 
 
-def is_synced_again(page: Page, instance_id: str, outcome: contract.EnsureOutcome) -> bool:
-    """Whether its access rules go to the back end once more."""
-    return outcome.reapply_access_rules or page.taken[instance_id].access_rules_status != "active"
-
-
-def keep(
-    op: Op[BackEnd], tx: Tx, page: Page, outcomes: Mapping[str, contract.EnsureOutcome]
-) -> tuple[set[str], Mapping[str, int]]:
-    """Write what the back end says of these; the ids of those whose users see something new.
-
-    By project how many characters of metadata more there are.
-    """
-    exports = {id: one.exports for id, one in outcomes.items() if one.exports is not None}
-    owners = {id: Owner(page.taken[id].share_id, page.taken[id].project_id) for id in exports}
-    cause = Cause(op.id, op.what.kind)
-    changed, gone = export_locations.replace_many(tx, exports, owners, cause)
-    pairs = {page.taken[id].share_id: one.share_metadata for id, one in outcomes.items() if one.share_metadata}
-    marked = shares.merge_metadata(tx, pairs)
-    driver_data.keep(tx, {id: one.driver_data for id, one in outcomes.items()})
-    projects = {row.share_id: row.project_id for row in page.taken.values()}
-    characters: Counter[str] = Counter()
-    for share_id, more in marked.items():
-        characters[projects[share_id]] += more
-    characters.subtract(gone)
-    return {id for id in outcomes if id in changed or page.taken[id].share_id in marked}, characters
-
-
-def tell_of_lost(op: Op[BackEnd], tx: Tx, lost: Sequence[tuple[ShareInstance, str]]) -> None:
-    """Tell the users of these instances that their back end cannot serve them, and why."""
-    told_of = [
-        (About(row.project_id, op.request_id, "SHARE", row.share_id), _LOST.format(reason=why)) for row, why in lost
-    ]
-    messages.record_many(tx, told_of, Action.UPDATE, Detail.UNKNOWN_ERROR)
-
-
 def succeed(op: Op[BackEnd], tx: Tx) -> None:
     """From now on the configuration that its shares were made for is this one; if it is another again, on it goes."""
     services.set_backend_info(tx, op.args.host, op.data["backend_info"])
@@ -372,7 +333,7 @@ OPERATION = kinds.operation(
     resource="service",
     args=Args,
     parts=BackEnd,
-    steps=(kinds.Step(ensure_pages, undo=kinds.nothing),),
+    steps=(kinds.Step(ensure_servers, undo=kinds.nothing), kinds.Step(ensure_pages, undo=kinds.nothing)),
     succeed=succeed,
     fail=fail,
     notifies=kinds.Notification(name="share.ensure", payload=events.ensured_backend, starts=False),

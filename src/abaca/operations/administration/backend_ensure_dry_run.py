@@ -17,16 +17,14 @@ from abaca.domain.administration.ensuring import Findings
 from abaca.journal import kinds, queueing
 from abaca.operations.administration import ensure_calls
 from abaca.operations.administration.backend_ensure import (
-    UNCHANGED,
     Args,
     Asked,
     Manner,
-    Page,
     Tally,
-    is_synced_again,
     next_page,
     service_that_takes_work,
 )
+from abaca.operations.administration.ensured_instances import UNCHANGED, Page, is_synced_again
 from abaca.operations.parts import BackEnd
 
 if TYPE_CHECKING:

@@ -31,8 +31,15 @@ from abaca.domain.shares.share_instances import InstanceStatus
 from abaca.drivers import contract
 from abaca.journal import kinds, queueing
 from abaca.journal.interruptions import Wait
-from abaca.operations.administration import backend_ensure, deleted_instances, ensure_calls, instance_mend
-from abaca.operations.administration.backend_ensure import Asked, Page, Tally
+from abaca.operations.administration import (
+    backend_ensure,
+    deleted_instances,
+    ensure_calls,
+    ensured_instances,
+    instance_mend,
+)
+from abaca.operations.administration.backend_ensure import Asked, Tally
+from abaca.operations.administration.ensured_instances import Page
 from abaca.operations.parts import BackEnd
 from abaca.operations.shares.share_instances import keys_of_share
 
@@ -222,7 +229,7 @@ def _unexplained(tx: Tx, seen: Sequence[InstanceStatus]) -> Page:
         for row in seen
         if row.status in instance_mend.MENDABLE and row.status != "ensuring" and not of[row.id] & busy
     }
-    return backend_ensure.page_of(tx, seen, ids, is_held=True)
+    return ensured_instances.page_of(tx, seen, ids, is_held=True)
 
 
 def _judge(op: Op[BackEnd], tx: Tx, page: Page, outcomes: Mapping[str, contract.EnsureOutcome], tally: Tally) -> None:

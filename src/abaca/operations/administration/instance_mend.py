@@ -17,7 +17,7 @@ from abaca.db.shares import share_instances, shares
 from abaca.domain.administration.messages import Action, Detail
 from abaca.drivers import contract
 from abaca.journal import kinds, queueing
-from abaca.operations.administration import backend_ensure, deleted_instances, ensure_calls
+from abaca.operations.administration import deleted_instances, ensure_calls, ensured_instances
 from abaca.operations.parts import DRIVER_CALL_S, BackEnd
 from abaca.operations.shares import access_rules_sync, metadata_limits
 from abaca.operations.shares.share_instances import changed_by, keys_of_share, tell
@@ -63,7 +63,7 @@ def take_instance(op: Op[BackEnd], tx: Tx) -> None:
     elif row.status not in MENDABLE or (row.host or "").partition("#")[0] != op.home:
         op.record(wanted=None, is_gone=False)
     else:
-        page = backend_ensure.page_of(tx, [], {row.id}, is_held=row.status != "ensuring")
+        page = ensured_instances.page_of(tx, [], {row.id}, is_held=row.status != "ensuring")
         op.record(wanted=page.told[0], is_gone=False)
 
 
@@ -103,13 +103,13 @@ def succeed(op: Op[BackEnd], tx: Tx) -> None:
     row = share_instances.whole(tx, instance.id)
     if row is None or row.status not in MENDABLE:
         return
-    page = backend_ensure.page_of(tx, [], {row.id}, is_held=True)
+    page = ensured_instances.page_of(tx, [], {row.id}, is_held=True)
     if outcome.status == "error":
         if share_instances.try_move(tx, row.id, "lost"):
-            backend_ensure.tell_of_lost(op, tx, [(row, outcome.reason or "The back end cannot serve it.")])
+            ensured_instances.tell_of_lost(op, tx, [(row, outcome.reason or "The back end cannot serve it.")])
         return
-    _, characters = backend_ensure.keep(op, tx, page, {row.id: outcome})
-    if backend_ensure.is_synced_again(page, row.id, outcome):
+    _, characters = ensured_instances.keep(op, tx, page, {row.id: outcome})
+    if ensured_instances.is_synced_again(page, row.id, outcome):
         access_rules_sync.start(tx, row.placed(), op)
     metadata_limits.count_anyway(tx, characters)
 

@@ -4,7 +4,7 @@
 The worker says of each run of an operation that it, or its predecessor, was no longer entitled to go on: `returned`
 when such a run has come back from the world, `taken` when the work of a silent worker goes on here. A new kind of
 operation on back ends needs nothing for it: instances are found in its arguments, and without any the whole back end is
-compared.
+compared. One that changes share servers is named here.
 """
 
 from __future__ import annotations
@@ -17,6 +17,13 @@ import msgspec
 from abaca.db.shares import share_instances
 from abaca.drivers import contract
 from abaca.operations.administration import backend_reconcile, instance_mend, snapshot_mend
+from abaca.operations.networks import (
+    share_server_add_subnet,
+    share_server_create,
+    share_server_delete,
+    share_server_mend,
+    share_server_remove_subnet,
+)
 from abaca.operations.parts import BackEnd
 from abaca.operations.shares.share_instances import told
 
@@ -24,6 +31,19 @@ if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
     from abaca.db.journal.claims import Left
     from abaca.journal.queues import WorkQueue
+
+
+# What changes one share server, as its arguments say.
+CHANGES_OF_SERVERS = frozenset(
+    what.OPERATION.kind
+    for what in (
+        share_server_add_subnet,
+        share_server_create,
+        share_server_delete,
+        share_server_mend,
+        share_server_remove_subnet,
+    )
+)
 
 
 class LateCalls:
@@ -36,6 +56,10 @@ class LateCalls:
         """Its effect is there, whatever that is: each instance is mended, or the whole back end is compared."""
         one = self.served.get(left.home)
         if one is None:
+            return
+        server_id = _server_of(left)
+        if server_id is not None:
+            share_server_mend.look_after(tx, server_id, left.home, None)
             return
         instances = _instances(tx, left)
         for instance in instances:
@@ -55,6 +79,10 @@ class LateCalls:
         one = self.served.get(left.home)
         if one is None or isinstance(one.parts.driver, contract.Fences):
             return
+        server_id = _server_of(left)
+        if server_id is not None:
+            share_server_mend.suspect(tx, server_id, left.home, after_s)
+            return
         instances = _instances(tx, left)
         if instances and isinstance(one.parts.driver, contract.Inspects):
             backend_reconcile.suspect(tx, left.home, instances, after_s)
@@ -66,6 +94,24 @@ def _snapshot(left: Left) -> snapshot_mend.Args | None:
         return msgspec.convert(left.args, snapshot_mend.Args)
     except msgspec.ValidationError:
         return None
+
+
+class _AboutServer(msgspec.Struct):
+    """What arguments of operations on share servers say of these."""
+
+    server: contract.ShareServer | None = None
+    server_id: str | None = None
+
+
+def _server_of(left: Left) -> str | None:
+    """The id of the share server that the operation changes; None for an operation on anything else."""
+    if left.kind not in CHANGES_OF_SERVERS:
+        return None
+    try:
+        said = msgspec.convert(left.args, _AboutServer)
+    except msgspec.ValidationError:  # of another release
+        return None
+    return said.server.id if said.server is not None else said.server_id
 
 
 class _About(msgspec.Struct):

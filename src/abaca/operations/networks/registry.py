@@ -9,6 +9,7 @@ from abaca.operations.networks import (
     share_server_add_subnet,
     share_server_create,
     share_server_delete,
+    share_server_mend,
     share_server_remove_subnet,
 )
 
@@ -18,5 +19,6 @@ OPERATIONS = (
     share_server_add_subnet.OPERATION,
     share_server_create.OPERATION,
     share_server_delete.OPERATION,
+    share_server_mend.OPERATION,
     share_server_remove_subnet.OPERATION,
 )
