@@ -77,6 +77,7 @@ def plant(world: World) -> dict[str, str]:
     things |= _snapshot(world, share_id)
     things |= {
         "/shares/{id}": share_id,
+        "/os-share-unmanage/{id}": share_id,
         "/shares/{id}/metadata/{key}": "k",
         "/shares/{id}/export_locations/{location_id}": export["id"],
         "/shares/{id}/export_locations/{location_id}/metadata/{key}": "preferred",

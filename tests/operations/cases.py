@@ -22,6 +22,7 @@ from abaca.operations.networks import share_network_check, share_network_look, s
 from abaca.operations.shares import snapshot_instances
 from abaca.operations.shares.share_instances import told
 from tests import planting
+from tests.operations import takeover
 from tests.operations.machines import NUMBERS, a_guest, a_server, a_wide_server
 
 HOST = "testhost@alpha"
@@ -468,6 +469,7 @@ CASES = {
     "share-delete two instances": Case(a_share_with_two_instances, delete_both_instances, ("delete_on_backend",)),
     "share-instance-delete": Case(a_share_with_two_instances, delete_second_instance),
     "share-extend": Case(a_share, extend),
+    "share-manage": Case(lambda theatre: takeover.given_up(theatre, a_share(theatre)), takeover.manage),
     "share-network-check": Case(a_served_network, check_subnet),
     "share-server-add-subnet": Case(checked, add_subnet),
     "share-network-look": Case(a_served_network, plan_subnet),
@@ -476,6 +478,7 @@ CASES = {
     "share-server-mend": Case(a_failed_share_server, mend_share_server),
     "share-server-delete": Case(an_unused_share_server, delete_share_server),
     "share-shrink": Case(a_share, shrink),
+    "share-unmanage": Case(lambda theatre: a_share_with_rules(theatre)[0], takeover.unmanage),
     "snapshot-create": Case(a_share_for_snapshots, take_snapshot),
     "snapshot-delete": Case(a_snapshot, delete_snapshot),
     "snapshot-mend": Case(a_snapshot_that_is_gone, mend_snapshot),

@@ -13,7 +13,7 @@ from abaca.drivers import wrappers
 from abaca.journal.worker import Timing
 from abaca.operations.parts import backends_of
 from tests.conftest import wait_until
-from tests.operations import cases
+from tests.operations import cases, takeover
 from tests.operations import theatre as stage
 
 # Calls that no operation makes.
@@ -65,8 +65,10 @@ def play(config, name, freezes, arms, timing):
     worker.run()
 
 
-def share_of(prepared, subject):
+def share_of(kind, prepared, subject):
     """The id of the share that a case is about, whatever its operation is about."""
+    if kind == "share-manage":
+        return subject
     found = prepared if prepared is not None else subject
     return found if isinstance(found, str) else found[0]
 
@@ -96,6 +98,11 @@ def deny(theatre, share_id):
 
 def nothing(theatre, share_id):
     """It is gone, or nothing was done with it."""
+
+
+def give_up(theatre, share_id):
+    """What could not be taken over is released."""
+    takeover.unmanage(theatre, share_id)
 
 
 def reset_and_grow(theatre, share_id):
@@ -139,7 +146,7 @@ def mend_servers(theatre, _prepared):
 PREPARE = {"share-server-remove-subnet": lambda theatre: cases.a_share_on_two_subnets(theatre)[0]}
 REQUEST = {"share-server-create": cases.new_lone_share_server}
 # Which call is the first on the way back, where that is not the second.
-FIRST_BACK = {"share-server-mend": 3}
+FIRST_BACK = {"share-manage": 3, "share-server-mend": 3}
 # By kind: what its user does next when it has succeeded, and when it has failed and gone back.
 NEXT = {
     "access-rules-sync": (deny, None),
@@ -151,6 +158,7 @@ NEXT = {
     "share-delete": (nothing, None),
     "share-instance-delete": (grow, None),
     "share-extend": (shrink, reset_and_grow),
+    "share-manage": (grow, give_up),
     "share-shrink": (grow, reset_and_grow),
     "snapshot-create": (delete_snapshots, delete_snapshots),
     "snapshot-delete": (grow, None),
@@ -162,4 +170,5 @@ NEXT = {
     "share-server-mend": (leave_servers, mend_servers),
     "share-server-remove-subnet": (leave_servers, mend_servers),
     "share-network-look": (nothing, None),
+    "share-unmanage": (nothing, None),
 }

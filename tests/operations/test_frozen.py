@@ -157,7 +157,7 @@ def test_what_a_thawed_worker_does_too_late_does_not_stay(theatre, freeze, kind,
     victim = freeze(kind, way)
     theatre.enter("another", timing=SUCCESSOR)
     assert ended(theatre, begun).state == ("done" if way == "forward" else "failed")
-    share_id = None if kind in ON_SHARE_SERVERS else frozen.share_of(prepared, subject)
+    share_id = None if kind in ON_SHARE_SERVERS else frozen.share_of(kind, prepared, subject)
     frozen.NEXT[kind][way == "back"](theatre, share_id)
     theatre.settle()
     victim.thaw()
@@ -207,7 +207,7 @@ def test_a_frozen_worker_that_dies_right_after_its_late_effect_is_looked_after(t
     victim = freeze(kind, "forward")
     theatre.enter("another", timing=SUCCESSOR)
     theatre.until_ended(kind, subject)
-    share_id = frozen.share_of(prepared, subject)
+    share_id = frozen.share_of(kind, prepared, subject)
     instance = cases.instance_of(theatre, share_id)
     if kind == "share-create":
         cases.delete(theatre, share_id)

@@ -348,15 +348,17 @@ class Theatre:
 
 DHSS = "driver_handles_share_servers"
 # In these the back end may or may not have something: the next delete finds out.
-UNSURE = ("error_deleting",)
+UNSURE = ("error_deleting", "unmanage_error")
+# In these it has nothing.
+LOST = ("error", "manage_error")
 
 
 def differs(row, entry, rules):
     """How a share's part on the back end differs from what its row says."""
     if row.status in UNSURE:
         return []
-    if row.status == "error":
-        return [f"{row.id} is in error, but the back end holds it"] if entry else []
+    if row.status in LOST:
+        return [f"{row.id} is in {row.status}, but the back end holds it"] if entry else []
     if entry is None:
         return [f"{row.id} is {row.status}, but the back end does not hold it"]
     found = []

@@ -16,18 +16,14 @@ SHARED_FILE_SYSTEMS = {
     "share-transfers": "Share transfers",
     "share-backups": "Share backups",
     "qos-types": "Types of quality of service",
-    "os-share-manage": "Taking shares under management",
-    "os-share-unmanage": "Releasing shares from management",
 }
 # By what stands last in the path of a share.
 OF_SHARES = {
-    "manage": "Taking shares under management",
     "migration-progress": "Migrating shares",
 }
 # By the name of the action, of shares and of instances.
 ACTIONS = {
     "revert": "Taking a share back to a snapshot",
-    "unmanage": "Releasing shares from management",
     "migration_start": "Migrating shares",
     "migration_complete": "Migrating shares",
     "migration_cancel": "Migrating shares",

@@ -39,6 +39,8 @@ _ACTIONS = {
     "extending": Action.EXTEND,
     "shrinking": Action.SHRINK,
     "ensuring": Action.UPDATE,
+    "manage_starting": Action.MANAGE,
+    "unmanage_starting": Action.UNMANAGE,
 }
 
 

@@ -221,6 +221,25 @@ _MOUNTED = _ALL_MOUNTED.where(share_instances.c.share_id == sa.bindparam("of_sha
 _MOUNTED_OF = _ALL_MOUNTED.where(share_instances.c.share_id.in_(sa.bindparam("of_shares", expanding=True)))
 
 
+def share_mounted_by(tx: Tx, service_host: str, path: str) -> str | None:
+    """The share on a back end (host@backend) that is mounted by that path; None when there is none."""
+    found = tx.row(_MOUNTED_BY, {"path": path, "first": f"{service_host}#", "beyond": f"{service_host}$"})
+    return None if found is None else str(found.share_id)
+
+
+# "$" comes right behind "#"
+_MOUNTED_BY = (
+    sa.select(share_instances.c.share_id)
+    .join(t, t.c.share_instance_id == share_instances.c.id)
+    .where(
+        t.c.path == sa.bindparam("path"),
+        share_instances.c.host >= sa.bindparam("first"),
+        share_instances.c.host < sa.bindparam("beyond"),
+    )
+    .limit(1)
+)
+
+
 def of_instance(tx: Tx, instance_id: str, names: tuple[str, ...]) -> Sequence[Row]:
     """The locations of one instance."""
     return tx.rows(_select(names, with_admin_only=True).where(t.c.share_instance_id == instance_id))

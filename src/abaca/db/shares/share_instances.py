@@ -51,6 +51,19 @@ _BORN = {"status": "create", "access_rules_status": "create"}
 _STATES = moving.states(t, _BORN)
 
 
+def add_managed(tx: Tx, values: Mapping[str, object]) -> Mapping[str, object]:
+    """A new instance of what a back end has already; what its row says."""
+    born = {**_BORN, "status": "manage"}
+    row = {"cast_rules_to_readonly": False, "created_at": tx.now, **values}
+    moving.add(tx, t, row, born)
+    return {**row, **moving.states(t, born)}
+
+
+def finish_manage(tx: Tx, instance_id: str) -> None:
+    """`managed`; nothing where an operator has set another status meanwhile."""
+    STATUS.try_move_along(tx, instance_id, "managed", {"progress": "100%"})
+
+
 def finish_create(tx: Tx, instance_id: str) -> None:
     """`created`, with nothing left to copy; nothing where an operator has set another status meanwhile."""
     STATUS.try_move_along(tx, instance_id, "created", {"progress": "100%"})

@@ -43,6 +43,8 @@ class Action(enum.StrEnum):
     RESTORE = "028"
     ATTACH = "901"
     DETACH = "902"
+    MANAGE = "903"
+    UNMANAGE = "904"
 
 
 class Detail(enum.StrEnum):
@@ -84,6 +86,8 @@ class Detail(enum.StrEnum):
     UNSUPPORTED_REPLICA = "034"
     NOT_ON_SERVER = "901"
     STILL_ON_SERVER = "902"
+    NOT_MANAGED = "903"
+    NOT_UNMANAGED = "904"
 
 
 _ACTIONS: dict[str, str] = {
@@ -103,6 +107,8 @@ _ACTIONS: dict[str, str] = {
     Action.RESTORE: "restore from a backup",
     Action.ATTACH: "attach to a server",
     Action.DETACH: "detach from a server",
+    Action.MANAGE: "take under management",
+    Action.UNMANAGE: "release from management",
 }
 
 # Clients look for these words; which pools there are and why none fits comes behind them.
@@ -145,6 +151,8 @@ _DETAILS: dict[str, str] = {
     Detail.UNSUPPORTED_REPLICA: "The back end cannot make a replica of this share as it is.",
     Detail.NOT_ON_SERVER: "The share is not on the server as it shall be; this is tried again with growing pauses.",
     Detail.STILL_ON_SERVER: "The share is still on the server; this is tried again with growing pauses.",
+    Detail.NOT_MANAGED: "It could not be taken over and is as it was on the back end; release it, and try again.",
+    Detail.NOT_UNMANAGED: "The back end could not let go of the share; its data is as it was. Release it once more.",
 }
 
 

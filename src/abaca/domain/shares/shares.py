@@ -23,6 +23,20 @@ MAX_SIZE_GIB = 2**30
 # Wherever the last operation has ended, well or badly, its user may delete.
 DELETABLE = ("available", "error", "inactive", "extending_error", "shrinking_error", "error_deleting")
 
+# Wherever nothing is under way an administrator may give it up.
+MANAGEABLE = (
+    "available",
+    "error",
+    "inactive",
+    "extending_error",
+    "shrinking_error",
+    "shrinking_possible_data_loss_error",
+    "reverting_error",
+    "error_deleting",
+    "manage_error",
+    "unmanage_error",
+)
+
 # What ensuring takes up; a share that it left half done shows the second.
 ENSURABLE = ("available", "ensuring")
 
@@ -78,6 +92,12 @@ SHARE_INSTANCE = StateMachine(
     ("ensuring",                           "failed",        "available"),  # nothing is known against it
     (("available", "ensuring"),            "lost",          "error"),  # the back end cannot serve it any more
     ("error",                              "recovered",     "available"),  # its share server serves it again
+    ("none",                               "manage",        "manage_starting"),
+    ("manage_starting",                    "managed",       "available"),
+    ("manage_starting",                    "failed",        "manage_error"),
+    (MANAGEABLE,                           "unmanage",      "unmanage_starting"),
+    ("unmanage_starting",                  "unmanaged",     "gone"),
+    ("unmanage_starting",                  "failed",        "unmanage_error"),
     (DELETABLE,                            "delete",        "deleting"),
     (("creating", "extending", "extending_error", "shrinking", "shrinking_error", "deleting", "error_deleting",
       "shrinking_possible_data_loss_error", "available", "error", "inactive", "migrating", "migrating_to",
@@ -85,7 +105,7 @@ SHARE_INSTANCE = StateMachine(
                                            "force_delete",  "deleting"),
     ("deleting",                           "deleted",       "gone"),
     ("deleting",                           "failed",        "error_deleting"),
-    busy=("creating", "extending", "shrinking", "deleting", "ensuring"),
+    busy=("creating", "extending", "shrinking", "deleting", "ensuring", "manage_starting", "unmanage_starting"),
     resettable=RESETTABLE,
 )  # fmt: skip
 

@@ -36,6 +36,7 @@ def _number(direction: int, number: int, size: int) -> int:
 
 _RESIZE = _number(_WRITE, 3, 4096)
 _SYNC = _number(_NONE, 8, 0)
+_GET_FLAGS = _number(_READ, 25, 8)
 _SUBVOL_CREATE = _number(_WRITE, 14, 4096)
 _SNAP_DESTROY = _number(_WRITE, 15, 4096)
 _TREE_SEARCH = _number(_READ | _WRITE, 17, 4096)
@@ -78,6 +79,11 @@ def tree_id(path: Path) -> int:
     """The number of the subvolume that the path is in."""
     answer = _call(path, _INO_LOOKUP, struct.pack("=QQ4080x", 0, _FIRST_FREE), f"looking up {path}")
     return int(struct.unpack_from("=Q", answer)[0])
+
+
+def is_read_only(path: Path) -> bool:
+    """Whether the subvolume takes no writes, as a snapshot or one that was received."""
+    return bool(struct.unpack("=Q", _call(path, _GET_FLAGS, bytes(8), f"looking at {path}"))[0] & 2)
 
 
 def limit(path: Path, size_bytes: int) -> None:

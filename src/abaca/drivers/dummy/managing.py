@@ -12,6 +12,8 @@ from abaca.drivers.dummy.state_file import Record, Records
 from abaca.drivers.dummy.storage import INSTANCE, SNAPSHOT, Storage, with_faults
 
 UNMANAGED = "unmanaged"
+# What a share keeps for whoever takes it over.
+KEPT = ("size_gib", "mount", "used_gib", "content", "rules")
 
 
 class Managing(Storage, contract.Manages, contract.ManagesSnapshots):
@@ -24,7 +26,9 @@ class Managing(Storage, contract.Manages, contract.ManagesSnapshots):
             record = records.get(INSTANCE, instance.id)
             if record is None:
                 record = self._take_over(records, instance, path, options)
-            return contract.Managed(size_gib=record["size_gib"], exports=self.exports(record, instance.server))
+            exports = self.exports(record, instance.server)
+            kept = self.options.driver_data or None
+            return contract.Managed(size_gib=record["size_gib"], exports=exports, driver_data=kept)
 
     def _take_over(
         self, records: Records, instance: contract.ShareInstance, path: str, options: Mapping[str, str]
@@ -34,9 +38,11 @@ class Managing(Storage, contract.Manages, contract.ManagesSnapshots):
         if known is None and not options.get("size", "").isdigit():
             raise contract.Gone(reason=f"nothing is at {path}, and the option size does not say how large it is")
         found = known or {"size_gib": int(options["size"]), "mount": mount or instance.id}
+        # whose it was is over
+        found = {key: value for key, value in found.items() if key in KEPT}
         records.drop(UNMANAGED, mount)
         sized = msgspec.structs.replace(instance, size_gib=found["size_gib"])
-        record = self.hold(records, sized) | found | {"pool": instance.pool}
+        record = self.hold(records, sized) | found
         records.put(INSTANCE, instance.id, record)
         return record
 

@@ -158,6 +158,11 @@ class Ganesha:
         with self._lock:
             return self._files.get(name)
 
+    def serving(self, pseudo: str) -> ExportBlock | None:
+        """The export that clients mount by this path, as it is written."""
+        with self._lock:
+            return self._files.serving(pseudo)
+
     def names(self) -> list[str]:
         """All that is written."""
         with self._lock:

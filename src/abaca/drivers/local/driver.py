@@ -20,6 +20,7 @@ from abaca.drivers.exports.daemon import check_programs
 from abaca.drivers.local import exporters
 from abaca.drivers.local.ensuring import Ensuring
 from abaca.drivers.local.fences import Fences
+from abaca.drivers.local.managing import Managing
 from abaca.drivers.local.options import LocalOptions
 from abaca.drivers.local.pool import GIB, Pool
 from abaca.drivers.local.serving import SHARES
@@ -30,7 +31,7 @@ from abaca.drivers.local.snapshots import Snapshots
 POOL = "pool"
 
 
-class Local(Shares, Snapshots, Ensuring, ShareServers, contract.Driver):
+class Local(Shares, Snapshots, Managing, Ensuring, ShareServers, contract.Driver):
     """Shares on this host: btrfs subvolumes with a limit each, exported by NFS-Ganesha, by share servers if wanted."""
 
     Options = LocalOptions

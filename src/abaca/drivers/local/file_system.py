@@ -85,7 +85,7 @@ class FileSystem:
         if not self._device_option:
             devices.grow_image(self._image, self._device, self._size_gib)
             btrfs.grow(self.root)
-        for kind in ("shares", "snapshots", "work"):
+        for kind in ("shares", "snapshots", "unmanaged", "work"):
             _make_private(self.root / kind)
         for left in (self.root / "work").iterdir():
             if btrfs.is_subvolume(left):

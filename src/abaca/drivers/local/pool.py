@@ -2,7 +2,8 @@
 """A btrfs file system that belongs to one local back end: a subvolume a share, a limit on each, snapshots beside them.
 
 Names decide ownership: the file system bears the back end's label, a share is the subvolume `shares/<id>` and nothing
-else is ever deleted. Each subvolume is mounted on its own, because the NFS server cannot export one from its parent.
+else is ever deleted; one that was given up lies in `unmanaged/`. Each subvolume is mounted on its own, because the NFS
+server cannot export one from its parent.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from abaca.drivers.local.file_system import FLAGS, FileSystem
 log = logging.getLogger(__name__)
 
 GIB = 1 << 30
+UNMANAGED = "unmanaged"
 _LEAST_FREE_BYTES = 1 << 20
 
 
@@ -27,7 +29,7 @@ class Pool(FileSystem):
     """The subvolumes of a local back end's file system."""
 
     def path(self, kind: str, id: str) -> Path:
-        """Where the subvolume is inside the pool; `kind` is shares, snapshots or work."""
+        """Where the subvolume is inside the pool; `kind` is shares, snapshots, unmanaged or work."""
         return self.root / kind / safe(id)
 
     def mount_point(self, kind: str, id: str) -> Path:
@@ -93,6 +95,23 @@ class Pool(FileSystem):
         if self.space()[1] < _LEAST_FREE_BYTES:
             raise contract.Full(reason="the pool is full")
 
+    def take(self, source: Path, id: str, size_gib: int) -> None:
+        """Make a subvolume of the pool the share, in one step; on disk when it returns."""
+        btrfs.limit(source, size_gib * GIB)
+        source.rename(self.path("shares", id))
+        btrfs.sync(self.root)
+
+    def give_up(self, id: str) -> None:
+        """The subvolume is a share no more; whatever is mounted and exported of it stays so."""
+        self.path("shares", id).rename(self.path(UNMANAGED, id))
+        btrfs.sync(self.root)
+
+    def _lies(self, kind: str, id: str) -> Path:
+        """Where it is, though it was given up: its export outlives that."""
+        path = self.path(kind, id)
+        given_up = self.path(UNMANAGED, id)
+        return given_up if kind == "shares" and not path.exists() and btrfs.is_subvolume(given_up) else path
+
     def limit(self, id: str, size_gib: int) -> None:
         """Raises `contract.Gone`."""
         btrfs.limit(self.need("shares", id), size_gib * GIB)
@@ -157,7 +176,9 @@ class Pool(FileSystem):
 
     def mount(self, kind: str, id: str) -> bool:
         """Let it be mounted at its mount point; whether it was not. Raises `contract.Gone`, `contract.Refused`."""
-        source, target = self.need(kind, id), self.mount_point(kind, id)
+        source, target = self._lies(kind, id), self.mount_point(kind, id)
+        if source.parent.name == kind:
+            self.need(kind, id)
         if self.is_mounted(kind, id):
             return False
         try:
@@ -167,13 +188,13 @@ class Pool(FileSystem):
         if target.is_mount():  # Another subvolume of that name, from before a revert.
             mounts.unmount(target)
         flags = FLAGS | (mounts.READ_ONLY if kind == "snapshots" else 0)
-        mounts.mount(self._device, target, "btrfs", flags, f"subvol=/{kind}/{source.name}")
+        mounts.mount(self._device, target, "btrfs", flags, f"subvol=/{source.parent.name}/{source.name}")
         return True
 
     def is_mounted(self, kind: str, id: str) -> bool:
         """Whether exactly this subvolume is mounted at its mount point."""
         try:
-            return os.path.samestat(self.path(kind, id).stat(), self.mount_point(kind, id).stat())
+            return os.path.samestat(self._lies(kind, id).stat(), self.mount_point(kind, id).stat())
         except FileNotFoundError:
             return False
 

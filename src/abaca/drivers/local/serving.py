@@ -20,6 +20,7 @@ from abaca.drivers.local.pool import Pool
 log = logging.getLogger(__name__)
 
 SHARES, SNAPSHOTS = "shares", "snapshots"
+PSEUDO = "pseudo"  # Of what the service keeps: by which path clients mount a share that was taken over.
 _AT_ONCE = 8  # so many share servers are started side by side
 
 
@@ -119,7 +120,8 @@ class Serving:
             exporter.ganesha.remove(f"{kind}/{id}")
 
     def pseudo(self, instance: contract.ShareInstance) -> str:
-        return f"/{SHARES}/{safe(instance.mount_point_name or instance.id, most=255)}"
+        kept = None if instance.mount_point_name else instance.driver_data.get(PSEUDO)
+        return kept or f"/{SHARES}/{safe(instance.mount_point_name or instance.id, most=255)}"
 
     @contextlib.contextmanager
     def one(self, instance: contract.ShareInstance) -> Iterator[None]:

@@ -9,7 +9,9 @@ from abaca.operations.shares import (
     share_delete,
     share_extend,
     share_instance_delete,
+    share_manage,
     share_shrink,
+    share_unmanage,
     snapshot_create,
     snapshot_delete,
 )
@@ -20,7 +22,9 @@ OPERATIONS = (
     share_delete.OPERATION,
     share_extend.OPERATION,
     share_instance_delete.OPERATION,
+    share_manage.OPERATION,
     share_shrink.OPERATION,
+    share_unmanage.OPERATION,
     snapshot_create.OPERATION,
     snapshot_delete.OPERATION,
 )

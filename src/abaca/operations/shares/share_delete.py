@@ -53,7 +53,7 @@ class StillAttached(errors.Conflict):
 
 
 class HasSnapshots(errors.Forbidden):
-    """Share {id} still has snapshots: {snapshots}. Delete them before you delete the share."""
+    """Share {id} still has snapshots: {snapshots}. Delete them first."""
 
 
 class HasReplicas(errors.Conflict):

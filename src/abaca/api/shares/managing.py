@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Taking shares under management that exist on a back end, and releasing them: administrators' work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from abaca import errors
+from abaca.api.shares.lookups import share_for_change
+from abaca.api.shares.shares import CREATE_PUBLIC, ShareView
+from abaca.db.engine.statements import Row
+from abaca.http.bodies import Also, Body, Flag, Name, Object, Scalar, Text
+from abaca.http.pipeline import Call
+from abaca.http.routing import Resource
+from abaca.http.wire import One, Since
+from abaca.operations.shares import share_delete, share_manage_accept, share_unmanage
+from abaca.operations.shares.share_manage_accept import ManageRequest
+from abaca.policy import admin
+
+MANAGE = admin("share:manage", "Take a share of a back end under management.")
+UNMANAGE = admin("share:unmanage", "Release a share from management; its data stays.")
+
+RESOURCE = Resource("shares under management", "/shares")
+FORMERLY = Resource("releasing shares from management", "/os-share-unmanage", until="2.6")
+
+
+def _path(sent: object) -> str:
+    found = sent.get("path") if isinstance(sent, dict) else sent
+    if not isinstance(found, str):
+        raise ValueError  # noqa: TRY004 (one kind of failure for the reader)
+    return found
+
+
+ExportPath = Annotated[str, Scalar(_path, "text, or an object with a path", {"type": "string"})]
+
+
+class ManageShare(Body, key="share", missing=422):
+    """Where the share is, and what it shall be called; `export_path` is text or an object with a `path`."""
+
+    export_path: ExportPath | None = None
+    service_host: Text | None = None
+    protocol: Text | None = None
+    share_type: Text | None = None
+    name: Annotated[Name | None, Also("display_name")] = None
+    description: Annotated[Name | None, Also("display_description")] = None
+    is_public: Annotated[Flag, Since("2.8")] = False
+    mount_point_name: Annotated[Name | None, Since("2.92")] = None
+    driver_options: Object | None = None
+
+
+@RESOURCE.post(
+    "/manage",
+    formerly=("/os-share-manage", "2.6"),
+    policy=MANAGE,
+    body=ManageShare,
+    view=One("share", ShareView),
+)
+def manage(call: Call, body: ManageShare) -> Row:
+    """Accept it; a worker looks for it meanwhile, and `status` tells how that ended."""
+    if body.is_public:
+        call.require(CREATE_PUBLIC)
+    wanted = ManageRequest(
+        export_path=_needed("export_path", body.export_path),
+        host=_needed("service_host", body.service_host),
+        protocol=_needed("protocol", body.protocol),
+        share_type=body.share_type,
+        name=body.name,
+        description=body.description,
+        is_public=body.is_public,
+        mount_point_name=body.mount_point_name,
+        options=_options(body.driver_options or {}),
+    )
+    with call.db.write() as tx:
+        return share_manage_accept.accept(tx, call.settings, call.caller, wanted, call.columns)
+
+
+@RESOURCE.action("unmanage", since="2.7", policy=UNMANAGE, status=202)
+def unmanage(call: Call, id: str) -> None:
+    """Release it: its rows go, its data, its exports and who can reach it stay."""
+    with call.db.write() as tx:
+        share = share_for_change(call, tx, id)
+        if share.is_soft_deleted:
+            raise errors.Forbidden(f"Share {id} is in the recycle bin; restore it before you release it.")
+        try:
+            share_unmanage.start(tx, id, call.caller)
+        except (share_delete.HasReplicas, share_unmanage.HasInstances):
+            raise
+        except errors.Conflict as conflict:
+            raise errors.Forbidden(conflict.message) from None
+
+
+@FORMERLY.post("/{id}/unmanage", policy=UNMANAGE, status=202)
+def unmanage_formerly(call: Call, id: str) -> None:
+    """The same."""
+    unmanage(call, id)
+
+
+def _needed(name: str, value: str | None) -> str:
+    if not value:
+        raise errors.Unprocessable(f"'{name}' is required.")
+    return value
+
+
+def _options(said: Mapping[str, object]) -> dict[str, str]:
+    if not all(isinstance(value, str | int | float | bool) for value in said.values()):
+        raise errors.Invalid("'driver_options' must be an object of text values.")
+    found = {key: str(value) for key, value in said.items()}
+    if len(found) > 50 or any(len(text) > 1023 for pair in found.items() for text in pair):
+        raise errors.Invalid("'driver_options' must be at most 50 pairs of text of at most 1023 characters.")
+    return found

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the local driver takes subvolumes over that are there already, and gives shares up.
+
+A share that was given up lies in `unmanaged/` of the pool, mounted and exported as before. What is taken over becomes
+`shares/<id>`: a share that was given up, or a subvolume that somebody has made anywhere else in the pool.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from abaca.drivers import contract
+from abaca.drivers.clients import btrfs
+from abaca.drivers.clients.names import safe
+from abaca.drivers.local.exporters import Exporter
+from abaca.drivers.local.pool import GIB, UNMANAGED
+from abaca.drivers.local.serving import PSEUDO, SHARES, Serving
+
+_OURS = (SHARES, "snapshots", "work")
+_NO_LIMIT = 2**63
+
+
+class Managing(Serving, contract.Manages):
+    """Subvolumes of the pool change hands where they lie."""
+
+    def manage(self, instance: contract.ShareInstance, options: Mapping[str, str]) -> contract.Managed:
+        with self.changing(instance):
+            path = instance.exports[0].path if instance.exports else ""
+            exporter = self.exporter(instance)
+            kept = self._mounted_by(exporter, path)
+            if not self.pool.holds(SHARES, instance.id):
+                source = self._source(exporter, path, kept)
+                if kept is None and source.parent == self.pool.root / UNMANAGED:
+                    self._close(exporter, source.name)
+                self._take(instance, source, options)
+            pseudo = self.pseudo(instance) if instance.mount_point_name or kept is None else kept
+            self._hand_over(exporter, instance, kept, pseudo)
+            size_gib = math.ceil(self.pool.usage(instance.id)[1] / GIB)
+        is_usual = pseudo == self.pseudo(instance)
+        return contract.Managed(
+            size_gib=size_gib, exports=exporter.exports(pseudo), driver_data=None if is_usual else {PSEUDO: pseudo}
+        )
+
+    def unmanage(self, instance: contract.ShareInstance) -> None:
+        with self.changing(instance):
+            if self.pool.holds(SHARES, instance.id):
+                self.pool.give_up(instance.id)
+
+    def _mounted_by(self, exporter: Exporter, path: str) -> str | None:
+        """The path by which clients mount it, where `path` is an export location, such as 10.0.0.5:/shares/x."""
+        address, colon, pseudo = path.rpartition(":")
+        if not colon or not pseudo.startswith("/"):
+            return None
+        known = [one.path.rpartition(":")[0] for one in exporter.exports(pseudo)]
+        if address not in known:
+            raise contract.Gone(reason=f"{address} is none of the addresses of this back end: {', '.join(known)}")
+        return pseudo
+
+    def _source(self, exporter: Exporter, path: str, kept: str | None) -> Path:
+        """The subvolume, whoever has it. Raises `Gone`, `Refused`."""
+        if kept is None:
+            return self._subvolume(path)
+        block = exporter.ganesha.serving(kept)
+        id = kept.rpartition("/")[2] if block is None else block.name.rpartition("/")[2]
+        if block is not None and not block.name.startswith(f"{SHARES}/"):
+            raise contract.Refused(reason=f"{path} is not the export of a share")
+        if self.pool.holds(SHARES, safe(id, most=255)):
+            raise contract.Refused(reason=f"{path} belongs to share instance {id}; release that share first")
+        if not self.pool.holds(UNMANAGED, id):
+            raise contract.Gone(reason=f"nothing is exported as {path}")
+        return self.pool.path(UNMANAGED, id)
+
+    def _subvolume(self, path: str) -> Path:
+        """The one at that path, absolute or in the pool."""
+        root = self.pool.root
+        wanted = root / path
+        if not path or ".." in wanted.parts or not wanted.is_relative_to(root) or wanted == root:
+            raise contract.Refused(
+                reason=f"'{path}' is not in the pool; give an export location, or a subvolume below {root}"
+            )
+        inside = wanted.relative_to(root).parts
+        if not os.path.lexists(wanted):
+            raise contract.Gone(reason=f"there is no {wanted}")
+        if os.path.realpath(wanted) != str(wanted):
+            raise contract.Refused(reason=f"{wanted} leads elsewhere by a symbolic link; give the path itself")
+        if inside[0] in _OURS:
+            raise contract.Refused(reason=f"{wanted} belongs to a share; release that share first")
+        if not btrfs.is_subvolume(wanted):
+            raise contract.Refused(
+                reason=f"{wanted} is no subvolume; make one and copy it there: btrfs subvolume create {root}/new && "
+                f"cp -a --reflink=always {wanted}/. {root}/new"
+            )
+        if btrfs.is_read_only(wanted):
+            raise contract.Refused(reason=f"{wanted} is read-only; first: btrfs property set -ts {wanted} ro false")
+        return wanted
+
+    def _take(self, instance: contract.ShareInstance, source: Path, options: Mapping[str, str]) -> None:
+        """It becomes the share's, in one step, with a limit of whole GiB that holds what is in it."""
+        btrfs.sync(self.pool.root)
+        used_bytes, limit_bytes = btrfs.usage(self.pool.root, btrfs.tree_id(source))
+        size_gib = max(1, math.ceil((limit_bytes if limit_bytes < _NO_LIMIT else used_bytes) / GIB))
+        if "size" in options:
+            if not options["size"].isdecimal() or int(options["size"]) * GIB < max(used_bytes, 1):
+                raise contract.Refused(reason=f"{used_bytes / GIB:.2f} GiB are in use, and 'size' is {options['size']}")
+            size_gib = int(options["size"])
+        self.pool.take(source, instance.id, size_gib)
+
+    def _close(self, exporter: Exporter, old_id: str) -> None:
+        """What was given up is mounted and exported by its old name no more."""
+        exporter.ganesha.remove(f"{SHARES}/{old_id}")
+        self.pool.unmount(SHARES, old_id)
+
+    def _hand_over(self, exporter: Exporter, instance: contract.ShareInstance, kept: str | None, pseudo: str) -> None:
+        """Its export is the share's, with the clients it has; one of before is no more."""
+        clients = None
+        block = exporter.ganesha.serving(kept) if kept is not None else None
+        if block is not None and block.name != f"{SHARES}/{instance.id}":
+            clients = block.clients
+            self._close(exporter, block.name.rpartition("/")[2])
+        self.serve(exporter, SHARES, instance.id, pseudo, clients)

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The local driver takes over what is in its pool already, and gives shares up without harm: on real btrfs."""
+
+import pytest
+
+from abaca.drivers import contract
+from lab import processes
+from tests.drivers.harness import LocalHarness, rules
+
+pytestmark = pytest.mark.system
+
+
+@pytest.fixture(scope="module")
+def local():
+    """A back end with real btrfs and a real NFS-Ganesha."""
+    made = LocalHarness()
+    try:
+        made.start()
+        yield made
+    finally:
+        made.close()
+
+
+def found_at(local, path, **more):
+    """A share instance that shall be what is at the path."""
+    return local.instance(exports=[contract.Export(path=str(path))], size_gib=0, **more)
+
+
+def a_subvolume(local, name, text="text"):
+    """What an operator makes by hand in the pool."""
+    path = local.directory / "pool" / name
+    processes.command(["btrfs", "subvolume", "create", str(path)])
+    (path / "file").write_text(text)
+    return path
+
+
+def test_what_was_given_up_is_served_as_before_also_after_a_restart(local):
+    old = local.instance(size_gib=2)
+    places = local.driver.create(old).exports
+    local.driver.set_access(old, rules("10.0.0.1 rw"))
+    local.write(old, "text")
+    local.driver.unmanage(old)
+    for again in (False, True):
+        if again:
+            local.driver.shutdown()
+            local.driver = None
+            local.start()
+        assert (local.read(old), local.clients(old)) == ("text", {("10.0.0.1", "rw")})
+    assert local.driver.instances_after("", 10) == []
+    new = local.instance(exports=places[:1], size_gib=0)
+    managed = local.driver.manage(new, {})
+    assert (managed.size_gib, managed.exports) == (2, places)
+    new = local.instance(id=new.id, exports=places, driver_data=managed.driver_data)
+    assert (local.read(new), local.clients(new)) == ("text", {("10.0.0.1", "rw")})
+    assert local.driver.inspect([new]) == {} or local.driver.inspect([new])[new.id].exports is None
+    local.driver.set_access(new, [])
+    assert local.clients(new) == set()
+    local.driver.delete(new)
+    assert local.held() == set()
+
+
+@pytest.mark.parametrize("is_absolute", [True, False])
+def test_a_subvolume_of_the_pool_is_taken_over_with_its_data(local, is_absolute):
+    path = a_subvolume(local, "mine")
+    share = found_at(local, path if is_absolute else "mine")
+    managed = local.driver.manage(share, {})
+    assert (managed.size_gib, managed.driver_data) == (1, None)
+    assert managed.exports[0].path == f"127.0.0.1:/shares/{share.id}"
+    assert (local.read(share), local.size_gib(share), local.clients(share)) == ("text", 1, set())
+    assert not path.exists()
+    local.driver.delete(share)
+
+
+def test_its_size_may_be_said(local):
+    a_subvolume(local, "mine")
+    with pytest.raises(contract.Refused, match="'size' is much"):
+        local.driver.manage(found_at(local, "mine"), {"size": "much"})
+    share = found_at(local, "mine")
+    assert local.driver.manage(share, {"size": "3"}).size_gib == local.size_gib(share) == 3
+    local.driver.delete(share)
+
+
+def test_a_share_given_up_is_found_by_its_subvolume_too_and_has_its_old_path_no_more(local):
+    old = local.share("text")
+    local.driver.set_access(old, rules("10.0.0.1 rw"))
+    local.driver.unmanage(old)
+    share = found_at(local, f"unmanaged/{old.id}")
+    local.driver.manage(share, {})
+    assert (local.read(share), local.clients(share)) == ("text", set())
+    assert str(local.mounted(old)) not in local.shown()
+    local.driver.delete(share)
+
+
+def test_a_directory_is_refused_with_what_makes_a_subvolume_of_it(local):
+    plain = local.directory / "pool" / "plain"
+    plain.mkdir()
+    (plain / "file").write_text("text")
+    with pytest.raises(contract.Refused, match=r"btrfs subvolume create .* && cp -a --reflink=always") as refused:
+        local.driver.manage(found_at(local, plain), {})
+    mend = refused.value.message.partition("copy it there: ")[2]
+    processes.command(["sh", "-c", mend])
+    share = found_at(local, "new")
+    local.driver.manage(share, {})
+    assert local.read(share) == "text"
+    local.driver.delete(share)
+
+
+def test_what_is_somebody_elses_or_elsewhere_is_refused(local):
+    other = local.share("text")
+    root = local.directory / "pool"
+    (root / "link").symlink_to(root / "shares" / other.id)
+    a_subvolume(local, "first")
+    processes.command(["btrfs", "subvolume", "snapshot", "-r", str(root / "first"), str(root / "fixed")])
+    refusals = {
+        f"shares/{other.id}": "release that share first",
+        f"127.0.0.1:/shares/{other.id}": "release that share first",
+        "link": "symbolic link",
+        "fixed": "read-only",
+        "../pool.img": "not in the pool",
+        "/etc": "not in the pool",
+        "": "not in the pool",
+    }
+    for path, why in refusals.items():
+        with pytest.raises(contract.Refused, match=why):
+            local.driver.manage(found_at(local, path), {})
+    for path in ("nothing", "10.9.9.9:/shares/x", "127.0.0.1:/shares/x"):
+        with pytest.raises(contract.Gone):
+            local.driver.manage(found_at(local, path), {})
+    assert local.read(other) == "text"
+    local.driver.delete(other)
