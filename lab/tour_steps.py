@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from lab import caller, client, processes
+from lab import caller, client, processes, tour_snapshots
 
 MIB = 1 << 20
 GIB = 1 << 30
@@ -53,6 +53,7 @@ class ShareLife:
         self._share_id = ""
         self._rule_id = ""
         self._checksum = ""
+        self._restoring = tour_snapshots.Restoring(user, machine, nfs_port, _MOUNT)
 
     def steps(self) -> Iterator[Step]:
         """The steps in order; without a machine those that mount are left out."""
@@ -69,6 +70,7 @@ class ShareLife:
         yield Step("the share is extended to 2 GiB", self.extend)
         if mounts:
             yield Step("the machine goes on writing where it was stopped", self.write_more)
+        yield from (Step(*one) for one in self._restoring.scene(lambda: self._share_id))
         yield Step("the access rule becomes read-only", self.protect)
         if mounts:
             yield Step("the machine can read, and no longer write", self.see_protection)

@@ -62,7 +62,13 @@ def filled(path: str, things: dict[str, str]) -> str:
 def plant(world: World) -> dict[str, str]:
     """Make one of each kind; the ids by place."""
     things: dict[str, str] = {}
-    specs = {"driver_handles_share_servers": "False", "snapshot_support": "True"}
+    able = (
+        "snapshot",
+        "create_share_from_snapshot",
+        "revert_to_snapshot",
+        "mount_snapshot",
+    )
+    specs = {"driver_handles_share_servers": "False", **{f"{name}_support": "True" for name in able}}
     _made(world, "admin", "/types", {"share_type": {"name": "default", "extra_specs": specs}})
     share = _made(world, "member", "/shares", {"share": {"share_proto": "NFS", "size": 1, "metadata": {"k": "v"}}})
     share_id = share["share"]["id"]
@@ -137,10 +143,14 @@ def _snapshot(world: World, share_id: str) -> dict[str, str]:
     snapshot = _made(world, "member", "/snapshots", wish)["snapshot"]["id"]
     world.settle()
     instances = world.ask("admin", "GET", f"/snapshot-instances?snapshot_id={snapshot}", **NEWEST).body
+    places = world.ask("member", "GET", f"/snapshots/{snapshot}/export-locations", **NEWEST).body
+    place = places["share_snapshot_export_locations"][0]["id"]
     return {
         "/snapshots/{id}": snapshot,
         "/snapshots/{id}/metadata/{key}": "k",
+        "/snapshots/{id}/export-locations/{location_id}": place,
         "/snapshot-instances/{id}": instances["snapshot_instances"][0]["id"],
+        "/snapshot-instances/{id}/export-locations/{location_id}": place,
     }
 
 

@@ -63,4 +63,6 @@ def member(standalone):
 @pytest.fixture(scope="package")
 def default_type(admin):
     """The share type of shares that are made without one."""
-    return admin.read("share", "type", "create", "default", "false", "--snapshot-support", "true")
+    able = ("snapshot", "create-share-from-snapshot", "revert-to-snapshot", "mount-snapshot")
+    words = [word for name in able for word in (f"--{name}-support", "true")]
+    return admin.read("share", "type", "create", "default", "false", *words)

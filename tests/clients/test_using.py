@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The user's page docs/using/attachments.md is followed word by word, by somebody who has nothing else."""
+"""The users' pages in docs/using are followed word by word, by somebody who has nothing else."""
 
 import json
 import os
@@ -17,12 +17,12 @@ from tests.conftest import ROOT
 
 pytestmark = pytest.mark.system
 
-PAGE = ROOT / "docs" / "using" / "attachments.md"
+PAGES = ROOT / "docs" / "using"
 
 
-def lines_to_type():
+def lines_to_type(page):
     """The indented lines of the page, in its order."""
-    lines = PAGE.read_text().splitlines()
+    lines = (PAGES / page).read_text().splitlines()
     return textwrap.dedent("\n".join(line for line in lines if line.startswith("    ")))
 
 
@@ -35,26 +35,39 @@ def web_1(standalone):
     abaca(standalone, "remove", row["id"])
 
 
-def test_the_users_page_can_be_followed_word_by_word(standalone, default_type, web_1, tmp_path):
+def follow(standalone, directory, *lines):
+    """What is said to somebody who types these lines."""
     entry = read_clouds(standalone.clouds)["member"]
-    write_clouds(tmp_path / "clouds.yaml", {"abaca": entry})
+    write_clouds(directory / "clouds.yaml", {"abaca": entry})
     user = caller.basic(entry["auth"]["username"], entry["auth"]["password"])
     given = {
         "PATH": f"{OPENSTACK.parent}:{os.environ['PATH']}",
-        "OS_CLIENT_CONFIG_FILE": str(tmp_path / "clouds.yaml"),
+        "OS_CLIENT_CONFIG_FILE": str(directory / "clouds.yaml"),
         "ABACA": standalone.url,
         "AUTH": f"Authorization: {user['Authorization']}",
     }
-    lines = ("set -euo pipefail", lines_to_type(), "openstack server share list web-1", "openstack share delete data")
     done = subprocess.run(
-        ["bash", "-c", "\n".join(lines)],
+        ["bash", "-c", "\n".join(("set -euo pipefail", *lines))],
         env=given,
-        cwd=tmp_path,
+        cwd=directory,
         capture_output=True,
         text=True,
         timeout=240,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_page_about_attachments_can_be_followed_word_by_word(standalone, default_type, web_1, tmp_path):
+    after = ("openstack server share list web-1", "openstack share delete data")
+    said = follow(standalone, tmp_path, lines_to_type("attachments.md"), *after)
     for seen in ("web-1", "attaching", '"access_level":"ro"', '"/srv/data"', '"/net/mymount"'):
-        assert seen in done.stdout
+        assert seen in said
+
+
+def test_so_can_that_about_snapshots(standalone, default_type, tmp_path):
+    said = follow(standalone, tmp_path, lines_to_type("snapshots.md"), "openstack share list")
+    for seen in ("monday", "papers", "restored"):
+        assert seen in said
+    assert "reverting" not in said

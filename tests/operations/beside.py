@@ -5,23 +5,35 @@ import sqlalchemy as sa
 
 from abaca.db.journal import operations as rows
 from abaca.db.tables.networks import network_allocations, share_servers
-from abaca.db.tables.shares import share_instances, snapshot_instances, snapshots
+from abaca.db.tables.shares import share_instances, snapshot_access_rules, snapshot_instances, snapshots
 from abaca.domain.networks.share_servers import SHARE_SERVER
+from abaca.domain.shares.access_rules import PENDING
 from abaca.domain.shares.snapshots import SNAPSHOT_INSTANCE
 
 
 def snapshots_wrong(tx, drivers):
     """Snapshots that are under way without anybody, and where back ends hold others than the database says."""
     t = snapshot_instances.c
-    query = sa.select(t.id, t.status, t.share_instance_id, snapshots.c.size)
+    query = sa.select(t.id, t.status, t.snapshot_id, t.share_instance_id, snapshots.c.size)
     known = {row.id: row for row in tx.rows(query.join(snapshots, snapshots.c.id == t.snapshot_id))}
     held = {key: entry for one in drivers for key, entry in one.contents().get("snapshot", {}).items()}
     found = [
         f"stuck: snapshot {row.id} is {row.status}" for row in known.values() if row.status in SNAPSHOT_INSTANCE.busy
     ]
     found += [f"leaked: snapshot {key} on its back end" for key in held.keys() - known.keys()]
+    r = snapshot_access_rules.c
+    found += [
+        f"stuck: snapshot rule {row.id} is {row.state}" for row in tx.rows(sa.select(r).where(r.state.in_(PENDING)))
+    ]
     for key, row in known.items():
         entry = held.get(key)
+        if row.status == "available" and entry:
+            rules = tx.rows(sa.select(r.client, r.state).where(r.snapshot_id == row.snapshot_id))
+            let_in = {to for _, to, _ in entry["rules"]}
+            active = {rule.client for rule in rules if rule.state == "active"}
+            unsure = {rule.client for rule in rules if rule.state == "error"}
+            if not active <= let_in <= active | unsure:
+                found.append(f"snapshot {key} shall let in {sorted(active)}, its back end lets in {sorted(let_in)}")
         if row.status == "error" and entry:
             found.append(f"snapshot {key} is in error, but its back end holds it")
         if row.status == "available" and (entry or {}).get("instance_id") != row.share_instance_id:

@@ -24,6 +24,16 @@ from abaca.operations.shares.share_instances import told
 from tests import planting
 from tests.operations import takeover
 from tests.operations.machines import NUMBERS, a_guest, a_server, a_wide_server
+from tests.operations.snapshot_cases import (
+    COUNTED,
+    a_share_for_snapshots,
+    a_snapshot,
+    a_snapshot_with_rules,
+    change_snapshot_rules,
+    clone,
+    delete_snapshot,
+    take_snapshot,
+)
 
 HOST = "testhost@alpha"
 SERVED = "testhost@served"
@@ -53,10 +63,6 @@ def a_share(theatre, size=3):
 def new_share(theatre, _prepared, size=3):
     body = {"share": {"share_proto": "NFS", "size": size, "metadata": COUNTED}}
     return theatre.ask("POST", "/shares", body)["share"]["id"]
-
-
-# What shares, rules and locations have: the count of that is looked at after each case.
-COUNTED = {"metadata": "is counted"}
 
 
 def a_share_network(theatre, **subnet):
@@ -248,26 +254,6 @@ def delete_both_instances(theatre, prepared):
     return delete(theatre, prepared[0])
 
 
-def a_share_for_snapshots(theatre, size=3):
-    body = {"share": {"share_proto": "NFS", "size": size, "share_type": "copied", "metadata": COUNTED}}
-    share_id = theatre.ask("POST", "/shares", body)["share"]["id"]
-    theatre.until_ended("share-create", share_id)
-    return share_id
-
-
-def take_snapshot(theatre, share_id):
-    body = {"snapshot": {"share_id": share_id, "metadata": COUNTED}}
-    return theatre.ask("POST", "/snapshots", body)["snapshot"]["id"]
-
-
-def a_snapshot(theatre):
-    """A share, and its snapshot."""
-    share_id = a_share_for_snapshots(theatre)
-    snapshot_id = take_snapshot(theatre, share_id)
-    theatre.until_ended("snapshot-create", snapshot_id)
-    return share_id, snapshot_id
-
-
 def a_snapshot_that_is_gone(theatre):
     share_id, snapshot_id = a_snapshot(theatre)
     with theatre.db.read() as tx:
@@ -283,9 +269,18 @@ def mend_snapshot(theatre, prepared):
     return prepared[1].snapshot_id
 
 
-def delete_snapshot(theatre, prepared):
-    theatre.ask("DELETE", f"/snapshots/{prepared[1]}")
-    return prepared[1]
+def a_share_to_take_back(theatre):
+    """A share with a rule that came after its snapshot."""
+    share_id, snapshot_id = a_snapshot(theatre)
+    allow(theatre, share_id, "10.0.0.1")
+    theatre.settle()
+    return share_id, snapshot_id
+
+
+def revert(theatre, prepared):
+    share_id, snapshot_id = prepared
+    act(theatre, share_id, revert={"snapshot_id": snapshot_id})
+    return share_id
 
 
 def extend(theatre, share_id):
@@ -463,6 +458,7 @@ CASES = {
     "backend-ensure": Case(a_share_that_has_moved, ensure),
     "backend-ensure of share servers": Case(a_served_network, ensure_served, ("ensure_servers",)),
     "server-check": Case(a_share_and_a_server, check),
+    "share-clone": Case(a_snapshot, clone),
     "share-create": Case(nothing, new_share),
     "share-create on a share network": Case(a_share_network, new_share_on, ("create_on_backend",)),
     "share-delete": Case(a_share, delete),
@@ -477,8 +473,10 @@ CASES = {
     "share-server-create": Case(a_share_network, new_share_server),
     "share-server-mend": Case(a_failed_share_server, mend_share_server),
     "share-server-delete": Case(an_unused_share_server, delete_share_server),
+    "share-revert": Case(a_share_to_take_back, revert),
     "share-shrink": Case(a_share, shrink),
     "share-unmanage": Case(lambda theatre: a_share_with_rules(theatre)[0], takeover.unmanage),
+    "snapshot-access-sync": Case(a_snapshot_with_rules, change_snapshot_rules),
     "snapshot-create": Case(a_share_for_snapshots, take_snapshot),
     "snapshot-delete": Case(a_snapshot, delete_snapshot),
     "snapshot-mend": Case(a_snapshot_that_is_gone, mend_snapshot),

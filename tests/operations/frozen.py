@@ -112,6 +112,21 @@ def reset_and_grow(theatre, share_id):
     grow(theatre, share_id)
 
 
+def delete_clones(theatre, share_id):
+    """What was made from its snapshots."""
+    for one in theatre.ask("GET", f"/snapshots?share_id={share_id}")["snapshots"]:
+        for made in theatre.ask("GET", f"/shares?snapshot_id={one['id']}")["shares"]:
+            delete(theatre, made["id"])
+
+
+def deny_snapshots(theatre, share_id):
+    """Nobody can mount its snapshots any more."""
+    for one in theatre.ask("GET", f"/snapshots?share_id={share_id}")["snapshots"]:
+        for rule in theatre.ask("GET", f"/snapshots/{one['id']}/access-list")["snapshot_access_list"]:
+            path = f"/snapshots/{one['id']}/action"
+            theatre.ask("POST", path, {"deny_access": {"access_id": rule["id"]}})
+
+
 def delete_snapshots(theatre, share_id):
     """What there is of it, and then the share grows."""
     for one in theatre.ask("GET", f"/snapshots?share_id={share_id}")["snapshots"]:
@@ -146,7 +161,7 @@ def mend_servers(theatre, _prepared):
 PREPARE = {"share-server-remove-subnet": lambda theatre: cases.a_share_on_two_subnets(theatre)[0]}
 REQUEST = {"share-server-create": cases.new_lone_share_server}
 # Which call is the first on the way back, where that is not the second.
-FIRST_BACK = {"share-manage": 3, "share-server-mend": 3}
+FIRST_BACK = {"share-clone": 4, "share-manage": 3, "share-revert": 4, "share-server-mend": 3, "snapshot-create": 3}
 # By kind: what its user does next when it has succeeded, and when it has failed and gone back.
 NEXT = {
     "access-rules-sync": (deny, None),
@@ -154,12 +169,15 @@ NEXT = {
     "backend-ensure-dry-run": (grow, None),
     "backend-reconcile": (grow, None),
     "instance-mend": (grow, None),
+    "share-clone": (delete_clones, delete_clones),
     "share-create": (delete, delete),
     "share-delete": (nothing, None),
     "share-instance-delete": (grow, None),
     "share-extend": (shrink, reset_and_grow),
     "share-manage": (grow, give_up),
+    "share-revert": (grow, reset_and_grow),
     "share-shrink": (grow, reset_and_grow),
+    "snapshot-access-sync": (deny_snapshots, None),
     "snapshot-create": (delete_snapshots, delete_snapshots),
     "snapshot-delete": (grow, None),
     "snapshot-mend": (grow, None),

@@ -219,7 +219,8 @@ class Theatre:
             nursery.do("tests.operations.theatre:rehearse", config=str(self.config))
         stack.callback(self.nodes.close)
         self.ask("POST", "/types", {"share_type": {"name": "default", "extra_specs": {DHSS: "False"}}}, who="admin")
-        copied = {"name": "copied", "extra_specs": {DHSS: "False", "snapshot_support": "True"}}
+        able = dict.fromkeys(OF_SNAPSHOTS, "True")
+        copied = {"name": "copied", "extra_specs": {DHSS: "False", **able}}
         self.ask("POST", "/types", {"share_type": copied}, who="admin")
         if makes_servers:
             self.ask("POST", "/types", {"share_type": {"name": "served", "extra_specs": {DHSS: "True"}}}, who="admin")
@@ -347,6 +348,12 @@ class Theatre:
 
 
 DHSS = "driver_handles_share_servers"
+OF_SNAPSHOTS = (
+    "snapshot_support",
+    "create_share_from_snapshot_support",
+    "revert_to_snapshot_support",
+    "mount_snapshot_support",
+)
 # In these the back end may or may not have something: the next delete finds out.
 UNSURE = ("error_deleting", "unmanage_error")
 # In these it has nothing.

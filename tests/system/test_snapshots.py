@@ -7,15 +7,15 @@ import pytest
 
 from abaca.drivers.clients import btrfs
 from lab import caller
+from tests.conftest import wait_until
 from tests.system.world import World
 
 
 @pytest.fixture(scope="module")
 def world(run):
     world = World(run).start()
-    able = dict.fromkeys(
-        ("snapshot_support", "create_share_from_snapshot_support", "revert_to_snapshot_support"), "True"
-    )
+    names = ("snapshot", "create_share_from_snapshot", "revert_to_snapshot", "mount_snapshot")
+    able = {f"{name}_support": "True" for name in names}
     world.user.post(
         "/types", "share_type", name="copied", extra_specs={"driver_handles_share_servers": "False", **able}
     )
@@ -74,3 +74,57 @@ def test_a_share_with_a_snapshot_grows_shrinks_and_stays(world, share):
     assert (place / "file").read_text() == "then"
     assert world.user.get(f"/snapshots/{snapshot_id}")["size"] == 1
     drop(world, snapshot_id)
+
+
+def test_a_share_from_a_snapshot_has_its_content_and_goes_its_own_way(world, share):
+    share_id, data = share
+    (data / "file").write_text("then")
+    snapshot_id, _ = take(world, share_id)
+    (data / "file").write_text("now")
+    made = world.share(2, share_type="copied", snapshot_id=snapshot_id)
+    (instance,) = world.user.get(f"/shares/{made}/instances")
+    copy = world.local.data(instance["id"])
+    assert (copy / "file").read_text() == "then"
+    drop(world, snapshot_id)
+    (copy / "file").write_text("later")
+    assert (data / "file").read_text() == "now"
+    assert (copy / "file").read_text() == "later"
+    assert world.user.get(f"/shares/{made}")["size"] == 2
+    world.delete(made)
+
+
+def test_a_share_goes_back_to_its_newest_snapshot_and_stays_reachable(world, share):
+    share_id, data = share
+    world.allow(share_id, "10.9.9.9")
+    (data / "file").write_text("then")
+    snapshot_id, place = take(world, share_id)
+    (data / "file").write_text("now")
+    (data / "more").touch()
+    world.user.call("POST", f"/shares/{share_id}/action", {"revert": {"snapshot_id": snapshot_id}})
+    assert world.settled(share_id)["status"] == "available"
+    assert [path.name for path in data.iterdir()] == ["file"]
+    assert (data / "file").read_text() == "then"
+    (data / "file").write_text("again")
+    assert (place / "file").read_text() == "then"
+    assert world.local.clients()[data.name] == {("10.9.9.9/32", "rw")}
+    drop(world, snapshot_id)
+
+
+def test_a_snapshot_is_exported_read_only_to_whom_its_rules_let_in(world, share):
+    share_id, data = share
+    (data / "file").write_text("then")
+    snapshot_id, place = take(world, share_id)
+    (found,) = world.user.get(f"/snapshots/{snapshot_id}/export-locations")
+    assert found["path"].endswith(f":/snapshots/{place.name}")
+    assert world.local.clients()[place.name] == set()
+    words = {"access_type": "ip", "access_to": "10.9.9.9"}
+    rule = world.user.post(f"/snapshots/{snapshot_id}/action", "allow_access", **words)
+    listed = f"/snapshots/{snapshot_id}/access-list"
+    wait_until(lambda: world.user.get(listed)[0]["state"] == "active")
+    assert world.local.clients()[place.name] == {("10.9.9.9/32", "ro")}
+    assert world.ensure()["unchanged"] == 1
+    world.user.post(f"/snapshots/{snapshot_id}/action", "deny_access", access_id=rule["id"])
+    wait_until(lambda: world.user.get(listed) == [])
+    assert world.local.clients()[place.name] == set()
+    drop(world, snapshot_id)
+    assert place.name not in world.local.clients()

@@ -23,7 +23,6 @@ OF_SHARES = {
 }
 # By the name of the action, of shares and of instances.
 ACTIONS = {
-    "revert": "Taking a share back to a snapshot",
     "migration_start": "Migrating shares",
     "migration_complete": "Migrating shares",
     "migration_cancel": "Migrating shares",

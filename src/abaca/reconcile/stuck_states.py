@@ -35,12 +35,15 @@ Found = TypeVar("Found")
 BATCH = 500
 _ACTIONS = {
     "creating": Action.CREATE,
+    "creating_from_snapshot": Action.CREATE,
     "deleting": Action.DELETE,
     "extending": Action.EXTEND,
     "shrinking": Action.SHRINK,
     "ensuring": Action.UPDATE,
     "manage_starting": Action.MANAGE,
     "unmanage_starting": Action.UNMANAGE,
+    "reverting": Action.REVERT,
+    "restoring": Action.REVERT,
 }
 
 

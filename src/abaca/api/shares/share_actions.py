@@ -16,12 +16,12 @@ from abaca.db.engine.database import Tx
 from abaca.db.shares import share_instances, shares
 from abaca.domain.shares import shares as rules
 from abaca.domain.shares.shares import Share
-from abaca.http.bodies import Body, Flag, Gib, Text
+from abaca.http.bodies import Body, Flag, Gib, Text, Uuid
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
 from abaca.http.wire import Since
 from abaca.operations.administration import resource_locks
-from abaca.operations.shares import share_delete, share_extend, share_shrink
+from abaca.operations.shares import share_delete, share_extend, share_revert, share_shrink
 from abaca.policy import admin, member
 from abaca.scheduler import choose
 from abaca.scheduler.filters import ShareRequest
@@ -42,6 +42,12 @@ class Shrink(Body):
     """The size to shrink to, in GiB."""
 
     new_size: Gib
+
+
+class Revert(Body):
+    """To which snapshot."""
+
+    snapshot_id: Uuid
 
 
 class ResetStatus(Body):
@@ -121,6 +127,22 @@ def shrink(call: Call, id: str, body: Shrink) -> None:
         rules.check_type_limits(body.new_size, share.extra_specs or {})
         with refused_as(errors.Invalid):
             share_shrink.start(tx, share, body.new_size, call.caller)
+
+
+@RESOURCE.action(
+    "revert",
+    since="2.27",
+    body=Revert,
+    policy=member("share:revert_to_snapshot", "Take a share back to its newest snapshot."),
+    status=202,
+)
+def revert(call: Call, id: str, body: Revert) -> None:
+    """What was written since the snapshot is gone; refused for any but the newest one."""
+    with call.db.write() as tx:
+        share = _usable(call, tx, id, "taken back to a snapshot")
+        if not share.revert_to_snapshot_support:
+            raise errors.Invalid(f"Share {id} cannot go back to snapshots: its share type does not say so.")
+        share_revert.start(tx, share, body.snapshot_id, call.caller)
 
 
 @RESOURCE.action(

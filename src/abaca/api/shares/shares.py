@@ -19,7 +19,7 @@ from abaca.http.bodies import UNSET, Also, Body, Filters, Flag, Gib, Name, Pairs
 from abaca.http.paging import Listed
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
-from abaca.http.wire import AdminOnly, Column, Computed, Link, Many, Named, One, Since, Until, View, Was
+from abaca.http.wire import AdminOnly, Column, Computed, Feature, Link, Many, Named, One, Since, Until, View, Was
 from abaca.operations.shares import share_accept, share_delete
 from abaca.policy import admin, member, reader
 
@@ -33,6 +33,12 @@ UPDATE = member("share:update", "Change a share's name and description.")
 
 RESOURCE = Resource(
     "shares", "/shares", rules=(LIST_BY_HOST, LIST_BY_SERVER, LIST_ALL_PROJECTS, CREATE_PUBLIC, SET_PUBLIC)
+)
+
+CLONES_BY_TYPE = Feature(
+    "clones_by_type",
+    "2.24",
+    "A share is made from a snapshot only where its type says create_share_from_snapshot_support.",
 )
 
 LINKS = Computed(lambda call, share_id: call.links("shares", share_id), needs=("id",))
@@ -254,6 +260,7 @@ def create(call: Call, body: CreateShare) -> Row | None:
         share_type=body.share_type or body.volume_type,
         share_network_id=body.share_network_id,
         snapshot_id=body.snapshot_id,
+        clones_by_type=call.has(CLONES_BY_TYPE),
         is_public=body.is_public,
         metadata=body.metadata,
         availability_zone=body.availability_zone,

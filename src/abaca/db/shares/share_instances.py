@@ -40,23 +40,15 @@ RULES_STATUS = moving.Mover(t.c.access_rules_status, "Share instance")
 move, try_move, move_many, reset = STATUS.move, STATUS.try_move, STATUS.move_many, STATUS.reset
 
 
-def add(tx: Tx, values: Mapping[str, object]) -> Mapping[str, object]:
-    """A new instance, which is being made; what its row says."""
+def add(tx: Tx, values: Mapping[str, object], event: str = "create") -> Mapping[str, object]:
+    """A new instance, which is being made, made from a snapshot (`clone`) or there already (`manage`); what its row says."""
     row = {"cast_rules_to_readonly": False, "created_at": tx.now, **values}
-    moving.add(tx, t, row, _BORN)
-    return {**row, **_STATES}
+    moving.add(tx, t, row, _BORN[event])
+    return {**row, **_STATES[event]}
 
 
-_BORN = {"status": "create", "access_rules_status": "create"}
-_STATES = moving.states(t, _BORN)
-
-
-def add_managed(tx: Tx, values: Mapping[str, object]) -> Mapping[str, object]:
-    """A new instance of what a back end has already; what its row says."""
-    born = {**_BORN, "status": "manage"}
-    row = {"cast_rules_to_readonly": False, "created_at": tx.now, **values}
-    moving.add(tx, t, row, born)
-    return {**row, **moving.states(t, born)}
+_BORN = {event: {"status": event, "access_rules_status": "create"} for event in ("create", "clone", "manage")}
+_STATES = {event: moving.states(t, born) for event, born in _BORN.items()}
 
 
 def finish_manage(tx: Tx, instance_id: str) -> None:

@@ -69,6 +69,14 @@ def whole(tx: Tx, instance_id: str) -> SnapshotInstance | None:
     return tx.entity(SnapshotInstance, _WHOLE_ONE, {"instance": instance_id})
 
 
+def lock(tx: Tx, instance_id: str) -> None:
+    """Nobody else changes the instance until this transaction ends."""
+    tx.rows(_LOCK, {"instance": instance_id})
+
+
+_LOCK = sa.select(t.c.id).where(t.c.id == sa.bindparam("instance")).with_for_update()
+
+
 def is_on(tx: Tx, share_instance_id: str) -> bool:
     """Whether any snapshot is on that share instance."""
     return tx.row(_ON, {"of_instance": share_instance_id}) is not None

@@ -242,3 +242,38 @@ snapshot_instances = sa.Table(
     sa.Index("ix_snapshot_instances_status", "status"),
     sa.Index("ix_snapshot_instances_created_at_id", "created_at", "id"),
 )
+
+# Where a snapshot can be mounted from.
+snapshot_export_locations = sa.Table(
+    "snapshot_export_locations",
+    metadata,
+    an_id(),
+    sa.Column(
+        "snapshot_instance_id",
+        ID,
+        sa.ForeignKey("snapshot_instances.id", name="fk_snapshot_export_locations_instance", ondelete="CASCADE"),
+        nullable=False,
+    ),
+    sa.Column("path", sa.String(2000), nullable=False),
+    sa.Column("is_admin_only", sa.Boolean, nullable=False, default=False),
+    sa.Column("preferred", sa.Boolean, nullable=False, default=False),
+    *times(),
+    sa.Index("ix_snapshot_export_locations_snapshot_instance_id", "snapshot_instance_id"),
+)
+
+# A rule belongs to the snapshot and lets its client read. One that `is_denied` goes when the back end has dropped it.
+snapshot_access_rules = sa.Table(
+    "snapshot_access_rules",
+    metadata,
+    an_id(),
+    sa.Column("snapshot_id", ID, sa.ForeignKey("snapshots.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("access_type", sa.String(16), nullable=False),
+    sa.Column("access_to", NAME, nullable=False),
+    sa.Column("client", NAME, nullable=False),
+    sa.Column("is_denied", sa.Boolean, nullable=False, default=False),
+    state("state", ACCESS_RULE),
+    *times(),
+    sa.UniqueConstraint("snapshot_id", "access_type", "client"),
+)
+SNAPSHOT_RULE_NOT_ACTIVE = snapshot_access_rules.c.state != sa.literal_column("'active'")
+partial_index("ix_snapshot_access_rules_state", SNAPSHOT_RULE_NOT_ACTIVE, snapshot_access_rules.c.state)

@@ -21,7 +21,15 @@ PROTOCOLS = ("NFS", "CIFS", "GLUSTERFS", "HDFS", "CEPHFS", "MAPRFS", "LUSTRE")
 MAX_SIZE_GIB = 2**30
 
 # Wherever the last operation has ended, well or badly, its user may delete.
-DELETABLE = ("available", "error", "inactive", "extending_error", "shrinking_error", "error_deleting")
+DELETABLE = (
+    "available",
+    "error",
+    "inactive",
+    "extending_error",
+    "shrinking_error",
+    "reverting_error",
+    "error_deleting",
+)
 
 # Wherever nothing is under way an administrator may give it up.
 MANAGEABLE = (
@@ -75,9 +83,10 @@ SHARE_INSTANCE = StateMachine(
     "share",
     # at                                   event            to
     ("none",                               "create",        "creating"),
-    ("creating",                           "created",       "available"),
-    ("creating",                           "failed",        "error"),
-    ("creating",                           "refuse",        "error"),  # no pool can hold it; a message says why
+    ("none",                               "clone",         "creating_from_snapshot"),
+    (("creating", "creating_from_snapshot"), "created",     "available"),
+    (("creating", "creating_from_snapshot"), "failed",      "error"),
+    (("creating", "creating_from_snapshot"), "refuse",      "error"),  # no pool can hold it; a message says why
     (("available",),                       "extend",        "extending"),
     ("extending",                          "extended",      "available"),
     ("extending",                          "failed",        "extending_error"),
@@ -98,14 +107,19 @@ SHARE_INSTANCE = StateMachine(
     (MANAGEABLE,                           "unmanage",      "unmanage_starting"),
     ("unmanage_starting",                  "unmanaged",     "gone"),
     ("unmanage_starting",                  "failed",        "unmanage_error"),
+    (("available", "reverting_error"),     "revert",        "reverting"),
+    ("reverting",                          "reverted",      "available"),
+    ("reverting",                          "failed",        "reverting_error"),  # its content may be either
     (DELETABLE,                            "delete",        "deleting"),
-    (("creating", "extending", "extending_error", "shrinking", "shrinking_error", "deleting", "error_deleting",
+    (("creating", "creating_from_snapshot", "extending", "extending_error", "shrinking", "shrinking_error",
+      "deleting", "error_deleting",
       "shrinking_possible_data_loss_error", "available", "error", "inactive", "migrating", "migrating_to",
-      "server_migrating", "ensuring", "reverting_error", "manage_error", "unmanage_error"),
+      "server_migrating", "ensuring", "reverting", "reverting_error", "manage_error", "unmanage_error"),
                                            "force_delete",  "deleting"),
     ("deleting",                           "deleted",       "gone"),
     ("deleting",                           "failed",        "error_deleting"),
-    busy=("creating", "extending", "shrinking", "deleting", "ensuring", "manage_starting", "unmanage_starting"),
+    busy=("creating", "creating_from_snapshot", "extending", "shrinking", "deleting", "ensuring", "reverting",
+          "manage_starting", "unmanage_starting"),
     resettable=RESETTABLE,
 )  # fmt: skip
 
@@ -175,6 +189,9 @@ class Share(msgspec.Struct, frozen=True, gc=False):
     is_soft_deleted: bool
     share_group_id: str | None
     snapshot_support: bool
+    create_share_from_snapshot_support: bool
+    revert_to_snapshot_support: bool
+    mount_snapshot_support: bool
     share_type_id: str | None
     extra_specs: dict[str, str] | None
     instance_id: str

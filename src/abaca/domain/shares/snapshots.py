@@ -36,11 +36,14 @@ SNAPSHOT_INSTANCE = StateMachine(
     ("none",       "create",       "creating"),
     ("creating",   "created",      "available"),
     ("creating",   "failed",       "error"),
+    ("available",  "restore",      "restoring"),  # its share goes back to it
+    ("restoring",  "restored",     "available"),
+    ("restoring",  "failed",       "available"),  # nothing has happened to it
     (DELETABLE,    "delete",       "deleting"),
     (RESETTABLE,   "force_delete", "deleting"),
     ("deleting",   "deleted",      "gone"),
     ("deleting",   "failed",       "error_deleting"),
-    busy=("creating", "deleting"),
+    busy=("creating", "deleting", "restoring"),
     resettable=RESETTABLE,
 )  # fmt: skip
 
@@ -84,6 +87,29 @@ class SnapshotInstance(msgspec.Struct, frozen=True, gc=False):
 def status_rank(status: str) -> int:
     """Where an instance stands when those of a snapshot compete to speak for it; the lowest rank wins."""
     return _WORST_FIRST.index(status) if status in _WORST_FIRST else len(_WORST_FIRST)
+
+
+def check_revert(snapshot: Snapshot, newest_id: str, share_size: int) -> None:
+    """Raises `Conflict` where its share, which has `share_size` (GiB), cannot go back to the snapshot."""
+    if snapshot.status != "available":
+        raise errors.Conflict(resource="Snapshot", id=snapshot.id, event="be restored", status=snapshot.status)
+    if snapshot.id != newest_id:
+        raise errors.Conflict(
+            f"Snapshot {snapshot.id} is not the newest of share {snapshot.share_id}; that is {newest_id}. "
+            "A share goes back to its newest snapshot only."
+        )
+    if share_size < snapshot.size:
+        raise errors.Conflict(
+            f"Snapshot {snapshot.id} has {snapshot.size} GiB and its share {share_size}; extend the share first."
+        )
+
+
+def check_clone(snapshot: Snapshot, size: int) -> None:
+    """Raises `Invalid` where no share of `size` (GiB) can be made from the snapshot."""
+    if snapshot.status != "available":
+        raise errors.Invalid(f"No share can be made from snapshot {snapshot.id} while it is {snapshot.status}.")
+    if size < snapshot.size:
+        raise errors.Invalid(f"Snapshot {snapshot.id} has {snapshot.size} GiB; a share made from it has no fewer.")
 
 
 def check_source(share_id: str, status: str, host: str | None, *, force: bool) -> None:

@@ -10,8 +10,16 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from abaca.db.administration import messages
-from abaca.db.shares import driver_data, export_locations, instance_access_rules, share_instances, shares
+from abaca.db.shares import (
+    driver_data,
+    export_locations,
+    instance_access_rules,
+    share_instances,
+    shares,
+    snapshot_export_locations,
+)
 from abaca.db.shares.export_location_history import Cause, Owner
+from abaca.db.shares.snapshot_export_locations import SnapshotExport
 from abaca.domain.administration.messages import About, Action, Detail
 from abaca.domain.shares.share_instances import InstanceStatus, ShareInstance
 from abaca.drivers import contract
@@ -43,13 +51,21 @@ def page_of(tx: Tx, seen: Sequence[InstanceStatus], ids: set[str], *, is_held: b
     whole = share_instances.whole_of(tx, ids) if ids else []
     exports = export_locations.of_many(tx, ids) if ids else {}
     rules = instance_access_rules.in_force(tx, ids) if ids else {}
+    of_snapshots = snapshot_export_locations.of_share_instances(tx, ids) if ids else {}
     instances = [
         msgspec.structs.replace(
-            told(row, exports.get(row.id, ())), is_held=is_held, rules=told_rules(rules.get(row.id))
+            told(row, exports.get(row.id, ())),
+            is_held=is_held,
+            rules=told_rules(rules.get(row.id)),
+            snapshot_exports={id: _exports(ones) for id, ones in of_snapshots.get(row.id, {}).items()},
         )
         for row in whole
     ]
     return Page(seen, {row.id: row for row in whole}, instances)
+
+
+def _exports(ones: Sequence[SnapshotExport]) -> list[contract.Export]:
+    return [contract.Export(path=one.path, is_admin_only=one.is_admin_only, preferred=one.preferred) for one in ones]
 
 
 def is_synced_again(page: Page, instance_id: str, outcome: contract.EnsureOutcome) -> bool:
@@ -71,6 +87,9 @@ def keep(
     pairs = {page.taken[id].share_id: one.share_metadata for id, one in outcomes.items() if one.share_metadata}
     marked = shares.merge_metadata(tx, pairs)
     driver_data.keep(tx, {id: one.driver_data for id, one in outcomes.items()})
+    for outcome in outcomes.values():
+        for snapshot_instance_id, places in outcome.snapshot_exports.items():
+            snapshot_export_locations.replace(tx, snapshot_instance_id, places)
     projects = {row.share_id: row.project_id for row in page.taken.values()}
     characters: Counter[str] = Counter()
     for share_id, more in marked.items():

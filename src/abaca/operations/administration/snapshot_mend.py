@@ -2,8 +2,8 @@
 """Take away on its back end what is left of a snapshot that is gone, or was never taken as it should be.
 
 Queued when a call about a snapshot may have come too late. It runs under the keys of the snapshot and of its share, and
-looks at the database anew: one that is there is left alone. What can go wrong: the back end stays away, or refuses;
-then it fails with a message. The claim under faults: it always ends.
+looks at the database anew: of one that is there only the access rules are set again. What can go wrong: the back end
+stays away, or refuses; then it fails with a message. The claim under faults: it always ends.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from abaca.db.journal import keys
-from abaca.db.shares import snapshot_instances
+from abaca.db.shares import shares, snapshot_instances, snapshots
 from abaca.domain.administration.messages import Action, Detail
 from abaca.drivers import contract
 from abaca.journal import kinds, queueing
 from abaca.operations.parts import DRIVER_CALL_S, BackEnd
+from abaca.operations.shares import snapshot_access_sync
 from abaca.operations.shares.share_instances import keys_of_share
 from abaca.operations.shares.snapshot_instances import changed_snapshot, taking, tell
 
@@ -42,7 +43,7 @@ def start(tx: Tx, args: Args, host: str, by: Requester | None) -> str:
     known = msgspec.structs.replace(snapshot, instance=msgspec.structs.replace(instance, generation=None))
     target = queueing.Target(
         queue=host,
-        keys=[keys.key("snapshot", args.snapshot_id), *keys_of_share(instance.share_id, [instance.id])],
+        keys=[keys.key(snapshots.KEY, args.snapshot_id), *keys_of_share(instance.share_id, [instance.id])],
         resource_id=args.snapshot_id,
         coalesce_key=f"mend-snapshot:{snapshot.id}",
     )
@@ -65,8 +66,12 @@ def remove_from_backend(op: Op[BackEnd]) -> None:
         taking(op).delete_snapshot(changed_snapshot(op, op.args.snapshot))
 
 
-def succeed(_op: Op[BackEnd], _tx: Tx) -> None:
-    """Nothing is written."""
+def succeed(op: Op[BackEnd], tx: Tx) -> None:
+    """Who may mount one that is there goes to the back end once more."""
+    snapshot = snapshots.find(tx, op.args.snapshot_id)
+    share = None if snapshot is None else shares.find(tx, snapshot.share_id)
+    if snapshot is not None and share is not None and share.mount_snapshot_support and not op.data["is_gone"]:
+        snapshot_access_sync.start(tx, snapshot, op)
 
 
 def fail(op: Op[BackEnd], tx: Tx, error: errors.AbacaError) -> None:

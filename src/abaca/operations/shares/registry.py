@@ -5,26 +5,32 @@ from __future__ import annotations
 
 from abaca.operations.shares import (
     access_rules_sync,
+    share_clone,
     share_create,
     share_delete,
     share_extend,
     share_instance_delete,
     share_manage,
+    share_revert,
     share_shrink,
     share_unmanage,
+    snapshot_access_sync,
     snapshot_create,
     snapshot_delete,
 )
 
 OPERATIONS = (
     access_rules_sync.OPERATION,
+    share_clone.OPERATION,
     share_create.OPERATION,
     share_delete.OPERATION,
     share_extend.OPERATION,
     share_instance_delete.OPERATION,
     share_manage.OPERATION,
+    share_revert.OPERATION,
     share_shrink.OPERATION,
     share_unmanage.OPERATION,
+    snapshot_access_sync.OPERATION,
     snapshot_create.OPERATION,
     snapshot_delete.OPERATION,
 )

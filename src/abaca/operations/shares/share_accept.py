@@ -30,7 +30,7 @@ from abaca.domain.shares import shares as rules
 from abaca.drivers import contract
 from abaca.operations import events
 from abaca.operations.networks import share_network_use
-from abaca.operations.shares import metadata_limits, share_create
+from abaca.operations.shares import metadata_limits, share_clone, share_create, share_sources
 from abaca.operations.shares.share_instances import pool_name
 from abaca.scheduler import choose
 from abaca.scheduler.filters import ShareRequest
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from abaca.db.engine.statements import Row
     from abaca.domain.administration.pools import Pool
     from abaca.domain.callers import Caller
+    from abaca.operations.shares.share_sources import Source
     from abaca.scheduler.known_pools import KnownPools
     from abaca.settings import Settings
 
@@ -60,6 +61,8 @@ class CreateRequest(msgspec.Struct, frozen=True, kw_only=True):
     share_type: str | None = None
     share_network_id: str | None = None
     snapshot_id: str | None = None
+    # whether the type of the snapshot's share must say that shares can be made from its snapshots
+    clones_by_type: bool = True
     is_public: bool = False
     metadata: object = None
     availability_zone: str | None = None
@@ -67,6 +70,16 @@ class CreateRequest(msgspec.Struct, frozen=True, kw_only=True):
     scheduler_hints: Mapping[str, Any] = msgspec.field(default_factory=dict)
     mount_point_name: str | None = None
     encryption_key_ref: str | None = None
+
+
+def filled(wanted: CreateRequest, source: Source) -> CreateRequest:
+    """With what the snapshot says where its user says nothing."""
+    return msgspec.structs.replace(
+        wanted,
+        size_gib=wanted.size_gib or source.snapshot.size,
+        share_type=wanted.share_type or source.share_type_id,
+        share_network_id=wanted.share_network_id or source.share_network_id,
+    )
 
 
 class ResolvedType(msgspec.Struct, frozen=True):
@@ -101,9 +114,10 @@ class Admission:
         """
         protocol = rules.check_protocol(wanted.share_proto, self.settings.enabled_share_protocols)
         pairs = self._metadata(wanted)
-        if wanted.size_gib is None:
+        if wanted.size_gib is not None:
+            rules.check_size(wanted.size_gib)
+        elif wanted.snapshot_id is None:
             raise errors.Invalid("The share needs a 'size', a whole number of GiB greater than 0.")
-        rules.check_size(wanted.size_gib)
         if not isinstance(wanted.scheduler_hints.get("only_host"), str | None):
             raise errors.Invalid("Scheduler hint only_host must be the name of a pool: host@backend#pool.")
         for _ in range(TRIES):
@@ -147,7 +161,12 @@ class Admission:
         self, tx: Tx, wanted: CreateRequest, checked: tuple[str, dict[str, str]], columns: tuple[str, ...]
     ) -> Row:
         protocol, pairs = checked
+        source = self._source(tx, wanted)
+        if source is not None:
+            wanted = filled(wanted, source)
         resolved = self._resolve(tx, wanted)
+        if source is not None:
+            source.check(wanted.size_gib or 0, protocol, resolved.id, wanted.share_network_id)
         subnets = None
         if (network_id := wanted.share_network_id) is not None:
             zone = wanted.availability_zone
@@ -159,7 +178,8 @@ class Admission:
             taken[METADATA] = metadata_limits.check(self.settings, {}, pairs)
             limits = {**limits, METADATA: self.settings.limits.project_metadata_characters}
         share_id, instance_id = new_id(), new_id()
-        placement = self._place(tx, wanted, resolved, (protocol, subnets)) if resolved.id else None
+        where = (protocol, subnets, source)
+        placement = self._place(tx, wanted, resolved, where) if resolved.id else None
         candidate = placement.candidates[0] if placement and placement.candidates else None
         share = self._add(tx, wanted, resolved, share_id, {"share_proto": protocol, "metadata": pairs})
         ids = {"id": instance_id, "share_id": share_id}
@@ -168,29 +188,40 @@ class Admission:
             place = {"host": candidate.pool.host, "availability_zone": candidate.pool.availability_zone}
         on_network = {"share_network_id": wanted.share_network_id}
         instance = share_instances.add(
-            tx, {**ids, **place, **on_network, "share_type_id": resolved.id, "progress": None}
+            tx,
+            {**ids, **place, **on_network, "share_type_id": resolved.id, "progress": None},
+            "create" if source is None else "clone",
         )
         # The answer shows what was asked for, and not yet what came of it.
         row = shares.show_added(share, instance, resolved.shown, columns)
         if candidate is None:
             self._refuse(tx, share_id, instance_id, placement)
         else:
-            self._queue(tx, wanted, resolved, ids, candidate.pool, checked)
+            told = self._told(wanted, resolved, ids, candidate.pool, checked)
+            if source is None:
+                share_create.start(tx, told, candidate.pool.host, self.caller, wanted.share_network_id)
+            else:
+                args = share_clone.Args(told, source.told, source.snapshot.id, wanted.share_network_id)
+                share_clone.start(tx, args, candidate.pool.host, self.caller)
         quotas.take(tx, self.caller.project_id, self.caller.user_id, resolved.id, taken, limits)
         if candidate is not None and not pools.claim(tx, candidate.claim):
             raise _RoomTaken
         return row
 
-    def _queue(
+    def _source(self, tx: Tx, wanted: CreateRequest) -> Source | None:
+        if wanted.snapshot_id is None:
+            return None
+        return share_sources.find(tx, wanted.snapshot_id, self.caller, by_type=wanted.clones_by_type)
+
+    def _told(
         self,
-        tx: Tx,
         wanted: CreateRequest,
         resolved: ResolvedType,
         ids: dict[str, str],
         pool: Pool,
         checked: tuple[str, dict[str, str]],
-    ) -> None:
-        instance = contract.ShareInstance(
+    ) -> contract.ShareInstance:
+        return contract.ShareInstance(
             id=ids["id"],
             share_id=ids["share_id"],
             project_id=self.caller.project_id,
@@ -201,7 +232,6 @@ class Admission:
             share_metadata=checked[1],
             extra_specs=resolved.specs,
         )
-        share_create.start(tx, instance, pool.host, self.caller, wanted.share_network_id)
 
     def _resolve(self, tx: Tx, wanted: CreateRequest) -> ResolvedType:
         name_or_id = wanted.share_type or self.settings.default_share_type
@@ -216,12 +246,8 @@ class Admission:
         return ResolvedType(row.id, row.name, row.extra_specs)
 
     def _check(self, tx: Tx, wanted: CreateRequest, resolved: ResolvedType) -> None:
-        for what, named in (
-            ("Snapshot", wanted.snapshot_id),
-            ("Share group", wanted.share_group_id),
-        ):
-            if named is not None:
-                raise errors.NotFound(resource=what, id=named)
+        if wanted.share_group_id is not None:
+            raise errors.NotFound(resource="Share group", id=wanted.share_group_id)
         if resolved.id is not None:
             share_network_use.check(resolved.specs, wanted.share_network_id)
         if wanted.availability_zone is not None:
@@ -248,9 +274,9 @@ class Admission:
         tx: Tx,
         wanted: CreateRequest,
         resolved: ResolvedType,
-        checked: tuple[str, Mapping[str | None, int] | None],
+        where: tuple[str, Mapping[str | None, int] | None, Source | None],
     ) -> choose.Placement:
-        protocol, subnets = checked
+        protocol, subnets, source = where
         request = ShareRequest(
             size_gib=wanted.size_gib or 0,
             share_proto=protocol,
@@ -260,6 +286,8 @@ class Admission:
             # it reaches what is disabled; from others it is, as always, no hint at all
             only_host=wanted.scheduler_hints.get("only_host") if self.caller.is_admin else None,
             subnets=subnets,
+            kind="create" if source is None else "from_snapshot",
+            snapshot_host=None if source is None else source.host,
             same_hosts=self._hosts(tx, wanted, "same_host"),
             different_hosts=self._hosts(tx, wanted, "different_host"),
         )
@@ -290,6 +318,7 @@ class Admission:
                 "description": wanted.description,
                 "size": wanted.size_gib,
                 "is_public": wanted.is_public,
+                "snapshot_id": wanted.snapshot_id,
                 "replication_type": resolved.specs.get("replication_type"),
                 "mount_point_name": self._mount_point(wanted, resolved),
                 **traits,

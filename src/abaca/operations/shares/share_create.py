@@ -79,9 +79,14 @@ def succeed(op: Op[BackEnd], tx: Tx) -> None:
 
 def fail(op: Op[BackEnd], tx: Tx, error: errors.AbacaError) -> None:
     """It stays visible, broken, with the reason."""
-    share_instances.try_move(tx, op.args.instance.id, "failed", "creating")
     detail = share_server_choice.DETAILS.get(error.code, Detail.UNKNOWN_ERROR)
-    tell(op, tx, op.args.instance, (Action.CREATE, detail), error.message)
+    break_off(op, tx, (Action.CREATE, detail), error)
+
+
+def break_off(op: Op[BackEnd], tx: Tx, cause: tuple[Action, Detail], error: errors.AbacaError) -> None:
+    """Say that a share that was being made, from whatever, is not."""
+    share_instances.try_move(tx, op.args.instance.id, "failed", ("creating", "creating_from_snapshot"))
+    tell(op, tx, op.args.instance, cause, error.message)
 
 
 OPERATION = kinds.operation(

@@ -61,7 +61,7 @@ def accept(tx: Tx, settings: Settings, caller: Caller, wanted: ManageRequest, co
     _check_fit(pool, kind)
     share_manage.refuse_managed(tx, pool.host, wanted.export_path)
     share = _add(tx, caller, wanted, kind)
-    instance = share_instances.add_managed(
+    instance = share_instances.add(
         tx,
         {
             "id": new_id(),
@@ -71,6 +71,7 @@ def accept(tx: Tx, settings: Settings, caller: Caller, wanted: ManageRequest, co
             "share_type_id": kind.id,
             "progress": None,
         },
+        event="manage",
     )
     row = shares.show_added(share, instance, shares.ItsType(kind.name, kind.extra_specs), columns)
     told = contract.ShareInstance(

@@ -15,7 +15,7 @@ import msgspec
 
 from abaca import errors
 from abaca.db.catalog import quotas
-from abaca.db.shares import driver_data, shares, snapshot_instances, snapshots
+from abaca.db.shares import driver_data, shares, snapshot_export_locations, snapshot_instances, snapshots
 from abaca.domain.administration.messages import Action, Detail
 from abaca.domain.catalog.quotas import METADATA
 from abaca.domain.ids import new_id
@@ -82,7 +82,7 @@ def start(tx: Tx, wanted: Wanted, by: Caller, settings: Settings) -> str:
     snapshots.add(tx, values)
     of = {"snapshot_id": snapshot_id, "share_instance_id": share.instance_id}
     snapshot_instances.add(tx, {"id": instance_id, **of})
-    args = found(tx, instance_id)
+    args = msgspec.structs.replace(found(tx, instance_id), is_mountable=share.mount_snapshot_support)
     queueing.enqueue(tx, OPERATION, args, args.target, by)
     quotas.take(tx, share.project_id, by.user_id, share.share_type_id, taken, limits)
     return snapshot_id
@@ -94,6 +94,16 @@ def take_on_backend(op: Op[BackEnd]) -> None:
     op.record(provider_location=made.provider_location, driver_data=made.driver_data)
 
 
+def export_on_backend(op: Op[BackEnd]) -> None:
+    """It can be mounted, by nobody yet; nothing where its share type does not say so."""
+    if not op.args.is_mountable:
+        return
+    driver = op.parts.driver
+    if not isinstance(driver, contract.MountsSnapshots):
+        raise errors.BackendError(reason="its snapshots cannot be mounted")
+    op.record(exports=driver.export_snapshot(changed_snapshot(op, op.args.snapshot)))
+
+
 def remove_from_backend(op: Op[BackEnd]) -> None:
     """Whatever there is of it."""
     if isinstance(op.parts.driver, contract.Snapshots):
@@ -103,6 +113,8 @@ def remove_from_backend(op: Op[BackEnd]) -> None:
 def succeed(op: Op[BackEnd], tx: Tx) -> None:
     """It can be used from here on."""
     instance_id = op.args.snapshot.id
+    exports = msgspec.convert(op.data.get("exports") or [], list[contract.Export])
+    snapshot_export_locations.replace(tx, instance_id, exports)
     driver_data.keep(tx, {instance_id: op.data.get("driver_data")})
     snapshot_instances.finish_create(tx, instance_id, op.data.get("provider_location"))
 
@@ -118,7 +130,10 @@ OPERATION = kinds.operation(
     resource="snapshot",
     args=Args,
     parts=BackEnd,
-    steps=(kinds.Step(take_on_backend, undo=remove_from_backend, within_s=DRIVER_CALL_S),),
+    steps=(
+        kinds.Step(take_on_backend, undo=remove_from_backend, within_s=DRIVER_CALL_S),
+        kinds.Step(export_on_backend, undo=kinds.nothing, within_s=DRIVER_CALL_S),
+    ),
     succeed=succeed,
     fail=fail,
     cancellable=False,

@@ -32,6 +32,7 @@ class Args(msgspec.Struct, frozen=True):
     snapshot: contract.Snapshot
     snapshot_id: str
     host: str
+    is_mountable: bool = False
 
     @property
     def target(self) -> Target:
