@@ -27,6 +27,10 @@ class RequestsFile(pytest.File):
         self.stack = contextlib.ExitStack()
         said = yaml.safe_load(self.path.read_text())
         self.defaults = said.get("defaults", {})
+        names = [request["name"] for request in said["requests"]]
+        if twice := {name for name in names if names.count(name) > 1}:
+            # of two with one name only one is played where tests are spread
+            raise self.CollectError(f"{self.path.name} has two requests of the name {', '.join(sorted(twice))}")
         for request in said["requests"]:
             yield Request.from_parent(self, name=request["name"], request=request)
 

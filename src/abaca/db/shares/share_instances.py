@@ -41,7 +41,7 @@ move, try_move, move_many, reset = STATUS.move, STATUS.try_move, STATUS.move_man
 
 
 def add(tx: Tx, values: Mapping[str, object], event: str = "create") -> Mapping[str, object]:
-    """A new instance, which is being made, made from a snapshot (`clone`) or there already (`manage`); what its row says."""
+    """A new instance, which is being made, made from a snapshot (`clone`) or is there (`manage`); what its row says."""
     row = {"cast_rules_to_readonly": False, "created_at": tx.now, **values}
     moving.add(tx, t, row, _BORN[event])
     return {**row, **_STATES[event]}
