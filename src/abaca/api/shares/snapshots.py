@@ -92,7 +92,7 @@ class CreateSnapshot(Body, key="snapshot", missing=422):
     share_id: Text
     name: Annotated[Name | None, Also("display_name")] = None
     description: Annotated[Name | None, Also("display_description")] = None
-    force: Annotated[bool, Scalar(_is_forced, "a boolean", {"type": "boolean"})] = False
+    force: Annotated[bool, Scalar(_is_forced, "a boolean", {"description": "A boolean; anything else is no."})] = False
     metadata: Annotated[Object | None, Since("2.73")] = None
 
 
