@@ -50,8 +50,8 @@ SNAPSHOT_INSTANCE = StateMachine(
 # Of a snapshot's instances the first by this speaks for it; one that is well comes last.
 _WORST_FIRST = ("deleting", "error_deleting", "error", "creating", "restoring")
 
-# While it is at one of these a share cannot be copied, not even by force.
-_LEAVING = ("deleting", "error_deleting")
+# While it is at one of these a share cannot be copied, not even by force: it goes, or is not here yet.
+_NOT_HERE = ("deleting", "error_deleting", "unmanage_starting", "manage_starting", "manage_error")
 
 
 class Snapshot(msgspec.Struct, frozen=True, gc=False):
@@ -79,6 +79,7 @@ class SnapshotInstance(msgspec.Struct, frozen=True, gc=False):
     user_id: str | None
     size: int
     status: str
+    progress: str | None
     provider_location: str | None
     driver_data: dict[str, str] | None
     host: str | None
@@ -114,6 +115,6 @@ def check_clone(snapshot: Snapshot, size: int) -> None:
 
 def check_source(share_id: str, status: str, host: str | None, *, force: bool) -> None:
     """Raises `Invalid` while no snapshot of a share can be taken; with `force` it need not be available."""
-    is_there = host is not None and status not in _LEAVING
+    is_there = host is not None and status not in _NOT_HERE
     if not is_there or not (force or status == "available"):
         raise errors.Invalid(f"No snapshot of share {share_id} can be taken while it is {status}.")

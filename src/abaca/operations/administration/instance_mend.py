@@ -19,7 +19,7 @@ from abaca.drivers import contract
 from abaca.journal import kinds, queueing
 from abaca.operations.administration import deleted_instances, ensure_calls, ensured_instances
 from abaca.operations.parts import DRIVER_CALL_S, BackEnd
-from abaca.operations.shares import access_rules_sync, metadata_limits
+from abaca.operations.shares import access_rules_sync, metadata_limits, share_instance_delete
 from abaca.operations.shares.share_instances import changed_by, keys_of_share, tell
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def mend_on_backend(op: Op[BackEnd]) -> None:
     """The back end's part; what was begun before comes too late from now on, where that can be refused."""
     driver = op.parts.driver
     if op.data["is_gone"]:
-        driver.delete(changed_by(op, op.args.instance))
+        share_instance_delete.take_away(op, op.args.instance)
     elif op.data["wanted"] is not None:
         instance = changed_by(op, msgspec.convert(op.data["wanted"], contract.ShareInstance))
         if isinstance(driver, contract.Fences):

@@ -53,7 +53,8 @@ def start(tx: Tx, args: Args, host: str, by: Requester | None) -> str:
 def look(op: Op[BackEnd], tx: Tx) -> None:
     """Say whether the back end shall have it."""
     row = snapshot_instances.whole(tx, op.args.snapshot.id)
-    op.record(is_gone=row is None or row.status == "error")
+    # one that was taken has its data, whatever status an operator gives it
+    op.record(is_gone=row is None or (row.status == "error" and row.progress != "100%"))
 
 
 def look_away(_op: Op[BackEnd], _tx: Tx) -> None:

@@ -28,8 +28,8 @@ from abaca.operations.administration import resource_locks
 from abaca.operations.attachments import attachment_detach
 from abaca.operations.parts import DRIVER_CALL_S, BackEnd
 from abaca.operations.shares import share_instance_delete
-from abaca.operations.shares.share_instance_delete import forget, tell_deletion
-from abaca.operations.shares.share_instances import changed_by, keys_of_share, target_of, tell, told
+from abaca.operations.shares.share_instance_delete import forget, take_away, tell_deletion
+from abaca.operations.shares.share_instances import keys_of_share, target_of, tell, told
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
@@ -156,8 +156,12 @@ def _detach(tx: Tx, share_id: str, by: Requester | None) -> None:
 
 
 def _check_detached(op: Op[BackEnd]) -> None:
-    """Not before all servers have let go of it: only a forced deletion finds any."""
+    """Not before all servers have let go of it: only a forced deletion finds any.
+
+    Raises `HasSnapshots` where some were taken since, because an operator had said that it is available.
+    """
     with op.db.read() as tx:
+        refuse_copied(tx, op.args.instance.share_id)
         left = [row.id for row in attachments.of_share(tx, op.args.instance.share_id)]
     if left:
         still = StillAttached(reason=", ".join(left[:5]))
@@ -179,7 +183,7 @@ def delete_on_backend(op: Op[BackEnd]) -> None:
     _check_detached(op)
     if op.args.others:
         _delete_others(op)
-    op.parts.driver.delete(changed_by(op, op.args.instance))
+    take_away(op, op.args.instance)
 
 
 def succeed(op: Op[BackEnd], tx: Tx) -> None:

@@ -68,7 +68,16 @@ def start(tx: Tx, row: ShareInstance, by: Requester | None) -> str:
 
 def delete_on_backend(op: Op[BackEnd]) -> None:
     """The export first, then the data."""
-    op.parts.driver.delete(changed_by(op, op.args.instance))
+    take_away(op, op.args.instance)
+
+
+def take_away(op: Op[BackEnd], instance: contract.ShareInstance) -> None:
+    """Its export and its data; of one that never was taken over, and so has no size, all stays on the back end."""
+    driver, changed = op.parts.driver, changed_by(op, instance)
+    if instance.size_gib:
+        driver.delete(changed)
+    elif isinstance(driver, contract.Manages):
+        driver.unmanage(changed)
 
 
 def succeed(op: Op[BackEnd], tx: Tx) -> None:

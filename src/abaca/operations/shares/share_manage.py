@@ -3,8 +3,8 @@
 
 Who may reach it begins anew: nobody, until rules are added. Its size counts from when the back end has told it,
 whatever the limits of the project are, since it is there already. What can go wrong: nothing is at the path, it does
-not fit, another share has it; then the share is `manage_error` with a message, the back end has it as before, and
-unmanaging or deleting it by force makes way for another try.
+not fit, another share has it; then the share is `manage_error` with a message, and unmanaging it, or deleting it by
+force, makes way for another try: neither touches the data, which is on the back end as before.
 """
 
 from __future__ import annotations

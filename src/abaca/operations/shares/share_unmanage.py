@@ -36,6 +36,10 @@ class Args(msgspec.Struct, frozen=True):
     instance: contract.ShareInstance
 
 
+class OnShareServer(errors.Forbidden):
+    """Share {id} is on share server {server}, which goes with its last share, and so would its exports; it stays."""
+
+
 class HasInstances(errors.Conflict):
     """Share {id} has {number} instances; wait until its migration has ended, or delete its replicas."""
 
@@ -44,7 +48,7 @@ def start(tx: Tx, share_id: str, by: Requester | None) -> str | None:
     """Accept it; the operation's id, None when no back end ever had the share: then it is gone at once.
 
     Raises `Conflict` where its status forbids it, `Locked` where somebody has locked it, `Attached` where servers use
-    it, `HasSnapshots`, `HasReplicas`, `HasInstances`, and `NotFound` where it has just gone.
+    it, `HasSnapshots`, `HasReplicas`, `HasInstances`, `OnShareServer`, and `NotFound` where it has just gone.
     """
     shares.lock(tx, share_id)
     resource_locks.refuse_deletion(tx, share_id)
@@ -58,6 +62,8 @@ def start(tx: Tx, share_id: str, by: Requester | None) -> str | None:
         raise HasInstances(id=share_id, number=len(found))
     share_instances.move(tx, found[0].id, "unmanage")
     (row,) = share_instances.whole_of(tx, [found[0].id])
+    if row.share_server_id is not None:
+        raise OnShareServer(id=share_id, server=row.share_server_id)
     if row.host is None:
         events.notify_share(tx, "share.unmanage.start", share_id, by)
         events.notify_share(tx, "share.unmanage.end", share_id, by, status="unmanaged")
@@ -68,7 +74,12 @@ def start(tx: Tx, share_id: str, by: Requester | None) -> str | None:
 
 
 def unmanage_on_backend(op: Op[BackEnd]) -> None:
-    """The back end forgets whose it is; one that takes no shares over has nothing to forget."""
+    """The back end forgets whose it is; one that takes no shares over has nothing to forget.
+
+    Raises `HasSnapshots` where some were taken since, because an operator had said that it is available.
+    """
+    with op.db.read() as tx:
+        refuse_copied(tx, op.args.instance.share_id)
     if isinstance(op.parts.driver, contract.Manages):
         op.parts.driver.unmanage(changed_by(op, op.args.instance))
 
