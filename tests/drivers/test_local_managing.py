@@ -128,3 +128,49 @@ def test_what_is_somebody_elses_or_elsewhere_is_refused(local):
             local.driver.manage(found_at(local, path), {})
     assert local.read(other) == "text"
     local.driver.delete(other)
+
+
+@pytest.mark.parametrize("path", ["127.0.0.1:/elsewhere/{id}", '127.0.0.1:/a"; Squash = "none/{id}'])
+def test_only_a_path_by_which_it_was_exported_leads_to_what_was_given_up(local, path):
+    """Any other would become a path of the NFS server's, in its configuration as it was written."""
+    old = local.share("text")
+    local.driver.unmanage(old)
+    with pytest.raises(contract.Gone, match="nothing is exported as"):
+        local.driver.manage(found_at(local, path.format(id=old.id)), {})
+    assert (local.read(old), local.held()) == ("text", set())
+    share = found_at(local, f"unmanaged/{old.id}")
+    local.driver.manage(share, {})
+    local.driver.delete(share)
+
+
+def test_an_export_by_another_path_ends_when_what_was_given_up_is_taken_over(local):
+    """Those whom it had let in would go on reaching the new share, by no rule of that."""
+    old = local.share("text", mount_point_name="nice")
+    local.driver.set_access(old, rules("10.0.0.1 rw"))
+    local.driver.unmanage(old)
+    share = found_at(local, f"127.0.0.1:/shares/{old.id}")
+    local.driver.manage(share, {})
+    assert (local.read(share), local.clients(share)) == ("text", set())
+    assert str(local.mounted(old)) not in local.shown()
+    local.driver.delete(share)
+
+
+@pytest.mark.parametrize("size", ["much", "0", str(2**60)])
+def test_what_is_refused_is_served_as_before(local, size):
+    old = local.share("text")
+    local.driver.set_access(old, rules("10.0.0.1 rw"))
+    local.driver.unmanage(old)
+    with pytest.raises(contract.Refused, match="'size' is"):
+        local.driver.manage(found_at(local, f"unmanaged/{old.id}"), {"size": size})
+    assert (local.read(old), local.clients(old)) == ("text", {("10.0.0.1", "rw")})
+    share = found_at(local, f"unmanaged/{old.id}")
+    local.driver.manage(share, {})
+    local.driver.delete(share)
+
+
+def test_the_commands_for_a_directory_are_quoted(local):
+    plain = local.directory / "pool" / "a b; c"
+    plain.mkdir()
+    with pytest.raises(contract.Refused, match=r"'[^']*/a b; c/\.'"):
+        local.driver.manage(found_at(local, plain), {})
+    plain.rmdir()

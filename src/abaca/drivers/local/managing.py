@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from abaca.drivers.local.serving import PSEUDO, SHARES, Serving
 
 _OURS = (SHARES, "snapshots", "work")
 _NO_LIMIT = 2**63
+_MOST_GIB = 2**30  # what a share may have
 
 
 class Managing(Serving, contract.Manages):
@@ -33,9 +35,11 @@ class Managing(Serving, contract.Manages):
             kept = self._mounted_by(exporter, path)
             if not self.pool.holds(SHARES, instance.id):
                 source = self._source(exporter, path, kept)
-                if kept is None and source.parent == self.pool.root / UNMANAGED:
+                size_gib = self._wanted_gib(source, options)
+                is_served = kept is not None and exporter.ganesha.serving(kept) is not None
+                if source.parent == self.pool.root / UNMANAGED and not is_served:
                     self._close(exporter, source.name)
-                self._take(instance, source, options)
+                self.pool.take(source, instance.id, size_gib)
             pseudo = self.pseudo(instance) if instance.mount_point_name or kept is None else kept
             self._hand_over(exporter, instance, kept, pseudo)
             size_gib = math.ceil(self.pool.usage(instance.id)[1] / GIB)
@@ -69,7 +73,7 @@ class Managing(Serving, contract.Manages):
             raise contract.Refused(reason=f"{path} is not the export of a share")
         if self.pool.holds(SHARES, safe(id, most=255)):
             raise contract.Refused(reason=f"{path} belongs to share instance {id}; release that share first")
-        if not self.pool.holds(UNMANAGED, id):
+        if not self.pool.holds(UNMANAGED, id) or (block is None and kept != f"/{SHARES}/{id}"):
             raise contract.Gone(reason=f"nothing is exported as {path}")
         return self.pool.path(UNMANAGED, id)
 
@@ -83,7 +87,7 @@ class Managing(Serving, contract.Manages):
             )
         inside = wanted.relative_to(root).parts
         if not os.path.lexists(wanted):
-            raise contract.Gone(reason=f"there is no {wanted}")
+            raise contract.Gone(reason=f"there is no {wanted}; what was given up lies in {root / UNMANAGED}")
         if os.path.realpath(wanted) != str(wanted):
             raise contract.Refused(reason=f"{wanted} leads elsewhere by a symbolic link; give the path itself")
         if inside[0] in _OURS:
@@ -91,22 +95,27 @@ class Managing(Serving, contract.Manages):
         if not btrfs.is_subvolume(wanted):
             raise contract.Refused(
                 reason=f"{wanted} is no subvolume; make one and copy it there: btrfs subvolume create {root}/new && "
-                f"cp -a --reflink=always {wanted}/. {root}/new"
+                f"cp -a --reflink=always {shlex.quote(f'{wanted}/.')} {root}/new"
             )
         if btrfs.is_read_only(wanted):
             raise contract.Refused(reason=f"{wanted} is read-only; first: btrfs property set -ts {wanted} ro false")
         return wanted
 
-    def _take(self, instance: contract.ShareInstance, source: Path, options: Mapping[str, str]) -> None:
-        """It becomes the share's, in one step, with a limit of whole GiB that holds what is in it."""
+    def _wanted_gib(self, source: Path, options: Mapping[str, str]) -> int:
+        """The limit that it shall have: its own, as `options` say, or whole GiB that hold what is in it."""
         btrfs.sync(self.pool.root)
-        used_bytes, limit_bytes = btrfs.usage(self.pool.root, btrfs.tree_id(source))
-        size_gib = max(1, math.ceil((limit_bytes if limit_bytes < _NO_LIMIT else used_bytes) / GIB))
-        if "size" in options:
-            if not options["size"].isdecimal() or int(options["size"]) * GIB < max(used_bytes, 1):
-                raise contract.Refused(reason=f"{used_bytes / GIB:.2f} GiB are in use, and 'size' is {options['size']}")
-            size_gib = int(options["size"])
-        self.pool.take(source, instance.id, size_gib)
+        tree = btrfs.tree_id(source)
+        _, limit_bytes = btrfs.usage(self.pool.root, tree)
+        if limit_bytes < _NO_LIMIT and "size" not in options:
+            return max(1, math.ceil(limit_bytes / GIB))
+        self.pool.wait_until_counted()
+        used_bytes, _ = btrfs.usage(self.pool.root, tree)
+        if "size" not in options:
+            return max(1, math.ceil(used_bytes / GIB))
+        size_gib = int(options["size"]) if options["size"].isdecimal() else 0
+        if size_gib * GIB < max(used_bytes, 1) or size_gib > _MOST_GIB:
+            raise contract.Refused(reason=f"{used_bytes / GIB:.2f} GiB are in use, and 'size' is {options['size']}")
+        return size_gib
 
     def _close(self, exporter: Exporter, old_id: str) -> None:
         """What was given up is mounted and exported by its old name no more."""
