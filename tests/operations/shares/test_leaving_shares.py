@@ -6,8 +6,10 @@ import contextlib
 import pytest
 
 from abaca import errors
-from abaca.db.shares import snapshots
+from abaca.db.shares import snapshot_export_locations, snapshots
+from abaca.db.tables.shares import snapshot_export_locations as locations
 from abaca.domain.shares import snapshots as rules
+from abaca.drivers import contract
 from abaca.operations.administration import snapshot_mend
 from abaca.operations.shares import snapshot_instances
 from tests.api.world import NEWEST
@@ -95,3 +97,22 @@ def test_a_snapshot_that_was_taken_is_never_taken_for_one_that_was_not(theatre):
         snapshot_mend.start(tx, snapshot_mend.Args(args.snapshot, snapshot_id), cases.HOST, None)
     theatre.settle()
     assert instance_id in theatre.driver.contents()["snapshot"]
+
+
+def test_where_snapshots_are_is_written_of_those_that_are_there(theatre):
+    """One may go while its back end is asked where it is."""
+    theatre.enter()
+    _, snapshot_id = a_snapshot(theatre)
+    instance_id = instance_of(theatre, snapshot_id)
+    here, there = contract.Export(path="here:/x", preferred=True), contract.Export(path="there:/x")
+
+    def written(*exports):
+        with theatre.db.write() as tx:
+            snapshot_export_locations.replace_many(tx, {instance_id: exports, "gone": exports})
+            return {row.path: row.id for row in tx.rows(locations.select())}
+
+    before = written(here)
+    assert list(before) == ["here:/x"]
+    after = written(here, there)
+    assert (after.keys(), after["here:/x"]) == ({"here:/x", "there:/x"}, before["here:/x"])
+    assert written() == {}

@@ -31,37 +31,54 @@ class SnapshotExport(msgspec.Struct, frozen=True, gc=False):
     preferred: bool
 
 
-def replace(tx: Tx, snapshot_instance_id: str, exports: Sequence[Export]) -> None:
-    """Make these the whole set of an instance."""
-    wanted = {export.path: export for export in exports}
-    rows = tx.rows(_OF_INSTANCE, {"of_instance": snapshot_instance_id})
-    known = {row.path: row for row in rows if row.path in wanted and _is_same(row, wanted[row.path])}
-    gone = [row.id for row in rows if row.path not in known]
+def replace_many(tx: Tx, wanted: Mapping[str, Sequence[Export]]) -> None:
+    """Make these the whole sets of snapshot instances, by their ids; one that has gone meanwhile has none."""
+    ids = sorted(wanted)
+    for begin in range(0, len(ids), _AT_ONCE):
+        there = [row.id for row in tx.rows(_HOLD, {"instances": ids[begin : begin + _AT_ONCE]})]
+        if there:
+            _replace(tx, {id: {export.path: export for export in wanted[id]} for id in there})
+
+
+_AT_ONCE = 500
+
+
+def _replace(tx: Tx, wanted: Mapping[str, Mapping[str, Export]]) -> None:
+    known, gone = set(), []
+    for row in tx.rows(_OF_INSTANCES, {"instances": list(wanted)}):
+        export = wanted[row.snapshot_instance_id].get(row.path)
+        if export is not None and (row.is_admin_only, row.preferred) == (export.is_admin_only, export.preferred):
+            known.add((row.snapshot_instance_id, row.path))
+        else:
+            gone.append(row.id)
     if gone:
         tx.execute(_REMOVE, {"locations": gone})
     new = [
         {
             "id": new_id(),
-            "snapshot_instance_id": snapshot_instance_id,
+            "snapshot_instance_id": instance_id,
             "path": path,
             "is_admin_only": export.is_admin_only,
             "preferred": export.preferred,
             "created_at": tx.now,
             "updated_at": None,
         }
-        for path, export in wanted.items()
-        if path not in known
+        for instance_id, exports in wanted.items()
+        for path, export in exports.items()
+        if (instance_id, path) not in known
     ]
     if new:
         tx.execute(_ADD, new)
 
 
-def _is_same(row: Row, export: Export) -> bool:
-    return (row.is_admin_only, row.preferred) == (export.is_admin_only, export.preferred)
-
-
-_SEEN = (t.c.id, t.c.path, t.c.is_admin_only, t.c.preferred)
-_OF_INSTANCE = sa.select(*_SEEN).where(t.c.snapshot_instance_id == sa.bindparam("of_instance"))
+_HOLD = (
+    sa.select(snapshot_instances.c.id)
+    .where(snapshot_instances.c.id.in_(sa.bindparam("instances", expanding=True)))
+    .order_by(snapshot_instances.c.id)
+    .with_for_update()
+)
+_SEEN = (t.c.id, t.c.snapshot_instance_id, t.c.path, t.c.is_admin_only, t.c.preferred)
+_OF_INSTANCES = sa.select(*_SEEN).where(t.c.snapshot_instance_id.in_(sa.bindparam("instances", expanding=True)))
 _REMOVE = sa.delete(t).where(t.c.id.in_(sa.bindparam("locations", expanding=True)))
 _ADD = sa.insert(t).inline()
 

@@ -87,9 +87,8 @@ def keep(
     pairs = {page.taken[id].share_id: one.share_metadata for id, one in outcomes.items() if one.share_metadata}
     marked = shares.merge_metadata(tx, pairs)
     driver_data.keep(tx, {id: one.driver_data for id, one in outcomes.items()})
-    for outcome in outcomes.values():
-        for snapshot_instance_id, places in outcome.snapshot_exports.items():
-            snapshot_export_locations.replace(tx, snapshot_instance_id, places)
+    of_snapshots = {id: places for one in outcomes.values() for id, places in one.snapshot_exports.items()}
+    snapshot_export_locations.replace_many(tx, of_snapshots)
     projects = {row.share_id: row.project_id for row in page.taken.values()}
     characters: Counter[str] = Counter()
     for share_id, more in marked.items():

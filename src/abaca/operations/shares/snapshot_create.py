@@ -114,7 +114,7 @@ def succeed(op: Op[BackEnd], tx: Tx) -> None:
     """It can be used from here on."""
     instance_id = op.args.snapshot.id
     exports = msgspec.convert(op.data.get("exports") or [], list[contract.Export])
-    snapshot_export_locations.replace(tx, instance_id, exports)
+    snapshot_export_locations.replace_many(tx, {instance_id: exports})
     driver_data.keep(tx, {instance_id: op.data.get("driver_data")})
     snapshot_instances.finish_create(tx, instance_id, op.data.get("provider_location"))
 
