@@ -33,4 +33,4 @@ def run(stand: Stand) -> Iterator[Figure]:
 
 def _cost(stand: Stand, query: str, seconds: float) -> reads.Cost:
     raw = stand.door.request("GET", f"/v2/shares/detail?{query}")
-    return reads.cost(stand, stand.abaca.pid, stand.door, [raw], seconds)
+    return reads.cost(stand, reads.Question(stand.abaca.pid, stand.door, [raw]), seconds)
