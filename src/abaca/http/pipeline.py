@@ -487,8 +487,7 @@ def _is_action(call: Call, entry: routing.Entry) -> bool:
 
 def _render_list(call: Call, view: wire.Many, result: Any) -> dict[str, Any]:
     listed = result if isinstance(result, paging.Listed) else paging.Listed(result)
-    show = call.plan.show
-    shown = [show(call, row) for row in listed.rows]
+    shown = call.plan.show(call, listed.rows)
     body: dict[str, Any] = dict.fromkeys(view.keys, shown)
     if listed.count is not None:
         body["count"] = listed.count

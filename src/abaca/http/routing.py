@@ -222,12 +222,12 @@ class Table:
 
 @wire.once
 def plan(route: Route, version: int, is_admin: bool) -> Plan:  # noqa: FBT001 (a cache key)
-    """What the route's answer needs and how a row of it is shown."""
+    """What the route's answer needs and how it is shown: of a list all rows at once."""
     answer = route.view
     if answer is None or isinstance(answer, wire.Plain):
         show = wire.showing(answer.type, version, is_admin=is_admin) if answer is not None else None
         return Plan((), show or (lambda _call, result: result))
     shape = wire.shape(answer.view, version, is_admin=is_admin)
     if isinstance(answer, wire.Many):
-        return Plan(shape.columns, shape.show)
+        return Plan(shape.columns, shape.show_all)
     return Plan(shape.columns, wire.showing(answer.view, version, is_admin=is_admin) or shape.show)

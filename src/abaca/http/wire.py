@@ -220,16 +220,24 @@ class View(Declared):
     """A thing as the API shows it: subclasses declare fields, and are never instantiated."""
 
 
+Rows = Sequence[Sequence[Any]]
+Struct = msgspec.Struct
+
+
 class Shape(NamedTuple):
     """A view at one interval of versions for one kind of caller."""
 
-    struct: type[msgspec.Struct]
+    struct: type[Struct]
     columns: tuple[str, ...]
-    show: Callable[[object, Sequence[Any]], msgspec.Struct]
+    show_all: Callable[[object, Rows], list[Struct]]
+
+    def show(self, call: object, row: Sequence[Any]) -> Struct:
+        """The row as it is encoded."""
+        return self.show_all(call, (row,))[0]
 
 
 def shape(view: type[View], version: int, *, is_admin: bool) -> Shape:
-    """The columns to ask for, and the function from a call and a row of them to what is encoded."""
+    """The columns to ask for, and the function from a call and rows of them to what is encoded."""
     return _shape(view, interval(view, version), is_admin)
 
 
@@ -258,10 +266,14 @@ def _shape(view: type[View], version: int, is_admin: bool) -> Shape:  # noqa: FB
     )
     width = len(plain)
 
-    def show(call: object, row: Sequence[Any]) -> msgspec.Struct:
-        return struct(*row[:width], *[make(call, row) for make in makers])
+    def show_all(call: object, rows: Rows) -> list[Struct]:
+        if not rows:
+            return []
+        # a field at a time: half of what row by row takes
+        found = tuple(zip(*rows, strict=True)) or (rows,)
+        return list(map(struct, *found[:width], *[make(call, found) for make in makers]))
 
-    return Shape(struct, tuple(columns), show)
+    return Shape(struct, tuple(columns), show_all)
 
 
 def resolved(declared: Any, version: int, *, is_admin: bool) -> Any:
@@ -316,25 +328,30 @@ def _showing_view(shape: Shape) -> Show:
     return show
 
 
-def _shown_as(declared: Any, version: int, is_admin: bool, make: Show) -> Show:  # noqa: FBT001 (as its callers have it)
-    """The same for a field: what `make` gives of a row is shown as the field's type says."""
+# The values of a column, one for each row; and what makes those of a field from all columns.
+Values = Sequence[Any]
+Make = Callable[[object, Sequence[Values]], Values]
+
+
+def _shown_as(declared: Any, version: int, is_admin: bool, make: Make) -> Make:  # noqa: FBT001 (as its callers have it)
+    """The same for a field: what `make` gives is shown as the field's type says."""
     show = showing(declared, version, is_admin=is_admin)
-    return make if show is None else lambda call, row: show(call, make(call, row))
+    return make if show is None else lambda call, found: [show(call, value) for value in make(call, found)]
 
 
-def _maker(kind: Any, source: Column | Computed, columns: list[str]) -> Show:
-    """A function from a row to one value; asks for the columns that it needs by adding them to `columns`."""
+def _maker(kind: Any, source: Column | Computed, columns: list[str]) -> Make:
+    """What makes the values of one field; asks for the columns that it needs by adding them to `columns`."""
     if isinstance(source, Column):
         at = _index(source.name, columns)
-        return _stamper(at) if _is_time(kind) else lambda _call, row: row[at]
+        return _stamper(at) if _is_time(kind) else lambda _call, found: found[at]
     fn = source.fn
     if not source.needs:
-        return lambda call, _row: fn(call)
+        return lambda call, found: [fn(call) for _ in found[0]]
     if len(source.needs) == 1:
         at = _index(source.needs[0], columns)
-        return lambda call, row: fn(call, row[at])
+        return lambda call, found: [fn(call, value) for value in found[at]]
     pick = operator.itemgetter(*(_index(name, columns) for name in source.needs))
-    return lambda call, row: fn(call, *pick(row))
+    return lambda call, found: [fn(call, *values) for values in zip(*pick(found), strict=True)]
 
 
 def _index(name: str, columns: list[str]) -> int:
@@ -343,10 +360,9 @@ def _index(name: str, columns: list[str]) -> int:
     return columns.index(name)
 
 
-def _stamper(at: int) -> Show:
-    def stamp(_call: object, row: Sequence[Any]) -> str | None:
-        value = row[at]
-        return value.isoformat("T", "microseconds") if value is not None else None
+def _stamper(at: int) -> Make:
+    def stamp(_call: object, found: Sequence[Values]) -> Values:
+        return [value.isoformat("T", "microseconds") if value is not None else None for value in found[at]]
 
     return stamp
 
