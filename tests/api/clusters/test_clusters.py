@@ -29,10 +29,10 @@ def world(tmp_path_factory):
         yield made
 
 
-def server(world, *, name=None, project_id=PROJECT, ip=None, host=None, **metadata):
+def server(world, *, name=None, project_id=PROJECT, ip=None, host=None, status="ACTIVE", **metadata):
     number = next(NUMBERS)
     name = name or f"m{number}"
-    values = {"name": name, "project_id": project_id, "user_id": None, "status": "ACTIVE", "metadata": metadata}
+    values = {"name": name, "project_id": project_id, "user_id": None, "status": status, "metadata": metadata}
     way_in = {
         "ssh_user": "root",
         "ssh_port": 22,
@@ -190,6 +190,35 @@ def test_a_selector_takes_servers_as_they_come_and_go(world):
     wait_until(lambda: on_nodes(world, cluster_id).keys() == {second}, 30)
     world.settle()
     assert [row["server_id"] for row in attachments(world, share_id=share_id)] == [second]
+
+
+def test_a_node_that_is_rebooted_or_migrated_stays_one(world):
+    share_id = share(world)
+    first = server(world, role="moved")
+    cluster_id = made(world, selector={"metadata": {"role": "moved"}}, shares=[{"id": share_id}])["id"]
+    with world.db.write() as tx:
+        servers.update(tx, first, {"status": "MIGRATING"}, None)
+    # one that is not ready yet is not taken
+    early = server(world, role="moved", status="BUILD")
+    second = server(world, role="moved")
+    wait_until(lambda: on_nodes(world, cluster_id).get(second, ("",))[0] == "ready", 30)
+    assert on_nodes(world, cluster_id).keys() == {first, second}
+    with world.db.write() as tx:
+        servers.update(tx, early, {"status": "ACTIVE"}, None)
+    wait_until(lambda: on_nodes(world, cluster_id).get(early, ("",))[0] == "ready", 30)
+
+
+def test_a_node_moves_from_one_group_to_another(world):
+    share_id, node = share(world), server(world)
+    groups = [{"name": "old", "servers": [node]}, {"name": "new", "servers": []}]
+    cluster_id = made(world, node_groups=groups, shares=[{"id": share_id}])["id"]
+    (before,) = attachments(world, share_id=share_id)
+    for old, new in (("old", "new"), ("new", "old")):
+        moved = [{"name": new, "add_servers": [node]}, {"name": old, "remove_servers": [node]}]
+        found = changed(world, cluster_id, node_groups=moved)
+        assert {one["name"]: one["nodes"] for one in found["node_groups"]} == {new: 1, old: 0}
+    # it has the same mount all the time
+    assert attachments(world, share_id=share_id)[0]["id"] == before["id"]
 
 
 def test_a_group_takes_as_many_free_servers_as_it_counts(world):

@@ -65,6 +65,9 @@ def change(tx: Tx, cluster: Cluster, wanted: Change, by: Requester) -> None:
     _check(shares, groups)
     clusters.update(tx, cluster.id, {**wanted.values, "shares": msgspec.to_builtins(shares)})
     _note_selectors(tx, cluster.id, groups)
+    # first who goes: a node that moves from one group to another is named for both
+    for one in wanted.groups:
+        nodes.let_go(tx, cluster.id, one.remove)
     for one in wanted.groups:
         _change_group(tx, cluster, one)
     if sum(nodes.count(tx, [cluster.id]).values()) > domain.MOST_NODES:
@@ -80,7 +83,6 @@ def _change_group(tx: Tx, cluster: Cluster, one: GroupChange) -> None:
         clusters.add_group(tx, cluster.id, one.group)
     else:
         clusters.update_group(tx, one.group)
-    nodes.let_go(tx, cluster.id, one.remove)
     nodes.add(tx, cluster.id, one.group.id, one.add)
 
 

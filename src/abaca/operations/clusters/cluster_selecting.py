@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
     from abaca.operations.attachments.attachment_parts import Servers
 
-# Servers that are being made, or are broken, are taken when they are ready.
+# Servers that are being made, or are broken, are taken when they are ready. What is a node already stays one: it may be
+# migrated, rebooted or resized just now.
 TAKEN = ("ACTIVE", "SHUTOFF")
 
 
@@ -28,7 +29,7 @@ def matching(servers: Servers, project_id: str, groups: Sequence[NodeGroup]) -> 
     def is_taken(server: Server) -> bool:
         return any(one.takes(server.name, server.metadata) for one in selectors)
 
-    asked = Wanted(project_id=project_id, statuses=TAKEN, only=is_taken, limit=MOST_NODES, descending=False)
+    asked = Wanted(project_id=project_id, only=is_taken, limit=MOST_NODES, descending=False)
     return list(servers.list(asked))
 
 
@@ -40,6 +41,8 @@ def chosen(
     `now` are the nodes that groups have, which stay where they fit; with a count a group takes none of `others`.
     """
     taken: set[str] = set()
+    known = {one for ids in now.values() for one in ids}
+    ready = [one for one in found if one.status in TAKEN or one.id in known]
     picked: dict[str, list[str]] = {}
     for group in groups:
         if not group.selector:
@@ -47,7 +50,7 @@ def chosen(
     for group in groups:
         if not group.selector:
             continue
-        fit = [one.id for one in found if one.id not in taken and group.selector.takes(one.name, one.metadata)]
+        fit = [one.id for one in ready if one.id not in taken and group.selector.takes(one.name, one.metadata)]
         if group.count is not None:
             had = set(now.get(group.id, ()))
             staying = [one for one in fit if one in had]
