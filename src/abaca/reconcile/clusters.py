@@ -66,7 +66,7 @@ class Clusters:
             groups = clusters.groups(tx, row.id)
         try:
             found = cluster_selecting.matching(self.parts.servers, row.project_id, groups)
-        except errors.Unavailable as away:
+        except errors.AbacaError as away:  # one whose servers cannot be listed holds up no other
             log.warning("cluster=%s waits: %s", row.id, away.message)
             return False
         with self.db.write() as tx:

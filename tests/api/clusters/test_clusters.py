@@ -260,6 +260,29 @@ def test_a_network_is_let_in_in_the_place_of_each_node(world):
     wait_until(lambda: rules(world, share_id).keys() == {"10.30.0.1", "10.30.0.2", "10.31.0.1"}, 15)
 
 
+def test_a_network_of_one_address_is_the_rule_that_there_is(world):
+    share_id, node = share(world), server(world, ip="10.32.0.1")
+    own = {"allow_access": {"access_type": "ip", "access_to": "10.32.0.1"}}
+    world.ask("member", "POST", f"/shares/{share_id}/action", own, **NEWEST)
+    world.settle()
+    made(world, servers=[node], shares=[{"id": share_id}], network="10.32.0.1/32")
+    assert rules(world, share_id) == {"10.32.0.1": ("rw", "active")}
+
+
+def test_a_node_that_fails_later_is_told_by_its_cluster(world):
+    share_id, node = share(world), server(world, name="later")
+    found = made(world, servers=[node], shares=[{"id": share_id}])
+    (row,) = attachments(world, share_id=share_id)
+    machines = Rehearsal(world.directory / "nodes" / "rehearsal.sqlite")
+    machines.take_away("later")
+    world.ask("member", "POST", f"//abaca/v1/attachments/{row['id']}/verify")
+    until(world, found["id"], "error")
+    until_said(world, found["id"], node)
+    machines.bring_back("later")
+    machines.close()
+    assert until(world, found["id"], "active")["node_states"] == {"ready": 1}
+
+
 def test_a_node_that_fails_is_named_tolerated_where_said_and_caught_up(world):
     share_id = share(world)
     good, bad = server(world), server(world, name="bad", host="broken")

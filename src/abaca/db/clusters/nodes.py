@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from abaca.db.engine import lists
 from abaca.db.engine.database import Tx
-from abaca.db.engine.statements import columns_of
+from abaca.db.engine.statements import Select, columns_of
 from abaca.db.tables.attachments import attachments as a
 from abaca.db.tables.attachments import servers
 from abaca.db.tables.clusters import cluster_nodes as t
@@ -245,10 +245,12 @@ _COUNTS = (
 
 
 def problems(tx: Tx, cluster_id: str, most: int) -> list[Problem]:
-    """Some nodes that do not hold, and what keeps each."""
+    """Some nodes that do not hold, and what keeps each, also where that is just tried again."""
     return tx.entities(Problem, _PROBLEMS, {"cluster": cluster_id, "most": most})
 
 
+_ARE_BUSY = a.c.state.in_(sorted(ATTACHMENT.busy))
+_FAIL = sa.or_(a.c.state.in_(("error", "inactive")), sa.and_(_ARE_BUSY, a.c.attempts > 0))
 _PROBLEMS = (
     sa.select(t.c.server_id, a.c.state, a.c.error_text, t.c.refusals)
     .select_from(
@@ -257,7 +259,7 @@ _PROBLEMS = (
             sa.and_(
                 a.c.cluster_id == t.c.cluster_id,
                 a.c.server_id == t.c.server_id,
-                a.c.state.in_(("error", "inactive")),
+                _FAIL,
             ),
         )
     )
@@ -279,22 +281,30 @@ def shares_on(tx: Tx, cluster_id: str, server_ids: Sequence[str]) -> dict[str, l
 
 
 def is_busy(tx: Tx, cluster_id: str) -> bool:
-    """Whether anything of a cluster is on its way."""
+    """Whether anything of a cluster is on its way for the first time."""
     return tx.scalar(_IS_BUSY, {"cluster": cluster_id}) is not None
 
 
-def number_busy(tx: Tx, cluster_id: str) -> tuple[int, int]:
-    """How many attachments of a cluster are on their way, and how many it has."""
-    row = tx.row(_NUMBERS, {"cluster": cluster_id})
+def number_busy(tx: Tx, cluster_id: str, *, again: bool = False) -> tuple[int, int]:
+    """How many attachments of a cluster are on their way, and how many it has.
+
+    Of very many that fail there always are some which are just tried again: they count only with `again`.
+    """
+    row = tx.row(_NUMBERS_AGAIN if again else _NUMBERS, {"cluster": cluster_id})
     return (0, 0) if row is None else (int(row.busy or 0), int(row.number))
 
 
 _OF_CLUSTER = a.c.cluster_id == sa.bindparam("cluster")
-_ARE_BUSY = a.c.state.in_(sorted(ATTACHMENT.busy))
-_IS_BUSY = sa.select(a.c.id).where(_OF_CLUSTER, _ARE_BUSY).limit(1)
-_NUMBERS = sa.select(
-    sa.func.sum(sa.case((_ARE_BUSY, 1), else_=0)).label("busy"), sa.func.count().label("number")
-).where(_OF_CLUSTER)
+_FOR_THE_FIRST_TIME = sa.and_(_ARE_BUSY, a.c.attempts == 0)
+_IS_BUSY = sa.select(a.c.id).where(_OF_CLUSTER, _FOR_THE_FIRST_TIME).limit(1)
+
+
+def _counting(busy: sa.ColumnElement[bool]) -> Select:
+    number = sa.func.sum(sa.case((busy, 1), else_=0)).label("busy")
+    return sa.select(number, sa.func.count().label("number")).where(_OF_CLUSTER)
+
+
+_NUMBERS, _NUMBERS_AGAIN = _counting(_FOR_THE_FIRST_TIME), _counting(_ARE_BUSY)
 
 
 def _rows_among(tx: Tx, cluster_id: str, server_ids: Iterable[str]) -> list[Node]:

@@ -195,7 +195,7 @@ def succeed(op: Op[AttachmentParts], tx: Tx) -> None:
     }
     if not attachments.try_move(tx, op.args.attachment_id, "attached", also=values | HEALTHY):
         attachments.update(tx, op.args.attachment_id, values)  # it is to be detached: there is something to undo
-    attachment_clusters.tell_mounted(tx, plan.cluster_id)
+    attachment_clusters.tell_mended(tx, plan.cluster_id)
 
 
 def fail(op: Op[AttachmentParts], tx: Tx, error: errors.AbacaError) -> None:
@@ -215,6 +215,7 @@ def fail_at(op: Op[AttachmentParts], tx: Tx, error: errors.AbacaError, states: S
     if attachments.try_move(tx, row.id, "failed", states, also=values):
         _note_error(tx, row, error, values, op)
         attachment_clusters.tell(tx, row.cluster_id)
+        attachment_clusters.tell_lost(tx, row.cluster_id)
 
 
 def write_error(tx: Tx, attachment_id: str, error: errors.AbacaError, longest_s: float) -> None:

@@ -21,8 +21,8 @@ def tell(tx: Tx, cluster_id: str | None) -> None:
         waits.signal(tx, attachments.cluster_condition(cluster_id))
 
 
-def tell_mounted(tx: Tx, cluster_id: str | None) -> None:
-    """The same of what is well now: the error of its cluster may have passed."""
+def tell_mended(tx: Tx, cluster_id: str | None) -> None:
+    """The same of what is mounted, or gone, as it shall be: the error of its cluster may have passed."""
     if cluster_id is not None and not nodes.is_busy(tx, cluster_id):
         waits.signal(tx, attachments.cluster_condition(cluster_id))
         clusters.look_soon(tx, cluster_id, is_news=False)

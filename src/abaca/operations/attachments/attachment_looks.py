@@ -17,7 +17,12 @@ from abaca.db.shares import shares
 from abaca.domain.attachments.attachments import Attachment
 from abaca.nodes.contract import Job, Seen
 from abaca.operations import events
-from abaca.operations.attachments import attachment_attach, attachment_detach, attachment_rules
+from abaca.operations.attachments import (
+    attachment_attach,
+    attachment_clusters,
+    attachment_detach,
+    attachment_rules,
+)
 from abaca.operations.attachments.attachment_parts import NotMounted, ServerGone
 
 if TYPE_CHECKING:
@@ -95,6 +100,7 @@ def in_error(tx: Tx, row: Attachment, error: errors.AbacaError, longest_pause_s:
     """Why an attachment is in error, which its users and all who want its events are told."""
     attachment_attach.write_error(tx, row.id, error, longest_pause_s)
     events.notify_attachment(tx, NOT_SO, row.id, error)
+    attachment_clusters.tell_lost(tx, row.cluster_id)
 
 
 def remount(tx: Tx, row: Attachment) -> None:
@@ -130,3 +136,4 @@ def _is_as_wanted(row: Attachment, seen: Seen) -> bool:
 def _stop(tx: Tx, row: Attachment) -> None:
     attachments.move(tx, row.id, "stopped")
     events.notify_attachment(tx, "share.attachment.stopped", row.id)
+    attachment_clusters.tell_lost(tx, row.cluster_id)

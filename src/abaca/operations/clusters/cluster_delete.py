@@ -85,7 +85,7 @@ def await_gone(op: Op[AttachmentParts]) -> None:
         detach_all(op)
         op.record(was_forced=True)
     with op.db.read() as tx:
-        busy, number = nodes.number_busy(tx, op.args.cluster_id)
+        busy, number = nodes.number_busy(tx, op.args.cluster_id, again=True)
         total = sum(nodes.count(tx, [op.args.cluster_id]).values())
     op.progress(max(total - number, 0), max(total, number))
     if busy:
