@@ -339,6 +339,13 @@ def test_what_cannot_be_is_refused_with_the_reason_and_changes_nothing(world):
     assert refused(world, 400, servers=[node], tolerance=-1)
     assert "network" in refused(world, 400, servers=[node], network="10.0.0.1/16")
     assert "lets in too many" in refused(world, 400, servers=[node], network="0.0.0.0/0")
+    assert "lets in too many" in refused(world, 400, servers=[node], network="::ffff:0.0.0.0/96")
+    # what may stand behind a percent sign is any text, and would stand in the rules of back ends
+    assert "network" in refused(world, 400, servers=[node], network="fe80::%x, rw/64")
+    # before anything is looked up for them
+    many = [{"name": f"g{number}", "servers": ["nosuch"]} for number in range(33)]
+    assert "32 node groups" in refused(world, 400, node_groups=many)
+    assert "32 shares" in refused(world, 400, servers=[node], shares=[{"id": f"nosuch{n}"} for n in range(33)])
     assert world.number("SELECT count(*) FROM clusters") == before
 
 

@@ -304,6 +304,7 @@ def _group(group: NodeGroup, number: int) -> dict[str, object]:
 
 
 def _shares(call: Call, tx: Tx, project_id: str, said: Sequence[WantedShareBody]) -> list[WantedShare]:
+    domain.check_number_of_shares(len(said), "one list")
     return [reading.wanted_share(call, tx, project_id, (one.id, one.path, one.access_level)) for one in said]
 
 
@@ -318,11 +319,11 @@ def _changed_shares(call: Call, tx: Tx, body: UpdateCluster, cluster: Cluster) -
         new = _shares(call, tx, cluster.project_id, [one for one in body.shares if not _is_kept(one, kept)])
         found = [*(kept[one.id] for one in body.shares if _is_kept(one, kept)), *new]
     if not isinstance(body.remove_shares, UnsetType):
-        names = set(body.remove_shares)
-        gone = names | {reading.share_id(call, tx, one) for one in names}
-        if missing := [one for one in names if not {one, reading.share_id(call, tx, one)} & {s.id for s in found}]:
+        domain.check_number_of_shares(len(body.remove_shares), "one list")
+        gone = {one: reading.share_id(call, tx, one) for one in body.remove_shares}
+        if missing := [one for one, share_id in gone.items() if not {one, share_id} & {s.id for s in found}]:
             raise errors.NotFound(f"Share {missing[0][:64]} is none of the cluster's.")
-        found = [one for one in found if one.id not in gone]
+        found = [one for one in found if one.id not in {*gone, *gone.values()}]
     if not isinstance(body.add_shares, UnsetType):
         more = {one.id: one for one in _shares(call, tx, cluster.project_id, body.add_shares)}
         found = [*(one for one in found if one.id not in more), *more.values()]
@@ -361,6 +362,7 @@ def _new_groups(call: Call, project_id: str, body: CreateCluster) -> list[GroupC
         raise errors.Invalid("Say 'servers' or 'selector' for one group of nodes, or 'node_groups', and not both.")
     else:
         said = body.node_groups
+    domain.check_number_of_groups(len(said))
     found = [_new_group(call, project_id, one) for one in said]
     _check_groups(found)
     return found
@@ -423,6 +425,8 @@ def _changed_groups(
     known, members = there
     if isinstance(body.node_groups, UnsetType):
         return []
+    # before anything is looked up for them
+    domain.check_number_of_groups(len(body.node_groups))
     found = []
     for said in body.node_groups:
         group = known.get(said.name)

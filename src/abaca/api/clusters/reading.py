@@ -16,6 +16,7 @@ from abaca.domain.attachments import mount_points
 from abaca.domain.clusters import clusters as domain
 from abaca.domain.clusters import hostlists
 from abaca.domain.clusters.clusters import Selector, WantedShare
+from abaca.domain.shares import access_rules
 from abaca.http.pipeline import Call
 from abaca.operations.attachments.attachment_accept import check_share
 
@@ -78,17 +79,18 @@ def selector(metadata: Mapping[str, object] | None, name: str | None) -> Selecto
 
 
 def network(said: str | None) -> str | None:
-    """The network that is let in in the place of each node, in its usual form. Raises `Invalid`."""
+    """The network that is let in in the place of each node, in the one form that rules have. Raises `Invalid`."""
     if said is None:
         return None
     try:
-        found = ipaddress.ip_network(said.strip())
-    except ValueError:
+        client = access_rules.client_of("ip", said.strip())
+    except errors.Invalid:
         raise errors.Invalid(f"'network' must be a network such as 10.0.0.0/16, not {said[:64]!r}.") from None
+    found = ipaddress.ip_network(client)
     if found.prefixlen < SHORTEST_PREFIX[found.version]:
         shortest = SHORTEST_PREFIX[found.version]
         raise errors.Invalid(f"'network' {said[:64]} lets in too many; say one of /{shortest} or longer.")
-    return str(found)
+    return client
 
 
 def servers(call: Call, project_id: str, said: Sequence[str]) -> list[str]:

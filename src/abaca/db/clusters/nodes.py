@@ -208,10 +208,14 @@ _ATTACHED = sa.select(*columns_of(Attachment, a)).select_from(a.outerjoin(t, _NO
 
 def _is_wanted(wanted: Mapping[str, Sequence[WantedShare]], network: str | None) -> sa.ColumnElement[bool]:
     lets_in = a.c.network.is_(None) if network is None else a.c.network == network
+    # group by group, each with its own: of one long row of ORs SQLite refuses more than a thousand
     ways = [
-        sa.and_(t.c.node_group_id == group_id, a.c.share_id == share.id, a.c.mount_point == share.path)
+        sa.and_(
+            t.c.node_group_id == group_id,
+            sa.or_(*(sa.and_(a.c.share_id == share.id, a.c.mount_point == share.path) for share in shares)),
+        )
         for group_id, shares in wanted.items()
-        for share in shares
+        if shares
     ]
     return sa.func.coalesce(sa.and_(lets_in, sa.or_(*ways)), sa.false()) if ways else sa.false()
 

@@ -180,10 +180,21 @@ def check_name(name: str, what: str = "cluster") -> str:
     return name
 
 
+def check_number_of_groups(number: int) -> None:
+    """Raises `Invalid` for more node groups than a cluster has."""
+    if number > MOST_GROUPS:
+        raise errors.Invalid(f"A cluster has at most {MOST_GROUPS} node groups.")
+
+
+def check_number_of_shares(number: int, where: str) -> None:
+    """Raises `Invalid` for more shares than one list has."""
+    if number > MOST_SHARES:
+        raise errors.Invalid(f"At most {MOST_SHARES} shares are wanted of {where}.")
+
+
 def check_shares(shares: Sequence[WantedShare], where: str) -> list[WantedShare]:
     """The shares of one list, which `where` says. Raises `Invalid` for one that is named twice, or too many."""
-    if len(shares) > MOST_SHARES:
-        raise errors.Invalid(f"At most {MOST_SHARES} shares are wanted of {where}.")
+    check_number_of_shares(len(shares), where)
     if twice := _twice(one.id for one in shares):
         raise errors.Invalid(f"Share {twice} is named twice for {where}; name it once.")
     check_paths(shares, where)

@@ -92,8 +92,7 @@ def _note_selectors(tx: Tx, cluster_id: str, groups: Sequence[NodeGroup]) -> Non
 
 
 def _check(shares: Sequence[WantedShare], groups: Sequence[NodeGroup]) -> None:
-    if len(groups) > domain.MOST_GROUPS:
-        raise errors.Invalid(f"A cluster has at most {domain.MOST_GROUPS} node groups.")
+    domain.check_number_of_groups(len(groups))
     domain.check_shares(shares, "the cluster")
     for group in groups:
         domain.check_shares(group.shares, f"node group {group.name!r}")
