@@ -238,6 +238,8 @@ def update(call: Call, id: str, body: UpdateCluster) -> dict[str, object]:
             raise errors.NotFound(resource="Cluster", id=id)
         if shares is not None and held.shares != cluster.shares:
             raise errors.Conflict(f"The shares of cluster {id} have just changed; look again, and repeat it.")
+        if groups and {group.name: group for group in clusters.groups(tx, id)} != known:
+            raise errors.Conflict(f"The node groups of cluster {id} have just changed; look again, and repeat it.")
         cluster_accept.change(tx, held, Change(values=values, shares=shares, groups=groups), call.caller)
         return _detailed(tx, _found(call, tx, id))
 
@@ -248,6 +250,7 @@ def delete(call: Call, id: str) -> None:
     force = bodies.flag("force", call.query.get("force", "false"))
     with call.db.write() as tx:
         _found(call, tx, id)
+        cluster_delete.announce(tx, id)
         cluster = clusters.hold(tx, id)
         if cluster is None:
             raise errors.NotFound(resource="Cluster", id=id)

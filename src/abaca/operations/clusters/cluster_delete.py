@@ -44,13 +44,19 @@ class Args(msgspec.Struct, frozen=True):
     cluster_id: str
 
 
+def announce(tx: Tx, cluster_id: str) -> None:
+    """What still changes a cluster need not come to its end: it looks again once `start` is committed.
+
+    Before the cluster is locked, as its operation is locked first by whoever ends that.
+    """
+    waits.signal(tx, attachments.cluster_condition(cluster_id))
+
+
 def start(tx: Tx, cluster: Cluster, by: Requester | None, *, force: bool = False) -> str | None:
     """Accept the end of a cluster, which is locked; the operation's id, or None where one is on its way already."""
     also = {"wanted": "deleted", "attempts": 0 if cluster.wanted == "present" else cluster.attempts}
     if force and not cluster.is_forced:
         clusters.update(tx, cluster.id, {"is_forced": True})
-    # what still changes it need not come to its end
-    waits.signal(tx, attachments.cluster_condition(cluster.id))
     if not clusters.STATUS.try_move(tx, cluster.id, "delete", also={**also, "retry_at": None}):
         return None
     target = queueing.Target(queue=QUEUE, keys=[clusters.key(cluster.id)], resource_id=cluster.id)
