@@ -349,6 +349,24 @@ def test_what_cannot_be_is_refused_with_the_reason_and_changes_nothing(world):
     assert world.number("SELECT count(*) FROM clusters") == before
 
 
+def test_a_place_that_members_may_not_choose_comes_on_no_node_by_them(world):
+    share_id, first, second = share(world), server(world), server(world, role="placed")
+    said = wish(servers=[first], shares=[{"id": share_id, "path": "/opt/tools"}], project_id=PROJECT)
+    found = world.ask("admin", "POST", DOOR, said).body["cluster"]
+    until(world, found["id"], "active")
+    for group in (
+        {"name": "nodes", "add_servers": [second]},
+        {"name": "more", "selector": {"metadata": {"role": "placed"}}},
+    ):
+        body = {"cluster": {"node_groups": [group]}}
+        answer = world.ask("member", "PATCH", f"{DOOR}/{found['id']}", body)
+        assert (answer.status, "/opt/tools" in str(answer.body)) == (400, True)
+    changed(world, found["id"], node_groups=[{"name": "nodes", "add_servers": []}])
+    added = {"cluster": {"node_groups": [{"name": "nodes", "add_servers": [second]}]}}
+    assert world.ask("admin", "PATCH", f"{DOOR}/{found['id']}", added).status == 202
+    assert until(world, found["id"], "active")["node_states"] == {"ready": 2}
+
+
 def test_a_protected_cluster_is_not_deleted_and_another_projects_is_not_there(world):
     found = made(world, servers=[server(world)], is_protected=True)
     assert world.ask("member", "DELETE", f"{DOOR}/{found['id']}").status == 409

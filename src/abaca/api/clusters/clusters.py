@@ -240,6 +240,10 @@ def update(call: Call, id: str, body: UpdateCluster) -> dict[str, object]:
             raise errors.Conflict(f"The shares of cluster {id} have just changed; look again, and repeat it.")
         if groups and {group.name: group for group in clusters.groups(tx, id)} != known:
             raise errors.Conflict(f"The node groups of cluster {id} have just changed; look again, and repeat it.")
+        for one in groups:
+            if one.add or _takes_others(one.group, known):
+                wanted = domain.effective(held.shares if shares is None else shares, one.group.shares)
+                reading.check_paths(call, held.project_id, wanted)
         cluster_accept.change(tx, held, Change(values=values, shares=shares, groups=groups), call.caller)
         return _detailed(tx, _found(call, tx, id))
 
@@ -307,7 +311,7 @@ def _group(group: NodeGroup, number: int) -> dict[str, object]:
 
 
 def _shares(call: Call, tx: Tx, project_id: str, said: Sequence[WantedShareBody]) -> list[WantedShare]:
-    domain.check_number_of_shares(len(said), "one list")
+    domain.check_number_of_shares(len(said), "a cluster or a node group")
     return [reading.wanted_share(call, tx, project_id, (one.id, one.path, one.access_level)) for one in said]
 
 
@@ -322,7 +326,7 @@ def _changed_shares(call: Call, tx: Tx, body: UpdateCluster, cluster: Cluster) -
         new = _shares(call, tx, cluster.project_id, [one for one in body.shares if not _is_kept(one, kept)])
         found = [*(kept[one.id] for one in body.shares if _is_kept(one, kept)), *new]
     if not isinstance(body.remove_shares, UnsetType):
-        domain.check_number_of_shares(len(body.remove_shares), "one list")
+        domain.check_number_of_shares(len(body.remove_shares), "a cluster")
         gone = {one: reading.share_id(call, tx, one) for one in body.remove_shares}
         if missing := [one for one, share_id in gone.items() if not {one, share_id} & {s.id for s in found}]:
             raise errors.NotFound(f"Share {missing[0][:64]} is none of the cluster's.")
@@ -450,6 +454,12 @@ def _changed_groups(
         found.append(GroupChange(group=changed, is_new=False, add=add, remove=remove))
     _check_groups(found)
     return found
+
+
+def _takes_others(group: NodeGroup, known: Mapping[str, NodeGroup]) -> bool:
+    """Whether its selector takes other servers than before."""
+    before = known.get(group.name)
+    return bool(group.selector) and (before is None or (before.selector, before.count) != (group.selector, group.count))
 
 
 def _leaving(call: Call, project_id: str, said: list[str] | UnsetType, now: set[str]) -> list[str]:

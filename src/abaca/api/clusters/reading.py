@@ -11,7 +11,6 @@ from abaca import errors
 from abaca.api.attachments.attaching import MOUNT_ANYWHERE
 from abaca.api.shares.lookups import share_for_change, share_id_of
 from abaca.compute.contract import Wanted
-from abaca.domain import ids
 from abaca.domain.attachments import mount_points
 from abaca.domain.clusters import clusters as domain
 from abaca.domain.clusters import hostlists
@@ -51,13 +50,22 @@ def wanted_share(call: Call, tx: Tx, project_id: str, said: tuple[str, str | Non
     check_share(share)
     try:
         found = domain.wanted_share(share.id, path, level)
-        roots = mount_points.ANYWHERE
-        if not call.allows(MOUNT_ANYWHERE):
-            roots = mount_points.read_roots(call.settings.nodes.mount_roots)
-        roots.check(found.path, share.project_id, "")
     except errors.Invalid as wrong:
         raise errors.Invalid(f"Share {share.id}: {wrong.message}") from None
+    check_paths(call, project_id, [found])
     return found
+
+
+def check_paths(call: Call, project_id: str, shares: Sequence[WantedShare]) -> None:
+    """Raises `Invalid` for a share at a place that the caller may not choose, be it that an administrator has."""
+    if call.allows(MOUNT_ANYWHERE):
+        return
+    roots = mount_points.read_roots(call.settings.nodes.mount_roots)
+    for one in shares:
+        try:
+            roots.check(one.path, project_id, "")
+        except errors.Invalid as wrong:
+            raise errors.Invalid(f"Share {one.id}: {wrong.message}") from None
 
 
 def share_id(call: Call, tx: Tx, said: str) -> str:
@@ -110,11 +118,12 @@ def servers(call: Call, project_id: str, said: Sequence[str]) -> list[str]:
             f"No server of the project is called {domain.named(missing)}; openstack server list shows those there are."
         )
     for name, several in found.items():
-        if len(several) > 1 and not ids.is_id(name):
+        if len(several) > 1 and name not in several:
             raise errors.Conflict(
                 f"More than one server is called {name[:64]!r}; say which by its id: {domain.named(several)}"
             )
-    return list(dict.fromkeys(found[one][0] for one in names))
+    # who has it for an id goes before who is called so
+    return list(dict.fromkeys(one if one in found[one] else found[one][0] for one in names))
 
 
 def _of_project(call: Call, project_id: str, asked: set[str]) -> Sequence[Server]:
