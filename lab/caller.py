@@ -40,7 +40,7 @@ class Caller:
 
     def call(self, method: str, path: str, body: object = None) -> Answer:
         """Send one request below `/v2`, or with `//` from the root; raises `Refused` for every status from 400 on."""
-        connection = http.client.HTTPConnection(self._netloc, timeout=30.0)
+        connection = http.client.HTTPConnection(self._netloc, timeout=processes.PATIENCE_S)
         try:
             content = json.dumps(body) if body is not None else None
             full = path[1:] if path.startswith("//") else f"/v2{path}"

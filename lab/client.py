@@ -29,13 +29,13 @@ class Client(Protocol):
     def start(self, timeout_s: float = 60.0) -> Self:
         """Return when commands are taken."""
 
-    def run(self, command: Sequence[str], timeout_s: float = 30.0) -> guest.Result:
+    def run(self, command: Sequence[str], timeout_s: float = processes.PATIENCE_S) -> guest.Result:
         """Run a command as root; raises `TimedOut` after it was killed at `timeout_s`."""
 
-    def script(self, text: str, timeout_s: float = 30.0) -> guest.Result:
+    def script(self, text: str, timeout_s: float = processes.PATIENCE_S) -> guest.Result:
         """Run a shell script as root, with the time limit of `run`."""
 
-    def check(self, command: Sequence[str], timeout_s: float = 30.0) -> str:
+    def check(self, command: Sequence[str], timeout_s: float = processes.PATIENCE_S) -> str:
         """Run a command that must succeed and return its output; raises `LabError` otherwise."""
 
     def lend(self, file: pathlib.Path) -> str:
@@ -122,7 +122,7 @@ class HostClient:
         """Return the script that holds the namespaces; mounting `/mnt` says that it is ready."""
         return "mount -t tmpfs tmpfs /mnt && exec sleep infinity"
 
-    def run(self, command: Sequence[str], timeout_s: float = 30.0) -> guest.Result:
+    def run(self, command: Sequence[str], timeout_s: float = processes.PATIENCE_S) -> guest.Result:
         """Run a command as root; raises `TimedOut` after it was killed at `timeout_s`."""
         if self._process is None or not self._process.alive():
             raise processes.LabError(f"client {self.name} is not running")
@@ -144,11 +144,11 @@ class HostClient:
             raise processes.TimedOut(f"client {self.name}, killed after {timeout_s:g} s: {shlex.join(command)}")
         return guest.Result(done.returncode, done.stdout, done.stderr)
 
-    def script(self, text: str, timeout_s: float = 30.0) -> guest.Result:
+    def script(self, text: str, timeout_s: float = processes.PATIENCE_S) -> guest.Result:
         """Run a shell script as root, with the time limit of `run`."""
         return self.run(["sh", "-c", text], timeout_s)
 
-    def check(self, command: Sequence[str], timeout_s: float = 30.0) -> str:
+    def check(self, command: Sequence[str], timeout_s: float = processes.PATIENCE_S) -> str:
         """Run a command that must succeed and return its output; raises `LabError` otherwise."""
         result = self.run(command, timeout_s)
         if result.code:

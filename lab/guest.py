@@ -133,11 +133,11 @@ class Guest:
         self.started_in_s = time.monotonic() - begun
         return self
 
-    def run(self, command: Sequence[str], timeout_s: float = 30.0) -> Result:
+    def run(self, command: Sequence[str], timeout_s: float = processes.PATIENCE_S) -> Result:
         """Run a command as root; it is killed in the guest after `timeout_s`, and then `TimedOut` is raised here."""
         return self.script(shlex.join(command), timeout_s)
 
-    def script(self, text: str, timeout_s: float = 30.0) -> Result:
+    def script(self, text: str, timeout_s: float = processes.PATIENCE_S) -> Result:
         """Run a shell script as root, with the time limit of `run`."""
         if self._process is None or not self._process.alive():
             raise processes.LabError(f"guest {self.name} is not running")
@@ -160,7 +160,7 @@ class Guest:
             file.unlink(missing_ok=True)
         return result
 
-    def check(self, command: Sequence[str], timeout_s: float = 30.0) -> str:
+    def check(self, command: Sequence[str], timeout_s: float = processes.PATIENCE_S) -> str:
         """Run a command that must succeed and return its output; raises `LabError` with its errors otherwise."""
         result = self.run(command, timeout_s)
         if result.code:

@@ -25,6 +25,8 @@ T = TypeVar("T")
 _STARTER = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="lab-starter")
 _PORTS = range(20000, 32000)  # below the range that the kernel gives to outgoing connections
 _DEATH_S = 30.0
+PATIENCE_S = 120.0
+"""How long a command may take, and how long is waited at least: machines are slow at times."""
 _ADMIN_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -52,7 +54,7 @@ def find(program: str) -> str | None:
     return shutil.which(program, path=os.environ.get("PATH", "") + os.pathsep + _ADMIN_PATH)
 
 
-def command(argv: Sequence[str], timeout_s: float = 30.0, stdin: str | None = None) -> str:
+def command(argv: Sequence[str], timeout_s: float = PATIENCE_S, stdin: str | None = None) -> str:
     """Run a short command and return its standard output; raises `LabError` when it fails, `TimedOut` when it hangs."""
     argv = [find(argv[0]) or argv[0], *argv[1:]]
     source = {"input": stdin} if stdin is not None else {"stdin": subprocess.DEVNULL}
@@ -70,8 +72,10 @@ def command(argv: Sequence[str], timeout_s: float = 30.0, stdin: str | None = No
 def wait_until(ready: Callable[[], T], timeout_s: float, what: str, process: Process | None = None) -> T:
     """Return the first true answer of `ready`, asked ever less often up to ten times a second.
 
-    Raises `TimedOut` after `timeout_s`, and `LabError` as soon as `process` has ended, with the end of its log.
+    Raises `TimedOut` after `timeout_s`, never sooner than after `PATIENCE_S`, and `LabError` as soon as `process` has
+    ended, with the end of its log.
     """
+    timeout_s = max(timeout_s, PATIENCE_S)
     deadline, pause_s = time.monotonic() + timeout_s, 0.002
     while True:
         answer = ready()

@@ -104,7 +104,7 @@ class QemuGuest:
         self._turn = threading.Lock()
         self._line: socket.socket | None = None
 
-    def start(self, timeout_s: float = 60.0) -> Self:
+    def start(self, timeout_s: float = processes.PATIENCE_S) -> Self:
         """Return when it takes commands, after some seconds."""
         run = self.host.network.run
         image = run.directory / "qemu-guest.cpio"
@@ -132,7 +132,7 @@ class QemuGuest:
         self._read_until(b"ready")
         return self
 
-    def script(self, text: str, timeout_s: float = 30.0) -> guest.Result:
+    def script(self, text: str, timeout_s: float = processes.PATIENCE_S) -> guest.Result:
         """Run a shell script as root in the guest; it is killed there after `timeout_s`."""
         if self._line is None:
             raise processes.LabError(f"guest {self.name} is not running")

@@ -253,7 +253,7 @@ def _kill_all(facts: dict[str, Any]) -> None:
         return not members
 
     with contextlib.suppress(processes.TimedOut):
-        processes.wait_until(gone, 20.0, "the end of all processes of the run")
+        processes.wait_until(gone, processes.PATIENCE_S, "the end of all processes of the run")
 
 
 def _members(facts: dict[str, Any]) -> Iterator[int]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from abaca.drivers.clients import namespaces
 from lab import processes
+from tests.conftest import wait_until
 
 _NUMBERS = itertools.count(1)
 
@@ -46,8 +47,8 @@ class Machine:
     def ip(self, *words):
         return processes.command(["ip", "-n", self.name, *words])
 
-    def command(self, *argv, timeout_s=20.0):
-        return processes.command(["nsenter", f"--net={self.place}", *argv], timeout_s=timeout_s)
+    def command(self, *argv):
+        return processes.command(["nsenter", f"--net={self.place}", *argv])
 
     def sees(self, address, share):
         """What it finds in the share at the address; None when it may not mount it or nobody is there."""
@@ -57,8 +58,12 @@ class Machine:
         except processes.LabError:
             return None
 
+    def finds(self, address, share):
+        """What it sees in the share as soon as it may mount it: a network takes its time to come up."""
+        return wait_until(lambda: self.sees(address, share))
+
     def connects(self, address, port=2049, within_s=1.0):
-        """Whether somebody accepts a connection there."""
+        """Whether somebody accepts a connection there just now."""
 
         def connect():
             family = socket.AF_INET6 if ipaddress.ip_address(address).version == 6 else socket.AF_INET
@@ -67,6 +72,10 @@ class Machine:
                 return client.connect_ex((address, port)) == 0
 
         return namespaces.inside(self.place, connect)
+
+    def reaches(self, address, port=2049):
+        """Returns when somebody accepts a connection there."""
+        wait_until(lambda: self.connects(address, port))
 
     def shout(self, text, *addresses):
         """Send a datagram to each address, and to all neighbours."""

@@ -90,10 +90,10 @@ class Tenant:
         """What all have counted up to."""
         return int(self.harness.mounted(self.share).joinpath("counter").read_text() or 0)
 
-    def wait_for(self, more, timeout_s=30):
+    def wait_for(self, more):
         """Until so many have been counted from now on."""
         wanted = self.counted() + more
-        wait_until(lambda: self.counted() >= wanted, timeout_s)
+        wait_until(lambda: self.counted() >= wanted)
 
 
 @pytest.fixture(scope="module")
@@ -141,6 +141,6 @@ def test_those_who_write_outlive_a_killed_server(tenant):
     tenant.wait_for(6)
     record = tenant.harness.server_directory(tenant.server.id) / "ganesha.pid"
     os.kill(int(record.read_text()), signal.SIGKILL)
-    tenant.wait_for(9, timeout_s=60)
+    tenant.wait_for(9)
     counts, said = zip(*(tenant.end(number) for number in (1, 2)), strict=True)
     assert ("".join(said), tenant.counted()) == ("", before + sum(counts))

@@ -12,7 +12,7 @@ from lab import processes
 from tests.conftest import wait_until
 
 START_S = 30
-STOP_S = 20
+STOP_S = 120
 
 
 class Running:
@@ -34,7 +34,7 @@ class Running:
         return self.process.pid
 
     def get(self, path):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         with contextlib.closing(connection):
             connection.request("GET", path)
             answer = connection.getresponse()
