@@ -111,6 +111,7 @@ class Keystone:
         self._ids = json.loads((self._home / "ids.json").read_text())
         self._name_endpoints()
         self._serve(self._home, timeout_s)
+        self.token("admin")
         self.started_in_s = time.monotonic() - begun
         return self
 
@@ -193,7 +194,7 @@ class Keystone:
         return str(headers["X-Subject-Token"])
 
     def _request(self, method: str, path: str, headers: dict[str, str], body: object) -> tuple[int, Any, Any]:
-        connection = http.client.HTTPConnection(_HOST, self.port, timeout=30.0)
+        connection = http.client.HTTPConnection(_HOST, self.port, timeout=processes.PATIENCE_S)
         with contextlib.closing(connection):
             content = json.dumps(body) if body is not None else None
             connection.request(method, f"/v3{path}", content, {"Content-Type": "application/json", **headers})

@@ -2,6 +2,7 @@
 """The lab's Keystone is a real one: the clients' own library logs in, and a service user may validate their tokens."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from keystoneauth1 import exceptions, session
@@ -25,6 +26,12 @@ def run() -> Iterator[runs.Run]:
 def service(run: runs.Run) -> Iterator[keystone.Keystone]:
     with keystone.Keystone(run, ABACA) as service:
         yield service
+
+
+def test_those_who_log_in_at_once_when_it_has_just_started_all_get_a_token(service: keystone.Keystone) -> None:
+    with ThreadPoolExecutor(6) as pool:
+        tokens = list(pool.map(service.token, ["demo"] * 6))
+    assert all(tokens)
 
 
 @pytest.mark.parametrize("user", list(keystone.USERS))
