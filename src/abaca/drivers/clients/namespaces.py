@@ -6,10 +6,12 @@ A thread of its own enters a namespace for what is done there, and ends with it:
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -52,17 +54,40 @@ def inside(place: Path, work: Callable[[], T]) -> T:
     """What the work gives, done in the namespace. Raises `contract.Unreachable` when there is none."""
 
     def enter() -> T:
-        try:
-            descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError as error:
-            raise contract.Unreachable(reason=f"there is no network namespace {place}") from error
-        try:
-            _call(f"entering {place}", _libc.setns(descriptor, _NEW_NETWORK))
-        finally:
-            os.close(descriptor)
+        _enter(place)
         return work()
 
     return _run(enter)
+
+
+class Visit:
+    """A thread that is in a namespace."""
+
+    def __init__(self, thread: ThreadPoolExecutor) -> None:
+        self._thread = thread
+
+    def do(self, work: Callable[[], T]) -> T:
+        """What the work gives, done there."""
+        return self._thread.submit(work).result()
+
+
+@contextlib.contextmanager
+def visit(place: Path) -> Iterator[Visit]:
+    """A stay in the namespace, for several pieces of work. Raises `contract.Unreachable` when there is none."""
+    with ThreadPoolExecutor(1, thread_name_prefix="network-namespace") as thread:
+        thread.submit(_enter, place).result()
+        yield Visit(thread)
+
+
+def _enter(place: Path) -> None:
+    try:
+        descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError as error:
+        raise contract.Unreachable(reason=f"there is no network namespace {place}") from error
+    try:
+        _call(f"entering {place}", _libc.setns(descriptor, _NEW_NETWORK))
+    finally:
+        os.close(descriptor)
 
 
 class _Task(threading.Thread, Generic[T]):

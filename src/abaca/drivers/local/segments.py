@@ -80,67 +80,135 @@ class Segments:
         if name is not None and not Path(f"/sys/class/net/{name}/bridge").is_dir():
             raise contract.Unreachable(reason=f"there is no bridge {name}, which segment_bridges names: make it")
 
-    def bridge(self, host: IPRoute, subnet: contract.Subnet) -> int:
-        """The index of the bridge, made now when it is one of ours. Raises `contract.Unreachable`, `Refused`."""
+    def bridge(self, host: Host, subnet: contract.Subnet) -> str:
+        """The bridge's name, made now when it is one of ours. Raises `contract.Unreachable`, `Refused`."""
         self.check(subnet)
         name = self.mapped(subnet)
         if name is None:
             segment = segment_of(subnet)
             name = link_name("b", self._owner, segment)
             self._make_bridge(host, name, self.mark("segment", segment))
-        return index_of(host, name)
+        return name
 
-    def _make_bridge(self, host: IPRoute, name: str, alias: str) -> None:
-        index = find(host, name)
-        if index is None:
-            host.link("add", ifname=name, kind="bridge", br_stp_state=0, br_forward_delay=0, br_mcast_snooping=0)
-            index = index_of(host, name)
-        elif alias_of(host, index) not in {"", alias}:
+    def _make_bridge(self, host: Host, name: str, alias: str) -> None:
+        if index_of(name) is None:
+            host.links.link("add", ifname=name, kind="bridge", br_stp_state=0, br_forward_delay=0, br_mcast_snooping=0)
+        elif alias_of(name) == alias and is_up(name):
+            return
+        elif alias_of(name) not in {"", alias}:
             raise contract.Refused(reason=f"a link {name} is there that is not of this back end: rename it")
         set_kernel(_DEAF, name)
-        host.link("set", index=index, ifalias=alias, state="up")
+        host.links.link("set", index=need_index(name), ifalias=alias, state="up")
 
-    def ours(self, *words: str) -> list[str]:
-        """The host's links that are marked with this, and more."""
+    def complete(self, fresh: Mapping[str, str]) -> None:
+        """Say of these links that they are whole, by their aliases."""
+        if fresh:
+            with self.lock, contextlib.closing(Host()) as host:
+                for name, alias in fresh.items():
+                    host.links.link("set", index=need_index(name), ifalias=alias)
+
+    def ours(self, kind: Literal["b", "v"], *words: str) -> list[str]:
+        """The host's links of a kind that are marked with this, and more."""
         begin, found = f"{self.mark(*words)} ", []
-        for link in Path("/sys/class/net").iterdir():
-            with contextlib.suppress(OSError):  # it has just gone, or is none of a kind that has an alias
-                if f"{(link / 'ifalias').read_text().strip()} ".startswith(begin):
-                    found.append(link.name)
+        for link in Path("/sys/class/net").glob(f"ab{kind}*"):
+            if f"{alias_of(link.name)} ".startswith(begin):
+                found.append(link.name)
         return found
 
-    def sweep(self, host: IPRoute) -> None:
+    def remove(self, *names: str) -> None:
+        """Take these links away; absent is success."""
+        there = [name for name in names if index_of(name) is not None]
+        if there:
+            with self.lock, contextlib.closing(Host()) as host:
+                for name in there:
+                    with contextlib.suppress(_Gone):
+                        host.links.link("del", index=need_index(name))
+
+    def sweep(self) -> None:
         """Take away the bridges of ours that nothing is plugged into."""
-        for name in self.ours("segment"):
-            with contextlib.suppress(FileNotFoundError):
-                if not any(Path(f"/sys/class/net/{name}/brif").iterdir()):
-                    remove(host, name)
+        with self.lock:
+            self.remove(*(name for name in self.ours("b", "segment") if not has_ports(name)))
 
 
-def find(links: IPRoute, name: str) -> int | None:
+class Host:
+    """The host's own network; the connection to the kernel is made when something is to be changed."""
+
+    def __init__(self) -> None:
+        self._links: IPRoute | None = None
+
+    @property
+    def links(self) -> IPRoute:
+        if self._links is None:
+            from pyroute2.iproute.linux import IPRoute
+
+            self._links = IPRoute()
+        return self._links
+
+    def close(self) -> None:
+        if self._links is not None:
+            self._links.close()
+
+
+def plug_in(host: Host, name: str, bridge: str, mtu: int | None) -> None:
+    """Have the link up, in the bridge, and of that size, if one is said."""
+    if master_of(name) == bridge and is_up(name) and mtu in {None, int(_said(name, "mtu") or 0)}:
+        return
+    wanted = {"mtu": mtu} if mtu else {}
+    host.links.link("set", index=need_index(name), master=need_index(bridge), state="up", **wanted)
+
+
+# What the host says of a link. It tells this much faster by files than by messages.
+
+
+def index_of(name: str) -> int | None:
     """The index of the link; None when there is none."""
-    found = links.link_lookup(ifname=name)
-    return int(found[0]) if found else None
+    said = _said(name, "ifindex")
+    return int(said) if said else None
 
 
-def remove(links: IPRoute, name: str) -> None:
-    """Take the link away; absent is success."""
-    index = find(links, name)
-    if index is not None:
-        links.link("del", index=index)
-
-
-def index_of(links: IPRoute, name: str) -> int:
-    """The index of a link that is there."""
-    index = find(links, name)
+def need_index(name: str) -> int:
+    """The index of a link that is there. Raises `contract.Unreachable`."""
+    index = index_of(name)
     if index is None:
-        raise contract.Unreachable(reason=f"the link {name} went away")
+        raise _Gone(reason=f"the link {name} went away")
     return index
 
 
-def alias_of(links: IPRoute, index: int) -> str:
-    """The link's alias; empty when it has none."""
-    return str(links.get_links(index)[0].get("ifalias") or "")
+def alias_of(name: str) -> str:
+    """The link's alias; empty when it has none, or is not there."""
+    return _said(name, "ifalias")
+
+
+def master_of(name: str) -> str | None:
+    """The bridge that the link is plugged into; None when that is none."""
+    try:
+        return Path(f"/sys/class/net/{name}/master").readlink().name
+    except OSError:
+        return None
+
+
+def is_up(name: str) -> bool:
+    """Whether it is switched on."""
+    return bool(int(_said(name, "flags") or "0", 16) & 1)
+
+
+def has_ports(name: str) -> bool:
+    """Whether anything is plugged into the bridge."""
+    try:
+        return any(Path(f"/sys/class/net/{name}/brif").iterdir())
+    except OSError:
+        return False
+
+
+def _said(name: str, what: str) -> str:
+    try:
+        return Path(f"/sys/class/net/{name}/{what}").read_text().strip()
+    except OSError:  # it is not there, or has just gone
+        return ""
+
+
+class _Gone(contract.Unreachable):
+    """A link went away."""
 
 
 def set_kernel(settings: Mapping[str, str], name: str = "") -> None:

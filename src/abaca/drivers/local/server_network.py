@@ -28,6 +28,7 @@ from abaca.drivers.local.segments import Segments
 
 T = TypeVar("T")
 
+_UP = 0x1
 _NO_DAD = 0x02  # usable at once: nobody is asked whether somebody else has the address
 _ON_LINK = 4  # the gateway is there, whatever the prefix says
 _FIRST_TABLE, _FIRST_METRIC, _RULE = 1000, 1000, 1000
@@ -67,6 +68,16 @@ class Address(NamedTuple):
         return 128 if ":" in self.text else 32
 
 
+class Cable(NamedTuple):
+    """What leads from a subnet's segment into the server: the host's end, the server's, and its addresses there."""
+
+    outer: str
+    inner: str
+    alias: str
+    subnet: contract.Subnet
+    addresses: list[Address]
+
+
 class ServerNetwork:
     """The namespace is at `place`. What the kernel refuses is `contract.Unreachable` with its own words."""
 
@@ -76,70 +87,79 @@ class ServerNetwork:
         self._segments = segments
 
     def is_there(self, subnets: Sequence[contract.Subnet]) -> bool:
-        """Whether the namespace is, and all cables are plugged in at the host; what is inside is not looked at."""
+        """Whether the namespace is, and all cables are complete at the host; what is inside is not looked at."""
         ends = (self._segments.cable_names(self._server_id, subnet.id)[0] for subnet in subnets)
-        return namespaces.exists(self.place) and all(Path("/sys/class/net", end, "master").exists() for end in ends)
+        return namespaces.exists(self.place) and all(segments.master_of(end) and segments.alias_of(end) for end in ends)
 
     def make(self, subnets: Sequence[contract.Subnet]) -> None:
         """Have exactly these subnets. Raises `contract.Unreachable`, `Refused`."""
-        with self._host() as host:
+        cables = [self._cable(subnet) for subnet in subnets]
+        with _complaining():
             namespaces.make(self.place)
-            self._inside(_settle)
-            for subnet in subnets:
-                self._connect(host, subnet)
-            wanted = {self._segments.cable_names(self._server_id, subnet.id)[1] for subnet in subnets}
-            self._inside(lambda inside: _leave_only(inside, wanted))
-            self._segments.sweep(host)
+            with namespaces.visit(self.place) as visit, contextlib.closing(_Inside(visit)) as inside:
+                there = inside.do(_names)
+                fresh = self._plug_in(cables, there)
+                inside.do(lambda links: _arrange(links, cables))
+            self._segments.complete(fresh)
+            self._segments.sweep()
 
     def remove(self) -> None:
         """Nothing of it is left; absent is success."""
-        with self._host() as host:
+        with _complaining():
             if namespaces.exists(self.place):
-                self._inside(lambda inside: _leave_only(inside, set()))
-            for name in self._segments.ours("server", self._server_id):
-                segments.remove(host, name)
+                with namespaces.visit(self.place) as visit, contextlib.closing(_Inside(visit)) as inside:
+                    inside.do(lambda links: _leave_only(links, {}))
+            self._segments.remove(*self._segments.ours("v", "server", self._server_id))
             namespaces.remove(self.place)
-            self._segments.sweep(host)
+            self._segments.sweep()
 
-    @contextlib.contextmanager
-    def _host(self) -> Iterator[IPRoute]:
-        """The host's own network, in which nobody else of the back end changes links meanwhile."""
-        with self._segments.lock, _complaining(), IPRoute() as host:
-            yield host
-
-    def _inside(self, work: Callable[[IPRoute], T]) -> T:
-        def enter() -> T:
-            with IPRoute() as inside:
-                return work(inside)
-
-        return namespaces.inside(self.place, enter)
-
-    def _connect(self, host: IPRoute, subnet: contract.Subnet) -> None:
-        bridge = self._segments.bridge(host, subnet)
+    def _cable(self, subnet: contract.Subnet) -> Cable:
         outer, inner = self._segments.cable_names(self._server_id, subnet.id)
         alias = self._segments.mark("server", self._server_id, subnet.id)
-        index = self._cable(host, outer, inner, alias)
-        mtu = {"mtu": subnet.mtu} if subnet.mtu else {}
-        self._inside(lambda inside: _address(inside, inner, subnet))
-        segments.set_kernel(_PORT, outer)
-        host.link("set", index=index, master=bridge, state="up", **mtu)
-        self._inside(lambda inside: _route(inside, inner, subnet))
-        host.link("set", index=index, ifalias=alias)
+        return Cable(outer, inner, alias, subnet, addresses(subnet))
 
-    def _cable(self, host: IPRoute, outer: str, inner: str, alias: str) -> int:
-        """The index of the host's end of the complete cable, or of a new one."""
-        index = segments.find(host, outer)
-        if index is not None:
-            held = segments.alias_of(host, index)
-            if held == alias and self._inside(lambda inside: segments.find(inside, inner)) is not None:
-                return index
-            if held not in {"", alias}:
-                raise contract.Refused(reason=f"a link {outer} is there that is not of this back end: rename it")
-            host.link("del", index=index)
+    def _plug_in(self, cables: Sequence[Cable], there: Collection[str]) -> dict[str, str]:
+        """Have all cables in their bridges; of those that are not complete yet the host's ends, with their aliases.
+
+        Nobody else of the back end changes links of the host meanwhile, and so takes no bridge away that gets a cable.
+        """
+        fresh: dict[str, str] = {}
+        with self._segments.lock, contextlib.closing(segments.Host()) as host:
+            for cable in cables:
+                bridge = self._segments.bridge(host, cable.subnet)
+                if self._connect(host, cable, is_inside=cable.inner in there):
+                    fresh[cable.outer] = cable.alias
+                segments.plug_in(host, cable.outer, bridge, cable.subnet.mtu)
+        return fresh
+
+    def _connect(self, host: segments.Host, cable: Cable, *, is_inside: bool) -> bool:
+        """Have the cable; whether it was made now, there being none, or a part of one."""
+        if segments.index_of(cable.outer) is not None:
+            held = segments.alias_of(cable.outer)
+            if held == cable.alias and is_inside:
+                return False
+            if held not in {"", cable.alias}:
+                raise contract.Refused(reason=f"a link {cable.outer} is there that is not of this back end: rename it")
+            host.links.link("del", index=segments.need_index(cable.outer))
         with self.place.open("rb") as namespace:
-            peer = {"ifname": inner, "net_ns_fd": namespace.fileno()}
-            host.link("add", ifname=outer, kind="veth", peer=peer)
-        return segments.index_of(host, outer)
+            peer = {"ifname": cable.inner, "net_ns_fd": namespace.fileno()}
+            host.links.link("add", ifname=cable.outer, kind="veth", peer=peer)
+        segments.set_kernel(_PORT, cable.outer)
+        return True
+
+
+class _Inside:
+    """A stay in the server's namespace, with one connection to the kernel."""
+
+    def __init__(self, visit: namespaces.Visit) -> None:
+        self._visit = visit
+        self._links = visit.do(IPRoute)
+
+    def do(self, work: Callable[[IPRoute], T]) -> T:
+        return self._visit.do(lambda: work(self._links))
+
+    def close(self) -> None:
+        self._visit.do(self._links.close)
 
 
 @contextlib.contextmanager
@@ -170,33 +190,60 @@ def _address_of(allocation: contract.Allocation) -> Address:
     return Address(str(ipaddress.ip_address(allocation.ip_address)), network.prefixlen)
 
 
-def _settle(inside: IPRoute) -> None:
+def _names(links: IPRoute) -> set[str]:
+    """Of all links there are."""
+    return {str(link.get("ifname")) for link in links.get_links()}
+
+
+class _Seen(NamedTuple):
+    """What there is in the namespace: links by name, addresses by link, and the rules that were made here."""
+
+    links: dict[str, nlmsg]
+    addresses: dict[int, list[Address]]
+    rules: list[nlmsg]
+
+
+def _look(inside: IPRoute) -> _Seen:
+    held: dict[int, list[Address]] = {}
+    for seen in inside.get_addr():
+        if seen["scope"] == 0:
+            one = Address(str(ipaddress.ip_address(seen.get("address"))), seen["prefixlen"])
+            held.setdefault(seen["index"], []).append(one)
+    rules = [seen for seen in inside.get_rules(family=socket.AF_UNSPEC) if seen.get("priority") == _RULE]
+    return _Seen({str(link.get("ifname")): link for link in inside.get_links()}, held, rules)
+
+
+def _arrange(inside: IPRoute, cables: Sequence[Cable]) -> None:
+    """Have the server's ends of these as they shall be, and no others."""
     segments.set_kernel(_STILL)
-    inside.link("set", index=1, state="up")
+    seen = _look(inside)
+    if not seen.links["lo"]["flags"] & _UP:
+        inside.link("set", index=1, state="up")
+    for cable in cables:
+        _address(inside, seen, cable)
+        _route(inside, seen, cable)
+    _leave_only(inside, {cable.inner: cable for cable in cables}, seen)
 
 
-def _address(inside: IPRoute, name: str, subnet: contract.Subnet) -> None:
+def _address(inside: IPRoute, seen: _Seen, cable: Cable) -> None:
     """What the server's end has before it is up, so that its neighbours are told of it all."""
-    index = segments.index_of(inside, name)
-    link = inside.get_links(index)[0]
-    wanted = {"address": _mac(name, subnet)} | ({"mtu": subnet.mtu} if subnet.mtu else {})
+    link, mtu = seen.links[cable.inner], cable.subnet.mtu
+    index = link["index"]
+    wanted = {"address": _mac(cable.inner, cable.subnet)} | ({"mtu": mtu} if mtu else {})
     differing = {key: value for key, value in wanted.items() if link.get(key) != value}
     if differing:
         inside.link("set", index=index, **differing)
-    segments.set_kernel(_END, name)
-    held = [
-        Address(str(ipaddress.ip_address(seen.get("address"))), seen["prefixlen"])
-        for seen in inside.get_addr(index=index)
-        if seen["scope"] == 0
-    ]
+    segments.set_kernel(_END, cable.inner)
+    held = seen.addresses.get(index, [])
     for address in held:
-        if address not in addresses(subnet):
+        if address not in cable.addresses:
             inside.addr("del", index=index, address=address.text, prefixlen=address.prefix)
-    for address in addresses(subnet):
+    for address in cable.addresses:
         if address not in held:
             flags = {"flags": _NO_DAD} if address.family == socket.AF_INET6 else {}
             inside.addr("add", index=index, address=address.text, prefixlen=address.prefix, **flags)
-    inside.link("set", index=index, state="up")
+    if not link["flags"] & _UP:
+        inside.link("set", index=index, state="up")
 
 
 def _mac(name: str, subnet: contract.Subnet) -> str:
@@ -206,11 +253,12 @@ def _mac(name: str, subnet: contract.Subnet) -> str:
     return (told or ":".join(f"{byte:02x}" for byte in (0x02, *digest[:5]))).lower()
 
 
-def _route(inside: IPRoute, name: str, subnet: contract.Subnet) -> None:
+def _route(inside: IPRoute, seen: _Seen, cable: Cable) -> None:
     """What comes to an address is answered by that address's own cable and gateway, whatever others there are."""
-    index = segments.index_of(inside, name)
+    subnet, index = cable.subnet, seen.links[cable.inner]["index"]
     table = _FIRST_TABLE + index
-    for allocation, address in zip(subnet.allocations, addresses(subnet), strict=True):
+    ruled = {(rule.get("src"), rule.get("table")) for rule in seen.rules}
+    for allocation, address in zip(subnet.allocations, cable.addresses, strict=True):
         network = ipaddress.ip_network(f"{address.text}/{address.prefix}", strict=False)
         inside.route("replace", family=address.family, dst=str(network), oif=index, table=table)
         gateway = allocation.gateway or subnet.gateway
@@ -221,28 +269,21 @@ def _route(inside: IPRoute, name: str, subnet: contract.Subnet) -> None:
             default = "::/0" if network.version == 6 else "0.0.0.0/0"
             inside.route("replace", dst=default, table=table, **way)
             inside.route("replace", dst=default, priority=_FIRST_METRIC + index, **way)
-        rule = {"family": address.family, "src": address.text, "src_len": address.bits, "table": table}
-        if not any((seen.get("src"), seen.get("table")) == (address.text, table) for seen in _rules(inside)):
+        if (address.text, table) not in ruled:
+            rule = {"family": address.family, "src": address.text, "src_len": address.bits, "table": table}
             inside.rule("add", priority=_RULE, **rule)
 
 
-def _rules(inside: IPRoute) -> list[nlmsg]:
-    """Those that were made here."""
-    families = (socket.AF_INET, socket.AF_INET6)
-    return [seen for family in families for seen in inside.get_rules(family=family) if seen.get("priority") == _RULE]
-
-
-def _leave_only(inside: IPRoute, wanted: Collection[str]) -> None:
+def _leave_only(inside: IPRoute, wanted: Collection[str], seen: _Seen | None = None) -> None:
     """No other cables are plugged in, complete or not, and what was made for them is gone."""
+    seen = seen or _look(inside)
     tables = set()
-    for link in inside.get_links():
-        if link["index"] == 1 or link.get("ifname") in wanted:
+    for name, link in seen.links.items():
+        if link["index"] == 1 or name in wanted:
             tables.add(_FIRST_TABLE + link["index"])
         else:
             inside.link("del", index=link["index"])
-    for seen in _rules(inside):
-        if seen.get("table") not in tables:
-            bits = seen["src_len"]
-            inside.rule(
-                "del", family=seen["family"], src=seen.get("src"), src_len=bits, table=seen.get("table"), priority=_RULE
-            )
+    for rule in seen.rules:
+        if rule.get("table") not in tables:
+            its = {"src": rule.get("src"), "src_len": rule["src_len"], "table": rule.get("table")}
+            inside.rule("del", family=rule["family"], priority=_RULE, **its)
