@@ -92,6 +92,7 @@ INHERENT: tuple[tuple[str, str], ...] = (
     (", counted", "the number is exact, so all are counted"),
     *((rf"^{name}: \w+, by ({'|'.join(columns.split())}) ", _SORTED) for name, columns in _BY.items()),
     ("^locks: .*, lock_reason~? ", "a text too long for an index: the locks that are seen are read"),
+    ("^periodic: counts of nothing", "it looks at 200 counts at most, and among 1,000 shares there are fewer"),
     ("^servers as Nova lists them", "at 1,000 shares each server of the page has one attachment to show, else ten"),
 )
 

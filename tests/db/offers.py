@@ -362,6 +362,15 @@ INHERENT: dict[str, dict[str, str]] = {name: {} for name in OFFERS} | {
     },
     "security services": dict.fromkeys(("type", "name", "user", "server", "dns_ip", "domain"), _FEW),
 }
+_NOT_OF_SHARES = "a site has some thousands at most, however many shares it has"
+# What of this needs no turn, because that which is read for it is never much.
+BOUNDED = {
+    "shares": {"visible_to": "either many meet it, and the newest are found soon, or few do"},
+    "history of export locations": {"by path": _OF_ONE},
+    "findings of an operation": INHERENT["findings of an operation"],
+    "share networks": dict.fromkeys(INHERENT["share networks"], _NOT_OF_SHARES),
+    "security services": dict.fromkeys(INHERENT["security services"], _NOT_OF_SHARES),
+}
 ON_SQLITE: dict[str, dict[str, str]] = {name: {} for name in OFFERS}
 _ALL_SORTED = "SQLite does not know how many rows meet it: it goes by the filter's index, and sorts all that it finds"
 _ALL_READ = "SQLite has no index of this kind, or does not see that it leads to few: all that may be shown is read"

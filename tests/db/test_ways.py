@@ -42,21 +42,48 @@ def is_inherent(name, wanted, dialect):
     return reasons[0] is not None or (reasons[1] is not None and wanted.kind in ("all", "common"))
 
 
+def is_bounded(name, wanted):
+    """Whether it is listed that there are never many to be read for it, whatever the number of shares."""
+    return name in offers.BOUNDED and ({wanted.filter, f"by {wanted.sort}"} & offers.BOUNDED[name].keys())
+
+
 @pytest.mark.parametrize("name", offers.OFFERS)
 def test_every_page_has_its_way(filled, name):
     offer = offers.OFFERS[name]
-    wrong, too_much = {}, {}
+    wrong, too_much, beside = {}, {}, {}
     with filled.read() as tx:
         watch = ways.OnSqlite(tx) if filled.is_sqlite else ways.OnPostgresql(tx)
+        tx.turns = ways.Taken()
         for wanted, page in ways.pages(tx, offer):
+            taken = tx.turns.number
             with watch.looking() as done:
                 offer.listing.rows(tx, offer.columns, wanted.asked, page)
-            found = done()
+            found, in_turn = done(), tx.turns.number > taken
             if not is_inherent(name, wanted, tx.dialect):
                 wrong |= {str(wanted): found.wrong} if found.wrong else {}
             elif found.number > watch.most(SHARES):
                 too_much[str(wanted)] = found.number
-    assert (wrong, too_much) == ({}, {})
+            # one at a time reads much: it never takes the last thread or connection
+            elif found.wrong and not in_turn and not filled.is_sqlite and not is_bounded(name, wanted):
+                beside[str(wanted)] = found.wrong
+    assert (wrong, too_much, beside) == ({}, {}, {})
+
+
+@pytest.mark.parametrize("name", offers.OFFERS)
+def test_a_count_that_stops_reads_no_more_than_it_counts(filled, name):
+    offer, wrong = offers.OFFERS[name], {}
+    with filled.read() as tx:
+        watch = ways.OnSqlite(tx) if filled.is_sqlite else ways.OnPostgresql(tx)
+        for wanted in ways.of(offer):
+            if (wanted.part, wanted.sort, wanted.descending) == ("first", offer.sort, True):
+                with watch.looking() as done:
+                    number = offer.listing.count(tx, wanted.asked, ways.LIMIT)
+                assert number <= ways.LIMIT + 1
+                # to read a table from its beginning is no harm where that ends soon
+                found = [why for why in done().wrong if not why.startswith("reads all")]
+                if found and not is_inherent(name, wanted, tx.dialect):
+                    wrong[str(wanted)] = found
+    assert wrong == {}
 
 
 def test_the_number_of_attachments_in_each_state_is_known_without_reading_those_that_rest(filled):

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from abaca.db.engine import limits
 from abaca.db.engine.lists import Page
 from tests.db.large import GROWING, LARGE
 from tests.db.offers import NOTHING, Offer
@@ -34,6 +35,18 @@ class Wanted(NamedTuple):
     def __str__(self) -> str:
         direction = "" if self.descending else " ascending"
         return f"{self.who}: {self.filter or 'no filter'} {self.kind}, by {self.sort}{direction}, {self.part}"
+
+
+class Taken(limits.Turns):
+    """Turns, and how many were taken."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.number = 0
+
+    def one(self) -> contextlib.AbstractContextManager[None]:
+        self.number += 1
+        return super().one()
 
 
 class Done(NamedTuple):

@@ -140,7 +140,8 @@ def _configured(api: Api, client: Client) -> list[dict[str, object]]:
     found: list[dict[str, object]] = []
     for host in sorted(f"{loaded.host}@{one.name}" for one in loaded.backends):
         if next(client.each("/backends", 1, host=host), None) is None:
-            queued = sum(1 for _ in client.each("/operations", queue=host, live=True))
+            asked = {"queue": host, "live": True, "all_projects": client.sees_all or None}
+            queued = client.get("/operations", **asked, limit=1, with_count=True)["count"]
             fields = dict.fromkeys(("status", "last_seen_at", "problem"))
             found.append({**fields, "host": host, "state": "new", "pools": [], "operations": {"queued": queued}})
     return found

@@ -224,7 +224,7 @@ def _query(route: routing.Route, version: int) -> Iterator[Schema]:
     known: dict[str, Schema] = {}
     if isinstance(route.view, wire.Many):
         known.update(PAGING)
-        if route.view.counted and version >= wire.minor(route.view.counted):
+        if route.view.is_counted(version):
             known["with_count"] = {"type": "boolean"}
     if route.filters is not None:
         known.update({name: schema for name, schema, _ in _fields(route.filters, version)})
@@ -259,8 +259,10 @@ def _answer(route: routing.Route, version: int) -> Schema | None:
     properties: dict[str, Schema] = {key: {"type": "array", "items": reference} for key in view.keys}
     if view.links:
         properties[view.links] = LINKS
-    if view.counted and version >= wire.minor(view.counted):
+    if view.counted is not None and view.is_counted(version):
         properties["count"] = {"type": "integer"}
+        if view.counted.most is not None:
+            properties["count_is_limited"] = {"type": "boolean"}
     return _object(properties, view.keys)
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -18,6 +18,20 @@ FALSE = ("0", "false", "f", "no", "n", "off")
 
 
 @dataclass(frozen=True)
+class Count:
+    """How many there are without paging; with `most` that many where there are more, which is said."""
+
+    number: int
+    most: int | None = None
+
+    def said(self) -> dict[str, object]:
+        """As the answer says it."""
+        if self.most is None:
+            return {"count": self.number}
+        return {"count": min(self.number, self.most), "count_is_limited": self.number > self.most}
+
+
+@dataclass(frozen=True)
 class Listed:
     """Rows, and how many there are without paging (None: not asked for).
 
@@ -25,7 +39,7 @@ class Listed:
     """
 
     rows: Sequence[Any]
-    count: int | None = None
+    count: Count | None = None
     is_marked: bool = False
     next_marker: str | None = None
 
@@ -45,12 +59,12 @@ def read(query: Mapping[str, str], max_limit: int) -> Page:
     )
 
 
-def wants_count(query: Mapping[str, str]) -> bool:
-    """Whether `with_count` is on. Raises Invalid."""
+def count(query: Mapping[str, str], of: Callable[[int | None], int], most: int | None) -> Count | None:
+    """What `of(most)` says where `with_count` is on; it need not look at more than one beyond. Raises Invalid."""
     said = query.get("with_count", "false").lower()
     if said not in (*TRUE, *FALSE):
         raise errors.Invalid("'with_count' must be a boolean.")
-    return said in TRUE
+    return Count(of(most), most) if said in TRUE else None
 
 
 def next_link(url: str, query: Mapping[str, str], page: Page, last_id: str) -> list[dict[str, str]]:

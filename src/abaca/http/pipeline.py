@@ -134,12 +134,11 @@ class Call:
         if not self.allows(rule, project_id=project_id, user_id=user_id):
             raise errors.Forbidden(f"Your roles do not allow {rule.name}.")
 
-    @property
-    def wants_count(self) -> bool:
-        """Whether the answer shall say how many there are in all. Raises Invalid."""
+    def count(self, count: Callable[[int | None], int]) -> paging.Count | None:
+        """What `count(most)` says of all there are, where that is asked for. Raises Invalid."""
         view = self.route.view
-        counted = isinstance(view, wire.Many) and view.counted is not None and self.version >= wire.minor(view.counted)
-        return counted and paging.wants_count(self.query)
+        counted = view.counted if isinstance(view, wire.Many) and view.is_counted(self.version) else None
+        return None if counted is None else paging.count(self.query, count, counted.most)
 
     def shape(self, view: type[wire.View]) -> wire.Shape:
         """A view that stands inside the route's own: its columns and `show(call, row)` for this version and caller."""
@@ -489,8 +488,7 @@ def _render_list(call: Call, view: wire.Many, result: Any) -> dict[str, Any]:
     listed = result if isinstance(result, paging.Listed) else paging.Listed(result)
     shown = call.plan.show(call, listed.rows)
     body: dict[str, Any] = dict.fromkeys(view.keys, shown)
-    if listed.count is not None:
-        body["count"] = listed.count
+    body |= {} if listed.count is None else listed.count.said()
     url = f"{call.base}{call.path}"
     if listed.next_marker is not None and view.links:
         body[view.links] = paging.link_after(url, call.query, listed.next_marker)

@@ -72,7 +72,7 @@ class Route:
         for view in wire.declared_in(self.view.kind) if self.view is not None else ():
             found.update(wire.changes_of(view))
         if isinstance(self.view, wire.Many) and self.view.counted:
-            found.add(wire.minor(self.view.counted))
+            found.add(wire.minor(self.view.counted.since))
         for sent in (self.body, self.filters):
             found.update(wire.changes_of(sent) if sent else ())
         return {version for version in found if version < wire.NEVER}

@@ -389,24 +389,37 @@ class One:
 
 
 @dataclass(frozen=True)
-class Many:
-    """The answer is a list under a key; `links` is the key of the link to the next page, where the resource has one.
+class Counted:
+    """A list knows `with_count` from this version on. It counts all, or `most` and says that there are more."""
 
-    `counted` is the version since which `with_count` is understood.
-    """
+    since: str
+    most: int | None = None
+
+
+# By our own door no count reads more than that.
+COUNTED = Counted("1.0", most=10_000)
+
+
+@dataclass(frozen=True)
+class Many:
+    """The answer is a list under a key; `links` is the key of the link to the next page, where the resource has one."""
 
     keys: tuple[str, ...]
     view: type[View]
     links: str | None = None
-    counted: str | None = None
+    counted: Counted | None = None
 
     def __init__(
-        self, key: str | tuple[str, ...], view: type[View], *, links: str | None = None, counted: str | None = None
+        self, key: str | tuple[str, ...], view: type[View], *, links: str | None = None, counted: Counted | None = None
     ) -> None:
         object.__setattr__(self, "keys", (key,) if isinstance(key, str) else key)
         object.__setattr__(self, "view", view)
         object.__setattr__(self, "links", links)
         object.__setattr__(self, "counted", counted)
+
+    def is_counted(self, version: int) -> bool:
+        """Whether `with_count` is understood."""
+        return self.counted is not None and version >= minor(self.counted.since)
 
     @property
     def kind(self) -> Any:

@@ -10,7 +10,7 @@ from abaca.db.engine.database import Tx
 from abaca.http.paging import Listed
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
-from abaca.http.wire import Many, View
+from abaca.http.wire import COUNTED, Many, View
 
 INDEX = policy.admin("backend:get_addresses", "See from which addresses the shares of a back end are mounted.")
 
@@ -43,18 +43,25 @@ class AddressView(View):
     left_behind: list[LeftView]
 
 
-@RESOURCE.get("/{host}/addresses", policy=INDEX, view=Many("addresses", AddressView, links="addresses_links"))
+@RESOURCE.get(
+    "/{host}/addresses",
+    policy=INDEX,
+    view=Many("addresses", AddressView, links="addresses_links", counted=COUNTED),
+)
 def index(call: Call, host: str) -> Listed:
     """The addresses of a back end, host@backend, in their order; the `marker` is an address."""
     page = call.page
     with call.db.read() as tx:
         if services.find(tx, host) is None:
             raise errors.NotFound(f"There is no service {services.SHARE_BINARY} on host {host}.")
-        exported, mounted = db.exported(tx, host), db.mounted(tx, host)
-        known = [one for one in sorted({*exported, *mounted}) if page.marker is None or one > page.marker]
+        with tx.turn():
+            exported, mounted = db.exported(tx, host), db.mounted(tx, host)
+        every = sorted({*exported, *mounted})
+        known = [one for one in every if page.marker is None or one > page.marker]
         found = known[: page.limit]
         rows = [_row(call, tx, host, one, exported.get(one, 0), mounted.get(one, db.Mounted(0, 0))) for one in found]
-    return Listed(rows, is_marked=True, next_marker=found[-1] if found and len(known) > len(found) else None)
+    next_marker = found[-1] if found and len(known) > len(found) else None
+    return Listed(rows, call.count(lambda _: len(every)), is_marked=True, next_marker=next_marker)
 
 
 def _row(call: Call, tx: Tx, host: str, address: str, exported: int, mounted: db.Mounted) -> list[object]:

@@ -18,7 +18,7 @@ from abaca.http.bodies import Filters, Text
 from abaca.http.paging import Listed
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
-from abaca.http.wire import Many, View
+from abaca.http.wire import COUNTED, Many, View
 from abaca.operations.administration import backend_reconcile
 
 INDEX = policy.admin("backend:get_all", "List back ends with their pools and what waits for them.")
@@ -58,19 +58,24 @@ class BackEndFilters(Filters, unknown="refuse"):
     host: Text
 
 
-@RESOURCE.get(policy=INDEX, view=Many("backends", BackEndView, links="backends_links"), filters=BackEndFilters)
+@RESOURCE.get(
+    policy=INDEX, view=Many("backends", BackEndView, links="backends_links", counted=COUNTED), filters=BackEndFilters
+)
 def index(call: Call, filters: dict[str, object]) -> Listed:
     """Back ends that were ever served, in the order of their hosts; the `marker` is a host."""
     down_time_s = call.settings.service_down_time
     with call.db.read() as tx:
         alive_since = services.alive_since(tx, down_time_s)
         found, next_marker = services.places(tx, filters, call.page)
+        count = call.count(lambda _: services.number_of_places(tx, filters))
         of_host: dict[str, list[Pool]] = {}
         for pool in pools.read_for_scheduling(tx, down_time_s):
             of_host.setdefault(pool.service_host, []).append(pool)
         live = _live(tx)
     rows = [_shown(one, alive_since, of_host.get(one.host, []), live.get(one.host, {})) for one in found]
-    return Listed([[row[name] for name in call.columns] for row in rows], is_marked=True, next_marker=next_marker)
+    return Listed(
+        [[row[name] for name in call.columns] for row in rows], count, is_marked=True, next_marker=next_marker
+    )
 
 
 def _live(tx: Tx) -> dict[str, dict[str, int]]:

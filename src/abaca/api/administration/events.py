@@ -13,7 +13,7 @@ from abaca.http.bodies import Filters, IdPrefix, Text, among
 from abaca.http.paging import Listed
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
-from abaca.http.wire import Many, View
+from abaca.http.wire import COUNTED, Many, View
 from abaca.operations.registry import EVENT_TYPES, RESOURCE_TYPES
 
 INDEX = policy.admin("event:get_all", "List events.")
@@ -69,24 +69,27 @@ class TargetView(View):
     worker: str | None
 
 
-@RESOURCE.get(policy=INDEX, view=Many("events", EventView, links="events_links"), filters=EventFilters)
+@RESOURCE.get(policy=INDEX, view=Many("events", EventView, links="events_links", counted=COUNTED), filters=EventFilters)
 def index(call: Call, filters: dict[str, object]) -> Listed:
     """Events, the newest first, as they were committed."""
     with call.db.read() as tx:
-        return Listed(db.EVENTS.rows(tx, call.columns, filters, call.page._replace(sort_key="seq")))
+        rows = db.EVENTS.rows(tx, call.columns, filters, call.page._replace(sort_key="seq"))
+        return Listed(rows, call.count(lambda most: db.EVENTS.count(tx, filters, most)))
 
 
-@TARGET.get(policy=TARGETS, view=Many("event_targets", TargetView, links="event_targets_links"))
+@TARGET.get(policy=TARGETS, view=Many("event_targets", TargetView, links="event_targets_links", counted=COUNTED))
 def index_targets(call: Call) -> Listed:
     """The targets that were ever served or have events waiting, by name; the `marker` is a name."""
     page = call.page
     with call.db.read() as tx:
-        known = [one for one in db.targets(tx) if page.marker is None or one[0].name > page.marker]
+        every = db.targets(tx)
+        known = [one for one in every if page.marker is None or one[0].name > page.marker]
         found = known[: page.limit]
         rows = [_shown(target, waiting, tx.now) for target, waiting in found]
     goes_on = found and len(known) > len(found)
     return Listed(
         [[row[name] for name in call.columns] for row in rows],
+        call.count(lambda _: len(every)),
         is_marked=True,
         next_marker=found[-1][0].name if goes_on else None,
     )

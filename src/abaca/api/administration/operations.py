@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from abaca import errors
@@ -16,7 +15,7 @@ from abaca.http.bodies import Filters, Flag, IdPrefix, Text, among
 from abaca.http.paging import Listed
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
-from abaca.http.wire import AdminOnly, Computed, Many, One, View
+from abaca.http.wire import COUNTED, AdminOnly, Computed, Many, One, View
 from abaca.journal import kinds, steering
 from abaca.operations.registry import OPERATIONS, RESOURCE_TYPES
 from abaca.policy import admin, reader
@@ -153,7 +152,7 @@ class OperationFilters(Filters, unknown="refuse"):
 
 @RESOURCE.get(
     policy=reader("operation:get_all", "List operations."),
-    view=Many("operations", OperationView, links="operations_links"),
+    view=Many("operations", OperationView, links="operations_links", counted=COUNTED),
     filters=OperationFilters,
 )
 def index(call: Call, filters: dict[str, object]) -> Listed:
@@ -162,7 +161,8 @@ def index(call: Call, filters: dict[str, object]) -> Listed:
     if asked.pop("live", False):
         asked["states"] = operations.LIVE
     with call.db.read() as tx:
-        return Listed(operations.OPERATIONS.rows(tx, call.columns, asked, call.page))
+        rows = operations.OPERATIONS.rows(tx, call.columns, asked, call.page)
+        return Listed(rows, call.count(lambda most: operations.OPERATIONS.count(tx, asked, most)))
 
 
 @RESOURCE.get("/{id}", policy=reader("operation:get", "See an operation."), view=One("operation", OperationView))
@@ -180,10 +180,10 @@ def show(call: Call, id: str) -> Row:
 @RESOURCE.get(
     "/{id}/findings",
     policy=GET_FINDINGS,
-    view=Many("findings", FindingView, links="findings_links"),
+    view=Many("findings", FindingView, links="findings_links", counted=COUNTED),
     filters=FindingFilters,
 )
-def index_findings(call: Call, id: str, filters: dict[str, object]) -> Sequence[Row]:
+def index_findings(call: Call, id: str, filters: dict[str, object]) -> Listed:
     """What an operation found, one by one: shares that were skipped, that failed, what is unknown, what would change.
 
     At most ten thousand are kept; the counts in the operation's own `findings` are of all.
@@ -191,7 +191,9 @@ def index_findings(call: Call, id: str, filters: dict[str, object]) -> Sequence[
     with call.db.read() as tx:
         if operations.show(tx, id) is None:
             raise errors.NotFound(resource="Operation", id=id)
-        return FINDINGS.rows(tx, call.columns, {**filters, "operation_id": id}, call.page)
+        asked = {**filters, "operation_id": id}
+        rows = FINDINGS.rows(tx, call.columns, asked, call.page)
+        return Listed(rows, call.count(lambda most: FINDINGS.count(tx, asked, most)))
 
 
 def _steered(call: Call, id: str, verb: steering.Verb) -> Row | None:

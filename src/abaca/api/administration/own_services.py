@@ -14,15 +14,20 @@ from abaca.http.bodies import Filters, Text
 from abaca.http.paging import Listed
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
-from abaca.http.wire import Many, View
+from abaca.http.wire import COUNTED, Many, View
 
 DELETE = policy.admin("service:delete", "Remove a service that nobody serves any more.")
 
 RESOURCE = Resource("services of back ends", "/services")
+# So many share instances of a service are counted.
+MOST_HELD = 10_000
 
 
 class PlaceView(View):
-    """The service of a back end, host@backend; `instances` is how many share instances live there."""
+    """The service of a back end, host@backend; `instances` is how many share instances live there.
+
+    Where they are many they are not counted to the end, which `instances_are_limited` says.
+    """
 
     host: str
     state: Literal["up", "down", "stopped"]
@@ -30,6 +35,7 @@ class PlaceView(View):
     zone: str
     last_seen_at: datetime.datetime | None
     instances: int
+    instances_are_limited: bool
 
 
 class PlaceFilters(Filters, unknown="refuse"):
@@ -38,15 +44,18 @@ class PlaceFilters(Filters, unknown="refuse"):
     host: Text
 
 
-@RESOURCE.get(policy=INDEX, view=Many("services", PlaceView, links="services_links"), filters=PlaceFilters)
+@RESOURCE.get(
+    policy=INDEX, view=Many("services", PlaceView, links="services_links", counted=COUNTED), filters=PlaceFilters
+)
 def index(call: Call, filters: dict[str, object]) -> Listed:
     """Services in the order of their hosts; the `marker` is a host."""
     with call.db.read() as tx:
         alive_since = db.alive_since(tx, call.settings.service_down_time)
         found, next_marker = db.places(tx, filters, call.page)
-        held = db.instances_held(tx)
-    rows = [_row(call, one, alive_since, held.get(one.host, 0)) for one in found]
-    return Listed(rows, is_marked=True, next_marker=next_marker)
+        count = call.count(lambda _: db.number_of_places(tx, filters))
+        held = db.instances_held(tx, [one.host for one in found], MOST_HELD)
+    rows = [_row(call, one, alive_since, held[one.host]) for one in found]
+    return Listed(rows, count, is_marked=True, next_marker=next_marker)
 
 
 @RESOURCE.delete("/{host}", policy=DELETE, status=204)
@@ -56,13 +65,14 @@ def delete(call: Call, host: str) -> None:
         db.remove(tx, host, call.settings.service_down_time)
 
 
-def _row(call: Call, service: Service, alive_since: datetime.datetime, instances: int) -> list[object]:
+def _row(call: Call, service: Service, alive_since: datetime.datetime, held: int) -> list[object]:
     shown: dict[str, object] = {
         "host": service.host,
         "state": service.state(alive_since),
         "status": "disabled" if service.disabled else "enabled",
         "zone": service.availability_zone,
         "last_seen_at": None if service.heartbeat_at == NEVER else service.heartbeat_at,
-        "instances": instances,
+        "instances": min(held, MOST_HELD),
+        "instances_are_limited": held > MOST_HELD,
     }
     return [shown[name] for name in call.columns]

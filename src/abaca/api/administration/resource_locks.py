@@ -21,7 +21,7 @@ from abaca.http.bodies import UNSET, Body, Filters, Text, Time, UnsetType, Uuid
 from abaca.http.paging import Listed
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
-from abaca.http.wire import Computed, Link, Many, Named, One, View
+from abaca.http.wire import Computed, Counted, Link, Many, Named, One, View
 from abaca.operations.administration import resource_locks
 from abaca.policy import owner, service, service_or_member, service_or_reader
 
@@ -84,7 +84,7 @@ class LockFilters(Filters):
 
 @RESOURCE.get(
     policy=LIST,
-    view=Many("resource_locks", LockView, links="resource_locks_links", counted="2.81"),
+    view=Many("resource_locks", LockView, links="resource_locks_links", counted=Counted("2.81")),
     filters=LockFilters,
 )
 def index(call: Call, filters: dict[str, object]) -> Listed:
@@ -92,7 +92,7 @@ def index(call: Call, filters: dict[str, object]) -> Listed:
     asked = {**filters, **call.project_filter(ALL_PROJECTS)}
     with call.db.read() as tx:
         rows = LOCKS.rows(tx, call.columns, asked, call.page)
-        count = LOCKS.count(tx, asked) if call.wants_count else None
+        count = call.count(lambda most: LOCKS.count(tx, asked, most))
     return Listed(rows, count)
 
 

@@ -21,7 +21,7 @@ from abaca.http.bodies import UNSET, Body, Filters, IdPrefix, Text, UnsetType, a
 from abaca.http.paging import Listed
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
-from abaca.http.wire import Column, Computed, Many, One, Plain, View
+from abaca.http.wire import COUNTED, Column, Computed, Many, One, Plain, View
 from abaca.operations.attachments import attachment_accept, attachment_clusters, attachment_detach, attachment_verify
 from abaca.policy import admin, member, reader
 
@@ -115,7 +115,7 @@ class AttachmentFilters(Filters, unknown="refuse"):
 
 @RESOURCE.get(
     policy=LIST,
-    view=Many("attachments", AttachmentView, links="attachments_links"),
+    view=Many("attachments", AttachmentView, links="attachments_links", counted=COUNTED),
     filters=AttachmentFilters,
 )
 def index(call: Call, filters: dict[str, object]) -> Listed:
@@ -126,7 +126,8 @@ def index(call: Call, filters: dict[str, object]) -> Listed:
     with call.db.read() as tx:
         if "share_id" in asked:
             asked["share_id"] = share_id_of(call, tx, str(asked["share_id"]))
-        return Listed(attachments.ATTACHMENTS.rows(tx, call.columns, asked, call.page))
+        rows = attachments.ATTACHMENTS.rows(tx, call.columns, asked, call.page)
+        return Listed(rows, call.count(lambda most: attachments.ATTACHMENTS.count(tx, asked, most)))
 
 
 @RESOURCE.get("/{id}", policy=SHOW, view=One("attachment", AttachmentView))

@@ -12,7 +12,7 @@ from abaca.http.bodies import Filters, Text
 from abaca.http.paging import Listed
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
-from abaca.http.wire import Column, Many, View
+from abaca.http.wire import COUNTED, Column, Many, View
 
 INDEX = policy.admin("orphaned_mount:get_all", "List what forced detaching left on machines.")
 
@@ -43,10 +43,11 @@ class OrphanedMountFilters(Filters, unknown="refuse"):
 
 @RESOURCE.get(
     policy=INDEX,
-    view=Many("orphaned_mounts", OrphanedMountView, links="orphaned_mounts_links"),
+    view=Many("orphaned_mounts", OrphanedMountView, links="orphaned_mounts_links", counted=COUNTED),
     filters=OrphanedMountFilters,
 )
 def index(call: Call, filters: dict[str, str]) -> Listed:
     """The newest first."""
     with call.db.read() as tx:
-        return Listed(ORPHANED_MOUNTS.rows(tx, call.columns, filters, call.page))
+        rows = ORPHANED_MOUNTS.rows(tx, call.columns, filters, call.page)
+        return Listed(rows, call.count(lambda most: ORPHANED_MOUNTS.count(tx, filters, most)))

@@ -16,7 +16,7 @@ from abaca.http.bodies import UNSET, Body, Filters, IdPrefix, Name, Object, Scal
 from abaca.http.paging import Listed
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
-from abaca.http.wire import AdminOnly, Computed, Many, One, View
+from abaca.http.wire import COUNTED, AdminOnly, Computed, Many, One, View
 from abaca.operations.attachments import attachment_detach
 
 LIST_ALL_PROJECTS = policy.admin("server:list_all_projects", "List the registered servers of all projects.")
@@ -97,7 +97,9 @@ class ServerFilters(Filters, unknown="refuse"):
 SERVER = One("server", ServerView)
 
 
-@RESOURCE.get(policy=INDEX, view=Many("servers", ServerView, links="servers_links"), filters=ServerFilters)
+@RESOURCE.get(
+    policy=INDEX, view=Many("servers", ServerView, links="servers_links", counted=COUNTED), filters=ServerFilters
+)
 def index(call: Call, filters: dict[str, object]) -> Listed:
     """Servers of the caller's project; administrators may ask for those of all."""
     asked = {**filters, **call.project_filter(LIST_ALL_PROJECTS)}
@@ -106,7 +108,8 @@ def index(call: Call, filters: dict[str, object]) -> Listed:
     with call.db.read() as tx:
         rows = db.SERVERS.rows(tx, ("id", *call.columns), asked, call.page)
         call.notes["addresses"] = db.addresses(tx, [row[0] for row in rows])
-    return Listed([row[1:] for row in rows])
+        count = call.count(lambda most: db.SERVERS.count(tx, asked, most))
+    return Listed([row[1:] for row in rows], count)
 
 
 @RESOURCE.get("/{server_id}", policy=SHOW, view=SERVER)

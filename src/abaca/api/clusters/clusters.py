@@ -21,7 +21,7 @@ from abaca.http.bodies import UNSET, Body, Filters, Flag, IdPrefix, Name, Object
 from abaca.http.paging import Listed
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
-from abaca.http.wire import Many, One, View
+from abaca.http.wire import COUNTED, Many, One, View
 from abaca.operations.clusters import cluster_accept, cluster_delete
 from abaca.operations.clusters.cluster_accept import Change, GroupChange
 from abaca.operations.clusters.cluster_states import states_of
@@ -173,15 +173,18 @@ class ClusterFilters(Filters, unknown="refuse"):
 CLUSTER = One("cluster", ClusterDetailView)
 
 
-@RESOURCE.get(policy=LIST, view=Many("clusters", ClusterView, links="clusters_links"), filters=ClusterFilters)
+@RESOURCE.get(
+    policy=LIST, view=Many("clusters", ClusterView, links="clusters_links", counted=COUNTED), filters=ClusterFilters
+)
 def index(call: Call, filters: dict[str, object]) -> Listed:
     """Clusters, the newest first."""
     asked = {**filters, **call.project_filter(LIST_ALL_PROJECTS)}
     with call.db.read() as tx:
         found = clusters.page(tx, asked, call.page)
         numbers = nodes.count(tx, [one.id for one in found])
+        count = call.count(lambda most: clusters.CLUSTERS.count(tx, asked, most))
     rows = [_shown(one, numbers.get(one.id, 0)) for one in found]
-    return Listed([[row[name] for name in call.columns] for row in rows])
+    return Listed([[row[name] for name in call.columns] for row in rows], count)
 
 
 @RESOURCE.get("/{id}", policy=SHOW, view=CLUSTER)

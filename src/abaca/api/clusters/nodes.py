@@ -15,7 +15,7 @@ from abaca.http.bodies import Filters, Text
 from abaca.http.paging import Listed
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
-from abaca.http.wire import Many, View
+from abaca.http.wire import COUNTED, Many, View
 from abaca.operations.clusters.cluster_states import wanted_of
 from abaca.policy import reader
 
@@ -56,7 +56,7 @@ class NodeFilters(Filters, unknown="refuse"):
 @RESOURCE.get(
     "/{id}/nodes",
     policy=reader("cluster:get_nodes", "List the nodes of a cluster."),
-    view=Many("nodes", NodeView, links="nodes_links"),
+    view=Many("nodes", NodeView, links="nodes_links", counted=COUNTED),
     filters=NodeFilters,
 )
 def index(call: Call, id: str, filters: dict[str, object]) -> Listed:
@@ -66,11 +66,13 @@ def index(call: Call, id: str, filters: dict[str, object]) -> Listed:
         if cluster is None:
             raise errors.NotFound(resource="Cluster", id=id)
         call.visible(cluster.project_id, "Cluster", id)
-        found = nodes.NODES.entities(tx, NamedNode, {**filters, "cluster_id": id}, call.page)
+        asked = {**filters, "cluster_id": id}
+        found = nodes.NODES.entities(tx, NamedNode, asked, call.page)
+        count = call.count(lambda most: nodes.NODES.count(tx, asked, most))
         attached = nodes.shares_on(tx, id, [one.server_id for one in found])
         wanted = wanted_of(cluster, clusters.groups(tx, id))
     rows = (_shown(one, wanted.get(one.node_group_id, []), attached.get(one.server_id, [])) for one in found)
-    return Listed([[row[name] for name in call.columns] for row in rows])
+    return Listed([[row[name] for name in call.columns] for row in rows], count)
 
 
 def _shown(node: NamedNode, wanted: Sequence[WantedShare], has: Sequence[Attachment]) -> Mapping[str, object]:

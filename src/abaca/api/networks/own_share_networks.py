@@ -27,7 +27,7 @@ from abaca.http.paging import Listed
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
 from abaca.http.waiting import Later
-from abaca.http.wire import Many, Plain, View
+from abaca.http.wire import COUNTED, Many, Plain, View
 from abaca.journal.questions import all_of
 from abaca.operations.networks import share_network_change, share_network_look, share_network_removal
 from abaca.operations.networks.share_network_change import CannotChange, Obstacle
@@ -123,7 +123,9 @@ class AddSubnet(Body, key="subnet", unknown="refuse"):
 
 
 @RESOURCE.get(
-    policy=LIST, view=Many("share_networks", OwnNetworkView, links="share_networks_links"), filters=OwnNetworkFilters
+    policy=LIST,
+    view=Many("share_networks", OwnNetworkView, links="share_networks_links", counted=COUNTED),
+    filters=OwnNetworkFilters,
 )
 def index(call: Call, filters: dict[str, object]) -> Listed:
     """Share networks with their subnets, the newest first."""
@@ -132,8 +134,9 @@ def index(call: Call, filters: dict[str, object]) -> Listed:
         found = db.SHARE_NETWORKS.entities(tx, ShareNetwork, asked, call.page)
         ids = [network.id for network in found]
         its, supports = subnets.of_networks(tx, ids), share_servers.supports(tx, ids)
+        count = call.count(lambda most: db.SHARE_NETWORKS.count(tx, asked, most))
     shown = (_shown(one, its.get(one.id, []), supports.get(one.id)) for one in found)
-    return Listed(rows(call, shown))
+    return Listed(rows(call, shown), count)
 
 
 @RESOURCE.post("/{id}/subnets", policy=CREATE, view=Plain("subnet", OwnSubnetView), body=AddSubnet, status=202)

@@ -18,7 +18,7 @@ from abaca.http.bodies import UNSET, Body, Filters, Flag, IdPrefix, Text, UnsetT
 from abaca.http.paging import Listed
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
-from abaca.http.wire import Many, One, View
+from abaca.http.wire import COUNTED, Many, One, View
 from abaca.operations.networks import share_server_mend
 from abaca.policy import admin
 
@@ -64,13 +64,18 @@ class Capabilities(Body, key="share_server", unknown="refuse"):
     share_server_multiple_subnet_support: Flag | UnsetType = UNSET
 
 
-@RESOURCE.get(policy=LIST, view=Many("share_servers", CapableView, links="share_servers_links"), filters=CapableFilters)
+@RESOURCE.get(
+    policy=LIST,
+    view=Many("share_servers", CapableView, links="share_servers_links", counted=COUNTED),
+    filters=CapableFilters,
+)
 def index(call: Call, filters: dict[str, object]) -> Listed:
     """Share servers of all projects."""
     with call.db.read() as tx:
         found = db.SHARE_SERVERS.entities(tx, NamedShareServer, filters, call.page)
         subnets = db.subnets_of(tx, [one.id for one in found])
-    return Listed(rows(call, (_shown(one, subnets) for one in found)))
+        count = call.count(lambda most: db.SHARE_SERVERS.count(tx, filters, most))
+    return Listed(rows(call, (_shown(one, subnets) for one in found)), count)
 
 
 @RESOURCE.put("/{id}", policy=UPDATE, view=One("share_server", CapableView), body=Capabilities)

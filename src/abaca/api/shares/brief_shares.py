@@ -13,7 +13,7 @@ from abaca.http.bodies import Filters, IdPrefix, Text, among
 from abaca.http.paging import Listed
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
-from abaca.http.wire import AdminOnly, Many, View
+from abaca.http.wire import COUNTED, AdminOnly, Many, View
 
 RESOURCE = Resource("shares in brief", "/shares")
 
@@ -40,9 +40,12 @@ class BriefShareFilters(Filters, unknown="refuse"):
     status: Annotated[str, among(SHARE_INSTANCE.values)]
 
 
-@RESOURCE.get(policy=LIST, view=Many("shares", BriefShareView, links="shares_links"), filters=BriefShareFilters)
+@RESOURCE.get(
+    policy=LIST, view=Many("shares", BriefShareView, links="shares_links", counted=COUNTED), filters=BriefShareFilters
+)
 def index(call: Call, filters: dict[str, object]) -> Listed:
     """Shares of the caller's project; administrators may ask for those of all."""
     asked = {**filters, "is_soft_deleted": False, **call.project_filter(LIST_ALL_PROJECTS)}
     with call.db.read() as tx:
-        return Listed(shares.SHARES.rows(tx, call.columns, asked, call.page))
+        rows = shares.SHARES.rows(tx, call.columns, asked, call.page)
+        return Listed(rows, call.count(lambda most: shares.SHARES.count(tx, asked, most)))

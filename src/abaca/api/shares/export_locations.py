@@ -14,9 +14,10 @@ from abaca.db.engine.statements import Row
 from abaca.db.shares import export_location_history, export_locations, share_instances, shares
 from abaca.domain import ids, metadata
 from abaca.http.bodies import Body
+from abaca.http.paging import Listed
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
-from abaca.http.wire import AdminOnly, Computed, Many, One, Plain, Since, View
+from abaca.http.wire import COUNTED, AdminOnly, Computed, Many, One, Plain, Since, View
 from abaca.operations.shares import metadata_limits
 from abaca.policy import admin, member, reader
 
@@ -93,8 +94,8 @@ def index(call: Call, id: str) -> Sequence[Row]:
         return export_locations.of_share(tx, id, call.columns, with_admin_only=call.caller.is_admin)
 
 
-@HISTORY.get(policy=LIST_HISTORY, view=Many("export_locations", PeriodView))
-def history(call: Call, id: str) -> Sequence[Row]:
+@HISTORY.get(policy=LIST_HISTORY, view=Many("export_locations", PeriodView, counted=COUNTED))
+def history(call: Call, id: str) -> Listed:
     """Where a share could be mounted from, the newest first; of one that is gone as long as that is kept."""
     page = call.page if "sort_key" in call.query else call.page._replace(sort_key="since")
     asked: dict[str, object] = {"share_id": id} if call.caller.is_admin else {"share_id": id, "is_admin_only": False}
@@ -104,7 +105,8 @@ def history(call: Call, id: str) -> Sequence[Row]:
             share_for_look(call, tx, id, ())
         else:
             call.visible(formerly_of, "Share", id)
-        return export_location_history.HISTORY.rows(tx, call.columns, asked, page)
+        rows = export_location_history.HISTORY.rows(tx, call.columns, asked, page)
+        return Listed(rows, call.count(lambda most: export_location_history.HISTORY.count(tx, asked, most)))
 
 
 @OF_SHARE.get("/{location_id}", policy=SHOW, view=One("export_location", LocationView))

@@ -19,7 +19,21 @@ from abaca.http.bodies import UNSET, Also, Body, Filters, Flag, Gib, Name, Pairs
 from abaca.http.paging import Listed
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
-from abaca.http.wire import AdminOnly, Column, Computed, Feature, Link, Many, Named, One, Since, Until, View, Was
+from abaca.http.wire import (
+    AdminOnly,
+    Column,
+    Computed,
+    Counted,
+    Feature,
+    Link,
+    Many,
+    Named,
+    One,
+    Since,
+    Until,
+    View,
+    Was,
+)
 from abaca.operations.shares import share_accept, share_delete
 from abaca.policy import admin, member, reader
 
@@ -192,7 +206,7 @@ class ShareFilters(Filters):
 @RESOURCE.get(
     "/detail",
     policy=LIST,
-    view=Many("shares", ShareView, links="shares_links", counted="2.42"),
+    view=Many("shares", ShareView, links="shares_links", counted=Counted("2.42")),
     filters=ShareFilters,
 )
 def index_detailed(call: Call, filters: dict[str, object]) -> Listed:
@@ -202,7 +216,7 @@ def index_detailed(call: Call, filters: dict[str, object]) -> Listed:
 
 @RESOURCE.get(
     policy=LIST,
-    view=Many("shares", ShareSummary, links="shares_links", counted="2.42"),
+    view=Many("shares", ShareSummary, links="shares_links", counted=Counted("2.42")),
     filters=ShareFilters,
 )
 def index(call: Call, filters: dict[str, object]) -> Listed:
@@ -229,7 +243,7 @@ def _listed(call: Call, filters: dict[str, object]) -> Listed:
     page = _page(call)
     with call.db.read() as tx:
         rows = shares.SHARES.rows(tx, call.columns, asked, page)
-        count = shares.SHARES.count(tx, asked) if call.wants_count else None
+        count = call.count(lambda most: shares.SHARES.count(tx, asked, most))
     return Listed(rows, count)
 
 

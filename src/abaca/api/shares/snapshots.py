@@ -33,7 +33,7 @@ from abaca.http.bodies import (
 from abaca.http.paging import Listed
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
-from abaca.http.wire import AdminOnly, Computed, Link, Many, Named, One, Since, View
+from abaca.http.wire import AdminOnly, Computed, Counted, Link, Many, Named, One, Since, View
 from abaca.operations.shares import snapshot_create, snapshot_delete
 from abaca.policy import admin, member, reader
 
@@ -121,7 +121,7 @@ class SnapshotFilters(Filters):
 @RESOURCE.get(
     "/detail",
     policy=LIST,
-    view=Many("snapshots", SnapshotView, links="share_snapshots_links", counted="2.79"),
+    view=Many("snapshots", SnapshotView, links="share_snapshots_links", counted=Counted("2.79")),
     filters=SnapshotFilters,
 )
 def index_detailed(call: Call, filters: dict[str, object]) -> Listed:
@@ -131,7 +131,7 @@ def index_detailed(call: Call, filters: dict[str, object]) -> Listed:
 
 @RESOURCE.get(
     policy=LIST,
-    view=Many("snapshots", SnapshotSummary, links="share_snapshots_links", counted="2.79"),
+    view=Many("snapshots", SnapshotSummary, links="share_snapshots_links", counted=Counted("2.79")),
     filters=SnapshotFilters,
 )
 def index(call: Call, filters: dict[str, object]) -> Listed:
@@ -143,7 +143,7 @@ def _listed(call: Call, filters: dict[str, object]) -> Listed:
     asked = {**filters, **call.project_filter(LIST_ALL_PROJECTS)}
     with call.db.read() as tx:
         rows = db.SNAPSHOTS.rows(tx, call.columns, asked, call.page)
-        count = db.SNAPSHOTS.count(tx, asked) if call.wants_count else None
+        count = call.count(lambda most: db.SNAPSHOTS.count(tx, asked, most))
     return Listed(rows, count)
 
 

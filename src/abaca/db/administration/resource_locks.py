@@ -35,6 +35,7 @@ LOCKS = Listing(
     },
     # opens the index over all projects (db/tables)
     unless=(frozenset({"id", "project_id"}), LOCK_OF_ANY_PROJECT),
+    unindexed=("lock_reason", "lock_reason_like", "by lock_reason", "by updated_at"),
 )
 
 

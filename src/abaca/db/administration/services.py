@@ -191,16 +191,30 @@ def find(tx: Tx, host: str) -> Service | None:
     return tx.entity(Service, _FIND, {"of_host": host})
 
 
-_HELD = sa.select(share_instances.c.host, sa.func.count()).group_by(share_instances.c.host)
+def number_of_places(tx: Tx, asked: Mapping[str, object]) -> int:
+    """How many there are, on all pages."""
+    return len(places(tx, asked, Page(1))[0]) if "host" in asked else int(tx.scalar(_PLACES))
 
 
-def instances_held(tx: Tx) -> dict[str, int]:
-    """How many share instances live on each host@backend that has any; this counts all there are."""
-    held: dict[str, int] = {}
-    for pool, number in tx.rows(_HELD):
-        host = (pool or "").partition("#")[0]
-        held[host] = held.get(host, 0) + number
-    return held
+_PLACES = sa.select(sa.func.count()).where(t.c.binary == SHARE_BINARY)
+
+
+def instances_held(tx: Tx, hosts: Sequence[str], most: int) -> dict[str, int]:
+    """How many share instances live on each host@backend, counted to one beyond `most`."""
+    return {row.host: row.number for row in tx.rows(_HELD, {"hosts": list(hosts), "most": most + 1})} if hosts else {}
+
+
+# between them are the pools of a back end, "host@backend#pool"
+_LIVING = (
+    sa.select(share_instances.c.id)
+    .where(share_instances.c.host >= t.c.host + "#", share_instances.c.host < t.c.host + "$")
+    .limit(sa.bindparam("most"))
+    .correlate(t)
+    .subquery("living")
+)
+_HELD = sa.select(
+    t.c.host, sa.select(sa.func.count()).select_from(_LIVING).correlate(t).scalar_subquery().label("number")
+).where(t.c.binary == SHARE_BINARY, t.c.host.in_(sa.bindparam("hosts", expanding=True)))
 
 
 def remove(tx: Tx, host: str, service_down_time_s: int) -> None:

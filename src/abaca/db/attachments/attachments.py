@@ -51,6 +51,7 @@ ATTACHMENTS = lists.Listing(
     },
     # opens the index over all projects (db/tables)
     unless=(frozenset({"id", "project_id", "share_id"}), OF_ANY_PROJECT),
+    unindexed=("by updated_at", "by state"),
 )
 STATE = moving.Mover(t.c.state, "Attachment")
 move, try_move = STATE.move, STATE.try_move

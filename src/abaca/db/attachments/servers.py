@@ -52,6 +52,7 @@ SERVERS = lists.Listing(
         "project_id": ("project_id", "created_at", "id"),
         "status": ("status", "created_at", "id"),
     },
+    unindexed=("changed_since", "changed_before"),
 )
 
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import re
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -66,6 +66,7 @@ class Filter(NamedTuple):
     `shape(value)` is what of the value must be known to write the SQL, `bind(name, value)` the parameters; the defaults
     fit a plain value. A filter `is_steady` when one plan is right for whatever value: a list with others is planned for
     its values, as very few rows may meet them, or very many. `find(tx, value)` looks up what the condition is about.
+    No index serves for values that are `is_vague`.
     """
 
     clause: Callable[[str, Any], sa.ColumnElement[bool]]
@@ -73,6 +74,7 @@ class Filter(NamedTuple):
     bind: Callable[[str, Any], Mapping[str, object]] = lambda name, value: {name: value}
     is_steady: bool = False
     find: Callable[..., object] | None = None
+    is_vague: Callable[[object], bool] | None = None
 
 
 def equal(column: Column) -> Filter:
@@ -94,10 +96,11 @@ def flag(column: Column) -> Filter:
 
 
 def contains(column: Column) -> Filter:
-    """The value is somewhere in the text, capitals or not."""
+    """The value is somewhere in the text, capitals or not. Indexes are of three characters at a time."""
     return Filter(
         lambda name, _: sa.func.lower(column).like(sa.bindparam(name, type_=sa.String()), escape="\\"),
         bind=lambda name, value: {name: f"%{_escaped(str(value).lower())}%"},
+        is_vague=lambda value: len(str(value)) < 3,
     )
 
 
@@ -179,12 +182,14 @@ class Listing:
         filters: Mapping[str, Filter] | None = None,
         sorts: Mapping[str, Sequence[str]] | Sequence[str] = ("created_at",),
         unless: tuple[frozenset[str], sa.ColumnElement[bool]] | None = None,
+        unindexed: Iterable[str] = (),
     ) -> None:
         """`columns` are added to those of `source`, whose `id` is unique.
 
         `sorts` are the orders that are offered, each with the columns that make it, of which the last is unique; one
         without any, or that is just named, is of the column called so and the id. For the first there are indexes,
-        whoever asks. `unless` is a condition that goes with it where none of some filters is asked for.
+        whoever asks. `unless` is a condition that goes with it where none of some filters is asked for. `unindexed` are
+        the filters, and the orders as "by NAME", for which all is read that may be shown.
         """
         self._source = source
         self._columns: dict[str, Column] = {**{c.name: c for c in source.columns}, **(columns or {})}
@@ -193,6 +198,8 @@ class Listing:
         self._sorts = {name: tuple(by) or tuple(dict.fromkeys((name, _KEY))) for name, by in found.items()}
         self._usual = next(iter(self._sorts))
         self._unless = unless
+        self._unindexed = frozenset(unindexed)
+        self._vague = {name: one.is_vague for name, one in self._filters.items() if one.is_vague}
         self._statement = functools.lru_cache(REMEMBERED)(self._write)
         self._counting = functools.lru_cache(REMEMBERED)(self._write_count)
 
@@ -211,9 +218,9 @@ class Listing:
     ) -> Sequence[Row]:
         """The rows that meet all conditions in `asked`, in order. Raises Invalid for an order that is not offered.
 
-        An offset that is `DEEP` reads all that it skips: one at a time does; raises `Unavailable`.
+        Of pages for which much is read one is looked for at a time; raises `Unavailable`.
         """
-        with tx.turn() if page is not None and page.offset >= DEEP else contextlib.nullcontext():
+        with self._turn(tx, asked, page):
             return tx.rows(*self._ask(tx, columns, asked, page))
 
     def one(self, tx: Tx, columns: tuple[str, ...], asked: Mapping[str, object]) -> Row | None:
@@ -224,7 +231,8 @@ class Listing:
         self, tx: Tx, entity: type[Entity], asked: Mapping[str, object], page: Page | None = None
     ) -> list[Entity]:
         """The same as `rows`, each as an entity with the columns that its fields are called like."""
-        return tx.entities(entity, *self._ask(tx, entity.__struct_fields__, asked, page))
+        with self._turn(tx, asked, page):
+            return tx.entities(entity, *self._ask(tx, entity.__struct_fields__, asked, page))
 
     def entity(self, tx: Tx, entity: type[Entity], asked: Mapping[str, object]) -> Entity | None:
         """The same as `one`, as an entity."""
@@ -246,11 +254,27 @@ class Listing:
         order = _Order(page.sort_key, page.descending, page.limit, len(after), "page_offset" in parameters)
         return self._statement(columns, shape, order), parameters
 
-    def count(self, tx: Tx, asked: Mapping[str, object]) -> int:
-        """How many rows meet all conditions. It reads them all, so one at a time counts; raises `Unavailable`."""
+    def count(self, tx: Tx, asked: Mapping[str, object], most: int | None = None) -> int:
+        """How many rows meet all conditions, counted to one beyond `most`.
+
+        It may read them all, so one at a time counts; raises `Unavailable`.
+        """
         shape, parameters = self._shape(tx, asked)
         with tx.turn():
-            return int(tx.scalar(self._counting(shape), parameters))
+            return int(tx.scalar(self._counting(shape, most), parameters))
+
+    def _turn(self, tx: Tx, asked: Mapping[str, object], page: Page | None) -> contextlib.AbstractContextManager[None]:
+        """What a page is to be looked for in."""
+        return contextlib.nullcontext() if page is None or not self._reads_much(asked, page) else tx.turn()
+
+    def _reads_much(self, asked: Mapping[str, object], page: Page) -> bool:
+        """Whether what is read for a page grows with all that may be shown."""
+        return (
+            page.offset >= DEEP
+            or not self._unindexed.isdisjoint(asked)
+            or f"by {page.sort_key}" in self._unindexed
+            or any(name in asked and is_vague(asked[name]) for name, is_vague in self._vague.items())
+        )
 
     def _after(self, tx: Tx, page: Page) -> Row | tuple[()]:
         """Where the page before ended, or nothing: then the offset counts. A marker that is gone is no marker."""
@@ -306,10 +330,13 @@ class Listing:
         found = statement.select_from(page.join(self._source, key == page.c.key))
         return _ordered(found, [page.c[f"by{at}"] for at in range(len(by))], order)
 
-    def _write_count(self, shape: tuple[tuple[str, Hashable], ...]) -> Select:
+    def _write_count(self, shape: tuple[tuple[str, Hashable], ...], most: int | None) -> Select:
         conditions = self._conditions(shape)
         # what is joined takes nothing away
         source = self._key_table if self._is_of_key_table(conditions) else self._source
+        if most is not None:
+            found = sa.select(self._columns[_KEY]).select_from(source).where(*conditions)
+            source, conditions = found.limit(sa.literal_column(str(most + 1), sa.BigInteger())).subquery("counted"), []
         return planned_for_values(sa.select(sa.func.count()).select_from(source).where(*conditions))
 
     @property

@@ -146,6 +146,7 @@ INSTANCES = lists.Listing(
         "export_location_path": _with_export("path"),
     },
     sorts=("created_at", "id", "host", "status"),
+    unindexed=("by status",),
 )
 
 

@@ -115,6 +115,7 @@ _SORTS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("status", "size", "host", "availability_zone", "updated_at"), ()),
     **dict.fromkeys(("share_type_id", "share_network_id", "snapshot_id"), ()),
 }
+_UNINDEXED = tuple(f"by {name}" for name, columns in _SORTS.items() if not columns)
 # Other names under which clients ask for an order.
 SORT_ALIASES = {
     "display_name": "name",
@@ -167,6 +168,7 @@ SHARES = lists.Listing(
     sorts=_SORTS,
     # opens the index over all projects (db/tables)
     unless=(frozenset({"id", "id_prefix", "project_id", "is_public"}), OF_ANY_PROJECT),
+    unindexed=_UNINDEXED,
 )
 
 

@@ -61,6 +61,7 @@ SNAPSHOTS = lists.Listing(
     },
     # opens the index over all projects (db/tables)
     unless=(frozenset({"id", "project_id", "share_id"}), SNAPSHOT_OF_ANY_PROJECT),
+    unindexed=("size", "usage", "by size", "by status", "by updated_at"),
 )
 
 
