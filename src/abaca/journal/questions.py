@@ -67,7 +67,8 @@ def _announce(op: Op[Parts], tx: Tx, *_error: errors.AbacaError) -> None:
 
 def all_of(futures: Sequence[Future]) -> Future:
     """All answers in the order of their questions; it fails as soon as one of them does."""
-    whole, lock = Future(), threading.Lock()
+    # Reentrant, since the failure of one cancels the others, whose end is noted within the same call.
+    whole, lock = Future(), threading.RLock()
 
     def note(one: Future) -> None:
         with lock:
