@@ -47,3 +47,21 @@ def test_a_share_that_is_not_settled_stands_in_the_way(theatre):
     answer = theatre.world.ask("member", "POST", f"/share-networks/{network_id}/action", cases.CHECK, **cases.VERSION)
     assert answer.status == 400
     assert share["id"] in answer.body["badRequest"]["message"]
+
+
+def test_addresses_at_which_a_back_end_may_serve_still_are_nobody_elses(database, tmp_path):
+    """It was told to serve there, and could not take that back."""
+    failures = "failures = update_server_network:Refused:1:after,remove_server_network:Refused\n"
+    with contextlib.ExitStack() as stack:
+        theatre = a_theatre(database, tmp_path, stack, failures)
+        network_id = cases.a_share_network(theatre)
+        share = made(theatre, network_id)
+        cases.checked(theatre, network_id)
+        cases.add_subnet(theatre, network_id)
+        theatre.settle()
+        assert ([one.status for one in servers(theatre)], len(addresses(theatre))) == (["error"], 2)
+        cases.delete(theatre, share["id"])
+        theatre.settle()
+        theatre.ask("DELETE", f"/share-servers/{servers(theatre)[0].id}", who="admin")
+        theatre.settle()
+        assert (servers(theatre), addresses(theatre)) == ([], [])

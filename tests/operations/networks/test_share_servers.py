@@ -132,6 +132,20 @@ def test_a_failed_set_up_takes_all_back_and_the_next_share_has_another_try(datab
         assert theatre.ask("GET", f"/share-networks/{network_id}")["share_network"]["status"] == "active"
 
 
+def test_a_server_that_could_not_be_torn_down_keeps_its_addresses_until_it_is_deleted(database, tmp_path):
+    with contextlib.ExitStack() as stack:
+        failures = "failures = set_up_server:Full:1:after,tear_down_server:Refused:3\n"
+        theatre = a_theatre(database, tmp_path, stack, failures)
+        share = made(theatre, cases.a_share_network(theatre))
+        (server,) = servers(theatre)
+        assert (share["status"], server.status, len(addresses(theatre))) == ("error", "error", 1)
+        cases.delete(theatre, share["id"])
+        theatre.settle()
+        theatre.ask("DELETE", f"/share-servers/{server.id}", who="admin")
+        theatre.settle()
+        assert (servers(theatre), addresses(theatre)) == ([], [])
+
+
 def test_a_subnet_that_nobody_declares_fails_the_share_with_the_reason(theatre):
     ids = {"neutron_net_id": "nosuch", "neutron_subnet_id": "nosuch"}
     share = made(theatre, cases.a_share_network(theatre, **ids))

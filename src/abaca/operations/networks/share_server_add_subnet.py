@@ -60,7 +60,8 @@ def take_addresses(op: Op[ServerHost]) -> None:
 
 def give_back_addresses(op: Op[ServerHost]) -> None:
     """Those on that subnet."""
-    op.parts.network.free(op.args.server_id, op.args.subnet_id, op.guard)
+    if not values.may_serve_still(op):
+        op.parts.network.free(op.args.server_id, op.args.subnet_id, op.guard)
 
 
 def serve_there(op: Op[ServerHost]) -> None:
@@ -81,7 +82,10 @@ def serve_there_no_more(op: Op[ServerHost]) -> None:
         server, subnet = change.found(tx, op.args)
         old = values.new_subnet_of(tx, server, subnet, msgspec.convert(op.data["network"], Network))
         instances = change.instances_on(tx, server.id)
-    change.driver_of(op.parts).remove_server_network(values.told(server, op), old, instances)
+    driver = change.driver_of(op.parts)
+    op.record(is_back=False)
+    driver.remove_server_network(values.told(server, op), old, instances)
+    op.record(is_back=True)
 
 
 def succeed(op: Op[ServerHost], tx: Tx) -> None:

@@ -94,7 +94,8 @@ def take_addresses(op: Op[ServerHost]) -> None:
 
 def give_back_addresses(op: Op[ServerHost]) -> None:
     """All that it has."""
-    op.parts.network.free(op.args.server_id, guard=op.guard)
+    if not values.may_serve_still(op):
+        op.parts.network.free(op.args.server_id, guard=op.guard)
 
 
 def set_up(op: Op[ServerHost]) -> None:
@@ -108,7 +109,9 @@ def tear_down(op: Op[ServerHost]) -> None:
     """Whatever there is of it."""
     details = op.data.get("details", {})
     server = contract.ShareServer(id=op.args.server_id, details=details, generation=op.generation)
+    op.record(is_back=False)
     op.parts.servers.tear_down_server(server)
+    op.record(is_back=True)
 
 
 def succeed(op: Op[ServerHost], tx: Tx) -> None:

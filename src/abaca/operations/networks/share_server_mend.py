@@ -200,6 +200,8 @@ def _wanted(op: Op[ServerHost], plan: Plan) -> list[Subnet]:
 
 def give_back_addresses(op: Op[ServerHost]) -> None:
     """Those that were taken for this."""
+    if values.may_serve_still(op):
+        return
     plan = _planned(op)
     for subnet_id in set(plan.wanted) - set(plan.had):
         op.parts.network.free(op.args.server_id, subnet_id, op.guard)
@@ -218,10 +220,12 @@ def set_up(op: Op[ServerHost]) -> None:
 def put_back(op: Op[ServerHost]) -> None:
     """As it was before; one that had no address is no server."""
     plan = _planned(op)
+    op.record(is_back=False)
     if plan.had:
         _set_up(op, plan.had)
     elif plan.serves:
         _tear_down(op)
+    op.record(is_back=True)
 
 
 def _set_up(op: Op[ServerHost], subnet_ids: Sequence[str]) -> Mapping[str, str]:

@@ -32,6 +32,14 @@ def target_of(host: str, server_id: str) -> Target:
     return Target(queue=host, keys=[keys.key(share_servers.KEY, server_id)], resource_id=server_id)
 
 
+def may_serve_still(op: Op[ServerHost]) -> bool:
+    """Whether the back end could not take back what it was told: then nobody else may have the addresses.
+
+    They go with the server, or serve when that is mended. Whoever takes it back records `is_back` before and after.
+    """
+    return op.data.get("is_back") is False
+
+
 def told(server: ShareServer, op: Op[ServerHost] | None = None) -> contract.ShareServer:
     """The value for a share server that was set up; for a change by `op`: what was begun before comes too late."""
     return contract.ShareServer(id=server.id, details=server.details, generation=op.generation if op else None)
