@@ -272,10 +272,12 @@ class Watcher(threading.Thread):
                     if not _readable([self._stop_read, *handles], self._pause_s() if are_up else 0.2) and are_up:
                         self._look()
                 delay_s = 0.0
-            except errors.BackendError as error:
+            except Exception as error:  # whatever it is, nobody else would start it again
                 delay_s = min(max(1.0, delay_s * 2), 30.0)
-                log.error("NFS-Ganesha does not come back: %s; next try in %g s", error, delay_s)
-                self._look()  # its bus may hang
+                is_known = isinstance(error, errors.BackendError)
+                log.error("NFS-Ganesha does not come back: %s; next try in %g s", error, delay_s, exc_info=not is_known)
+                with contextlib.suppress(Exception):
+                    self._look()  # its bus may hang
 
     def _stopped_within(self, delay_s: float) -> bool:
         return _readable([self._stop_read], delay_s)

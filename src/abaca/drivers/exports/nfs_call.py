@@ -24,7 +24,7 @@ def answers(port: int, within_s: float, netns: str = "") -> bool | None:
 
     None when that cannot be said: nobody listens there, no network leads there, or it hangs up.
     """
-    with contextlib.suppress(errors.BackendError):
+    with contextlib.suppress(errors.BackendError, OSError):
         if netns:
             return namespaces.inside(Path(netns), lambda: _ask(port, within_s))
         return _ask(port, within_s)
