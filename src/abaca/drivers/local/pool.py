@@ -124,12 +124,12 @@ class Pool(FileSystem):
         return btrfs.usage(self.root, btrfs.tree_id(self.need("shares", id)))
 
     def shrink(self, id: str, size_gib: int, old_size_gib: int) -> None:
-        """Raises `contract.Refused`, with the old limit in force, when more is in use."""
+        """Raises `contract.Refused` when more is in use, `contract.Busy` while all is counted; the old limit stays."""
         self._refuse_used(id, size_gib)
         self.limit(id, size_gib)
         try:
             self._refuse_used(id, size_gib)
-        except contract.Refused:
+        except (contract.Refused, contract.Busy):
             self.limit(id, old_size_gib)
             raise
 
