@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import TypeVar
 
@@ -60,6 +61,7 @@ class Machines:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._lines: dict[str, _Line] = {}
+        self._cancels: set[Callable[[], bool]] = set()
 
     def run(self, host: str, words: Sequence[str], *, limit_s: float | None = None) -> Answer:
         """The answer of a command on a machine, whatever its exit code says.
@@ -73,10 +75,12 @@ class Machines:
             raise failed(reason=error.message) from error
 
     def close(self) -> None:
-        """Let go of all connections; the next command makes them anew."""
+        """Let go of all connections, and of whoever waits for a command; the next one makes them anew."""
         with self._starting:
             loop, thread = self._loop, self._thread
             self._loop = self._thread = None
+            for cancel in self._cancels:
+                cancel()
         if loop is not None and thread is not None:
             asyncio.run_coroutine_threadsafe(self._close(), loop).result(10.0)
             loop.call_soon_threadsafe(loop.stop)
@@ -109,8 +113,15 @@ class Machines:
                 self._loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(target=self._loop.run_forever, name="machines", daemon=True)
                 self._thread.start()
-            loop = self._loop
-        return asyncio.run_coroutine_threadsafe(work, loop).result()
+            waited = asyncio.run_coroutine_threadsafe(work, self._loop)
+            self._cancels.add(waited.cancel)
+        try:
+            return waited.result()
+        except CancelledError:
+            raise contract.Unreachable(reason="this worker has let go of its machines") from None
+        finally:
+            with self._starting:
+                self._cancels.discard(waited.cancel)
 
 
 class _Line:
