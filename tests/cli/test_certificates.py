@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`abaca certificate`, as an operator gives it."""
 
+import shutil
 import subprocess
 import sys
 
@@ -8,6 +9,8 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+from abaca.drivers.glusterfs.authority import Authority
 
 ONE = "enabled_share_backends = gold\n[gold]\ndriver = glusterfs\ndriver_handles_share_servers = false\n"
 TWO = ONE.replace("gold\n[", "gold, red\n[", 1) + ONE.partition("\n")[2].replace("[gold]", "[red]")
@@ -24,8 +27,26 @@ KEY = ec.generate_private_key(ec.SECP256R1())
 GOOD = request_of(KEY)
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Two authorities, as workers make them."""
+    places = {name: tmp_path_factory.mktemp(name) for name in ("gold", "red")}
+    for place in places.values():
+        Authority(place / "ca.pem", place / "ca.key").make()
+    return places
+
+
 @pytest.fixture
-def certificate(config):
+def authorities(tmp_path, made):
+    """The directories of the back ends' own authorities."""
+    found = {name: tmp_path / "state" / "backends" / name / "authority" for name in made}
+    for name, place in found.items():
+        shutil.copytree(made[name], place)
+    return found
+
+
+@pytest.fixture
+def certificate(config, authorities):
     """`certificate("issue", "alice", said=...)`: the command with a request on its input; how it ended."""
 
     def certificate(*arguments, said="", settings=ONE):
@@ -75,6 +96,15 @@ def test_which_back_end_must_be_said_where_several_have_an_authority(certificate
     pems = {certificate("authority", "--backend", name, settings=TWO).stdout for name in ("gold", "red")}
     assert len(pems) == 2
     assert "could not be found" in certificate("authority", "--backend", "blue", settings=TWO).stderr
+
+
+def test_an_authority_that_no_worker_has_made_is_not_made_here(certificate, authorities):
+    shutil.rmtree(authorities["gold"])
+    for words in (("issue", "alice"), ("authority",)):
+        refused = certificate(*words, said=GOOD)
+        assert (refused.returncode, refused.stdout) == (1, "")
+        assert "ca.pem: No such file" in refused.stderr
+    assert not authorities["gold"].exists()
 
 
 def test_an_authority_of_which_certificate_and_key_differ_signs_nothing(certificate, tmp_path):

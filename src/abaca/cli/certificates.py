@@ -9,6 +9,7 @@ import click
 
 from abaca import app, errors
 from abaca.cli.options import Given, configured
+from abaca.drivers import contract
 from abaca.drivers.glusterfs import Glusterfs
 from abaca.drivers.wrappers import Wrapped
 
@@ -47,7 +48,10 @@ def authority(given: Given, *, backend: str | None) -> None:
 
 
 def _sealing(given: Given, name: str | None) -> Glusterfs:
-    """The driver of the back end that is meant, with its authority; nothing of it is started."""
+    """The driver of the back end that is meant, with its authority; nothing of it is started.
+
+    An authority that is not there is made by the worker alone: one made here would be another one, or not the worker's.
+    """
     settings = given.load().settings
     found = [one for one in settings.backends if one.driver == "glusterfs" and name in {None, one.name}]
     if not found:
@@ -59,5 +63,11 @@ def _sealing(given: Given, name: str | None) -> Glusterfs:
     driver = wrapped.inner if isinstance(wrapped, Wrapped) else wrapped
     if not isinstance(driver, Glusterfs):
         raise errors.Invalid(f"The back end {found[0].name} has a driver of that name from another package.")
-    driver.ready_authority()
+    try:
+        driver.authority.check()
+    except contract.Refused as refused:
+        if driver.options.authority_certificate:
+            raise
+        where = "run this on the host whose worker serves the back end, once that has started"
+        raise errors.Invalid(f"{refused.message}; {where}.") from refused
     return driver

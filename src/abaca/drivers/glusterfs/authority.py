@@ -210,15 +210,23 @@ def _name(common_name: str) -> x509.Name:
 
 
 def _write(file: Path, content: bytes, mode: int) -> None:
-    """The whole file or none of it; one that is there already stays."""
+    """The whole file or none of it, on disk when it returns; one that is there already stays."""
     draft = file.with_name(f".{file.name}.{os.getpid()}")
     draft.touch(mode=mode)
     try:
-        draft.write_bytes(content)
+        with draft.open("wb") as written:
+            written.write(content)
+            written.flush()
+            os.fsync(written.fileno())
         with contextlib.suppress(FileExistsError):
             file.hardlink_to(draft)
     finally:
         draft.unlink()
+    directory = os.open(file.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
 
 
 def _why(error: Exception) -> str:

@@ -43,17 +43,13 @@ class Glusterfs(Shares, Ensuring, contract.Driver):
     def start(self) -> None:
         self.options.check()
         self._connect()
-        self.ready_authority()
+        if not self.options.authority_certificate:
+            self.authority.make()
+        self.authority.check()
         known = set(self.client.clusters())
         for name, id in self.options.clusters.items():
             if id not in known:
                 raise contract.Refused(reason=f"clusters: Heketi has no cluster {id} for the pool {name}")
-
-    def ready_authority(self) -> None:
-        """The authority is there, made when it is the back end's own. Raises `contract.Refused`."""
-        if not self.options.authority_certificate:
-            self.authority.make()
-        self.authority.check()
 
     def issue(self, name: str, request_pem: str) -> str:
         """A certificate for a client, in PEM form. Raises `contract.Refused` for a name or request that cannot be."""
@@ -79,7 +75,7 @@ class Glusterfs(Shares, Ensuring, contract.Driver):
         found = []
         for name, id in self.clusters().items():
             cluster = self.client.cluster(id)
-            nodes = [self.client.node(one) for one in cluster.nodes]
+            nodes = self.nodes(id)
             found.append(pool_stats(name, nodes, self.volumes.ordered(nodes, cluster.volumes), room))
         return found
 
