@@ -25,21 +25,26 @@ TLS_DIRECTORY = "/etc/ssl"
 
 @dataclasses.dataclass
 class Volume:
-    """A volume, with what its users have written."""
+    """A volume, with what its users have written; `is_open` to anybody it stays as it was started."""
 
     options: dict[str, str]
     is_started: bool = True
+    is_open: bool = False
     limit_bytes: int | None = None
     used_bytes: int = 0
     content: str = ""
 
 
 class Cluster:
-    """What the nodes of a cluster know together; `says` is what the next commands fail with."""
+    """What the nodes of a cluster know together.
+
+    `says` is what the next commands fail with, `refuses` what all fail with by their verbs.
+    """
 
     def __init__(self) -> None:
         self.volumes: dict[str, Volume] = {}
         self.says: list[str] = []
+        self.refuses: dict[str, str] = {}
         self.commands: list[list[str]] = []
 
     def create(self, name: str, options: dict[str, str]) -> None:
@@ -54,6 +59,8 @@ class Cluster:
         if self.says:
             return 1, self.says.pop(0)
         _, verb, *rest = [word for word in words if not word.startswith("--")]
+        if verb in self.refuses:
+            return 1, self.refuses[verb]
         name = rest[0]
         volume = self.volumes.get(name)
         if volume is None:
@@ -75,6 +82,8 @@ class Cluster:
         return 0, "volume reset: success: reset volume successful"
 
     def _start(self, name: str, volume: Volume, rest: list[str]) -> tuple[int, str]:
+        if not volume.is_started:
+            volume.is_open = {volume.options.get(f"{side}.ssl") for side in ("client", "server")} != {"on"}
         volume.is_started = True
         return 0, f"volume start: {name}: success"
 
@@ -112,7 +121,10 @@ def _quota_list(volume: Volume) -> str:
 
 
 class Nodes:
-    """SSH servers for nodes at 127.0.7.1 and further, all on one port, and how one logs in to them."""
+    """SSH servers for nodes at 127.0.7.1 and further, all on one port, and how one logs in to them.
+
+    Those that are `anew` know of no volume.
+    """
 
     def __init__(self, cluster: Cluster, directory: pathlib.Path, count: int = 3) -> None:
         self.cluster = cluster
@@ -124,6 +136,7 @@ class Nodes:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._listening: dict[str, Any] = {}
         self._connections: dict[str, set[Any]] = {}
+        self.anew: set[str] = set()
 
     def start(self) -> None:
         key = asyncssh.generate_private_key("ssh-ed25519")
@@ -183,7 +196,7 @@ class Nodes:
         words = shlex.split(process.command)
         words = words[words.index("KILL") + 2 :]
         if words[0] == "gluster":
-            code, said = self.cluster.run(words[1:])
+            code, said = (Cluster() if host in self.anew else self.cluster).run(words[1:])
             process.stdout.write(said)
         else:
             here = [str(self.ssl(host)) if word == TLS_DIRECTORY else word for word in words]

@@ -102,7 +102,7 @@ def let_in(header: str, method: str, path: str, now_s: float) -> None:
 
 
 class Inventory:
-    """Clusters, nodes with devices, and volumes; `hidden` are those that are being made."""
+    """Clusters, nodes with devices, and volumes; `hidden` are those that are being made, or deleted."""
 
     def __init__(self, gluster: gluster_nodes.Cluster | None, device_gib: int) -> None:
         self.gluster = gluster or gluster_nodes.Cluster()
@@ -332,7 +332,7 @@ class Heketi(Queue):
         if method == "GET":
             return self._look(kind, id, verb)
         if method == "DELETE" and kind == "volumes":
-            return self._queued("delete-volume", self._known(id)["id"], lambda: self._delete(id))
+            return self._begin_deletion(id)
         if method != "POST":
             raise Problem(405, "")
         try:
@@ -454,10 +454,19 @@ class Heketi(Queue):
 
         return self._queued("expand-volume", id, end)
 
+    def _begin_deletion(self, id: str) -> tuple[int, Any, dict[str, str]]:
+        self.hidden[id] = self._known(id)
+        del self.volumes[id]
+        try:
+            return self._queued("delete-volume", id, lambda: self._delete(id))
+        except Problem:
+            self.volumes[id] = self.hidden.pop(id)
+            raise
+
     def _delete(self, id: str) -> str:
-        volume = self._known(id)
+        volume = self.hidden.pop(id)
         self.gluster.delete(volume["name"])
-        self._free(self.volumes.pop(id))
+        self._free(volume)
         return ""
 
 

@@ -10,6 +10,8 @@ from cryptography import x509
 
 from abaca import errors
 from abaca.drivers import contract
+from abaca.drivers.clients import gluster
+from abaca.nodes.shell import KILLED, Answer
 from lab import gluster_bed
 from tests.drivers.harness import GlusterfsHarness
 
@@ -33,6 +35,8 @@ def rig(shared):
     heketi.fails.clear()
     heketi.release()
     shared.bed.gluster.says.clear()
+    shared.bed.gluster.refuses.clear()
+    shared.bed.nodes.anew.clear()
 
 
 @pytest.fixture
@@ -91,6 +95,8 @@ def test_a_share_type_says_how_a_share_is_kept(rig, driver, words, kept):
         {"glusterfs:durability": "disperse 5+1"},
         {"glusterfs:volume_options": "auth.ssl-allow *"},
         {"glusterfs:volume_options": "server.ssl off"},
+        {"glusterfs:volume_options": "ssl-allow bob"},
+        {"glusterfs:volume_options": "group virt"},
         {"glusterfs:volume_options": "features.quota off"},
         {"glusterfs:volume_options": "performance.cache-size 64MB; reboot"},
         {"glusterfs:volume_options": "cache"},
@@ -154,6 +160,18 @@ def test_deleting_cleans_up_a_creation_in_which_heketi_was_killed(rig, driver):
     heketi.is_held = True
     with pytest.raises(contract.Busy):
         driver.create(share)
+    heketi.restart()
+    heketi.is_held = False
+    driver.delete(share)
+    assert (volumes_of(rig, share), heketi.works) == ([], {})
+
+
+def test_a_deletion_in_which_heketi_was_killed_is_cleaned_up(rig, driver):
+    share = rig.share()
+    heketi = rig.bed.heketi
+    heketi.is_held = True
+    with pytest.raises(contract.Busy):
+        driver.delete(share)
     heketi.restart()
     heketi.is_held = False
     driver.delete(share)
@@ -302,6 +320,19 @@ def test_a_node_that_comes_to_the_cluster_is_let_in_by_ensuring(rig, driver):
     driver.delete(share)
 
 
+def test_a_volume_that_was_open_stays_one_to_be_sealed_until_it_was_started_anew(rig, driver):
+    known = rig.known(rig.share())
+    volume = rig.volume(known)
+    volume.options |= {"client.ssl": "off"}
+    volume.is_open = True
+    rig.bed.gluster.refuses["stop"] = "volume stop: failed: Another transaction is in progress"
+    assert driver.ensure([known])[known.id].is_failed
+    rig.bed.gluster.refuses.clear()
+    assert driver.ensure([known])[known.id].repairs == ["client.ssl was not on"]
+    assert (volume.is_open, volume.is_started, volume.options["client.ssl"]) == (False, True, "on")
+    driver.delete(known)
+
+
 # What fails
 
 
@@ -313,6 +344,27 @@ def test_another_node_answers_for_one_that_is_away(rig, driver):
     assert rig.clients(share) == {("alice", "rw")}
     rig.bed.nodes.revive(first)
     driver.delete(share)
+
+
+def test_shares_are_ensured_while_a_node_is_away(rig):
+    known = rig.known(rig.share())
+    rig.volume(known).is_started = False
+    driver = rig.start(patience_s="1")
+    rig.bed.nodes.kill("127.0.7.2")
+    outcome = driver.ensure([known])[known.id]
+    rig.bed.nodes.revive("127.0.7.2")
+    assert (outcome.is_failed, outcome.repairs, rig.volume(known).is_started) == (False, ["it was not started"], True)
+    driver.delete(known)
+
+
+def test_nodes_that_were_made_anew_and_know_of_no_volume_are_not_believed_alone(rig, driver):
+    known = rig.known(rig.share())
+    rig.bed.nodes.anew = set(rig.bed.nodes.hosts[:2])
+    assert driver.ensure([known]) == {}
+    rig.bed.nodes.anew = set(rig.bed.nodes.hosts)
+    assert driver.ensure([known])[known.id].status == "error"
+    rig.bed.nodes.anew = set()
+    driver.delete(known)
 
 
 def test_without_any_node_it_may_pass(rig, driver):
@@ -332,6 +384,7 @@ def test_without_any_node_it_may_pass(rig, driver):
     ("said", "error"),
     [
         ("Another transaction is in progress for v. Please try again after some time.", contract.Busy),
+        ("Error : Request timed out", contract.Busy),
         ("Connection failed. Please check if gluster daemon is operational.", contract.Unreachable),
         ("volume set: failed: option : auth.ssl-allow does not exist", contract.Refused),
     ],
@@ -351,6 +404,20 @@ def test_a_volume_that_vanished_behind_our_back_is_told_and_can_be_deleted(rig, 
     assert driver.ensure([share])[share.id].status == "error"
     with pytest.raises(contract.Gone):
         driver.extend(share, 2)
+    driver.delete(share)
+    assert volumes_of(rig, share) == []
+
+
+def test_a_command_that_was_killed_may_be_tried_again():
+    assert isinstance(gluster.failure(Answer(KILLED, "", "")), contract.Busy)
+
+
+def test_what_gluster_has_lost_is_deleted_for_nobody_but_its_share(rig, driver):
+    share = rig.share()
+    stranger = rig.instance(exports=driver.create(share).exports)
+    rig.bed.gluster.delete(f"abaca_{share.id}")
+    driver.delete(stranger)
+    assert len(volumes_of(rig, share)) == 1
     driver.delete(share)
     assert volumes_of(rig, share) == []
 

@@ -10,7 +10,7 @@ import msgspec
 
 from abaca.drivers import contract
 from abaca.drivers.clients.machines import Machines
-from abaca.nodes.shell import Answer
+from abaca.nodes.shell import KILLED, Answer
 
 GIB = 1 << 30
 _SAID = 300
@@ -19,7 +19,10 @@ _LIMIT = re.compile(
     re.DOTALL,
 )
 # What gluster says when somebody else is at the volume, or at the cluster.
-_BUSY = ("Another transaction", "Locking failed", "transaction is in progress", "Please try again", "lock is held")
+_BUSY = (
+    *("Another transaction", "Locking failed", "transaction is in progress", "Please try again", "lock is held"),
+    "Request timed out",  # and goes on: what is told to gluster can be told again
+)
 _AWAY = ("Connection failed", "glusterd", "Staging failed", "not connected", "is not in 'Peer in Cluster'")
 
 
@@ -41,8 +44,9 @@ class Quota(msgspec.Struct, frozen=True):
 class Gluster:
     """The nodes `hosts` of one cluster: the first that answers is asked.
 
-    Each call raises `contract.Gone` without the volume, `contract.Busy`, `contract.Unreachable` when no node answers,
-    and `contract.Refused` with gluster's words.
+    Each call raises `contract.Gone` without the volume, which all nodes that answer must say: one that was made anew
+    knows of none. It raises `contract.Busy`, `contract.Unreachable` when no node answers, and `contract.Refused` with
+    gluster's words.
     """
 
     def __init__(self, machines: Machines, hosts: Sequence[str]) -> None:
@@ -86,6 +90,7 @@ class Gluster:
 
     def _run(self, *words: str, fine: Sequence[str] = ()) -> str:
         away: contract.Unreachable | None = None
+        gone: contract.Gone | None = None
         for host in self._hosts:
             try:
                 answer = self._machines.run(host, ["gluster", "--mode=script", *words])
@@ -95,16 +100,21 @@ class Gluster:
             if answer.code == 0 or any(one in answer.out + answer.err for one in fine):
                 return answer.out
             problem = failure(answer)
-            if not isinstance(problem, contract.Unreachable):
+            if isinstance(problem, contract.Gone):
+                gone = problem
+            elif isinstance(problem, contract.Unreachable):
+                away = problem
+            else:
                 raise problem
-            away = problem
-        raise away or contract.Unreachable(reason="the cluster has no node that is online")
+        raise gone or away or contract.Unreachable(reason="the cluster has no node that is online")
 
 
 def failure(answer: Answer) -> contract.Gone | contract.Busy | contract.Unreachable | contract.Refused:
     """What a command that failed has said, as the error that it is."""
     said = " ".join(f"{answer.err} {answer.out}".split())[-_SAID:]
     reason = f"gluster says: {said or f'nothing, and ended with {answer.code}'}"
+    if answer.code == KILLED:
+        return contract.Busy(reason=f"{reason}: it was killed, since it took too long")
     if "does not exist" in said and "option" not in said:
         return contract.Gone(reason=reason)
     if any(one in said for one in _BUSY):

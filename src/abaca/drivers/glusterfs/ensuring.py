@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from abaca.drivers import contract
 from abaca.drivers.glusterfs import names
 from abaca.drivers.glusterfs.serving import VOLUME_ID, Held, Serving
+
+log = logging.getLogger(__name__)
 
 _AT_ONCE = 4
 
@@ -25,27 +28,34 @@ class Ensuring(Serving, contract.Ensures, contract.Inspects):
         return self._each(instances, lambda instance: self._difference(instance, self.held(instance)))
 
     def _each(self, instances: Sequence[contract.ShareInstance], look: Look) -> dict[str, contract.EnsureOutcome]:
+        away: list[contract.Unreachable] = []
+
         def outcome(instance: contract.ShareInstance) -> contract.EnsureOutcome | None:
             try:
                 return look(instance)
             except contract.Gone as error:
                 return contract.EnsureOutcome(status="error", reason=error.message)
-            except (contract.Refused, contract.Busy) as error:
+            except (contract.Refused, contract.Busy, contract.Unreachable) as error:
+                if isinstance(error, contract.Unreachable):
+                    away.append(error)
                 return contract.EnsureOutcome(is_failed=True, reason=error.message)
 
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            found = zip(instances, pool.map(outcome, instances), strict=True)
-            return {instance.id: one for instance, one in found if one is not None}
+            found = list(pool.map(outcome, instances))
+        if away and len(away) == len(instances):  # of several clusters one may be away
+            raise away[0]
+        return {instance.id: one for instance, one in zip(instances, found, strict=True) if one is not None}
 
     def _ensure(self, instance: contract.ShareInstance) -> contract.EnsureOutcome | None:
         held = self.held(instance)
         outcome = self._difference(instance, held)
-        self.seal.close(held.nodes)
+        try:
+            self.seal.close(held.nodes)
+        except contract.Unreachable as error:  # the other nodes serve; it is looked at again with the next share
+            log.warning("instance=%s not all certificates could be looked at: %s", instance.id, error)
         if outcome is None or not outcome.repairs:
             return outcome
         self.mend_seal(held)
-        if not held.info.is_started:
-            held.gluster.start(held.name)
         held = self.look(held.volume)
         if self._untrue_limit(instance, held):
             self.limit(held, instance.size_gib)

@@ -17,7 +17,8 @@ OPTIONS_SPEC = "glusterfs:volume_options"
 # auth.ssl-allow is a list with commas or blanks, and each part of it a pattern: `a*` would let in `alice` too.
 _COMMON_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@:+=/-]{0,63}")
 _VOLUME = re.compile(r"[A-Za-z0-9_-]{1,255}")
-_OPTION = re.compile(r"[a-z0-9][a-z0-9.-]{0,63}")
+# Gluster finds the rest of a name that has no dot: `ssl-allow` is auth.ssl-allow.
+_OPTION = re.compile(r"[a-z0-9][a-z0-9-]{0,31}\.[a-z0-9.-]{1,63}")
 _VALUE = re.compile(r"[A-Za-z0-9._:/%+-]{1,64}")
 # What keeps a volume sealed, counted and found again is not for share types.
 _OURS = ("auth.", "client.ssl", "server.ssl", "ssl.", "user.abaca.", "features.", "nfs.", "transport.", "config.")

@@ -18,6 +18,7 @@ from abaca.drivers.clients import heketi
 from abaca.drivers.clients.machines import Machines
 from abaca.drivers.glusterfs import names
 from abaca.drivers.glusterfs.authority import RENEW_DAYS, Authority, Foreign
+from abaca.nodes.shell import KILLED
 
 log = logging.getLogger(__name__)
 
@@ -95,6 +96,8 @@ class Seal:
 
     def _on(self, host: str, script: str, *words: str) -> str:
         answer = self._machines.run(host, ["sh", "-c", script, "sh", self._directory, *words])
+        if answer.code == KILLED:
+            raise contract.Unreachable(reason=f"{host} took too long to say what certificate it has")
         if answer.code:
             said = " ".join((answer.err or answer.out).split())[-200:]
             raise contract.Refused(reason=f"no certificate can be put on {host}, in {self._directory}: {said}")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 
 import msgspec
@@ -50,7 +51,11 @@ class Serving:
 
     def nodes(self, cluster: str) -> list[heketi.Node]:
         """The nodes of a cluster."""
-        return [self.client.node(id) for id in self.client.cluster(cluster).nodes]
+        found = []
+        for id in self.client.cluster(cluster).nodes:
+            with contextlib.suppress(contract.Gone):  # it has just been taken away
+                found.append(self.client.node(id))
+        return found
 
     def gluster(self, nodes: list[heketi.Node]) -> Gluster:
         """Gluster as any of the nodes speaks for it; those that Heketi knows to be online are asked first."""
@@ -90,13 +95,19 @@ class Serving:
         return found
 
     def mend_seal(self, held: Held) -> None:
-        """Nobody reaches the volume without a certificate that is let in; a volume that was open is started anew."""
+        """Nobody reaches the volume without a certificate that is let in; a volume that was open is started anew.
+
+        What runs goes on as it was started: options that were set before it stopped would hide, from whoever tries this
+        again, that it is open still.
+        """
         is_open = [option for option in names.SSL if held.info.options.get(option) != "on"]
-        self.let_in(held, names.clients_in(held.info.options.get(names.ALLOW, "")))
+        found = names.clients_in(held.info.options.get(names.ALLOW, ""))
+        self.let_in(held, {name for name in found if not names.problem_of_client(name)})
         if is_open:
+            held.gluster.stop(held.name)
             for option in is_open:
                 held.gluster.set(held.name, option, "on")
-            held.gluster.stop(held.name)
+        if is_open or not held.info.is_started:
             held.gluster.start(held.name)
 
     def let_in(self, held: Held, clients: set[str]) -> None:

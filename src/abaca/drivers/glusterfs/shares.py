@@ -58,10 +58,16 @@ class Shares(Serving, contract.Resizes, contract.Manages, contract.MeasuresUsage
             for cluster in self.clusters().values():
                 self.volumes.forget(names.volume_of(instance.id), cluster)
             return
-        with contextlib.suppress(contract.Gone):  # gluster has lost it, and Heketi shall forget it
-            if self.look(volume).info.options.get(names.MARK) != instance.id:
-                return
-        self.volumes.delete(volume)
+        if self._is_of(volume, instance):
+            self.volumes.delete(volume)
+
+    def _is_of(self, volume: heketi.Volume, instance: contract.ShareInstance) -> bool:
+        """Whether its data is the instance's; of one that gluster has lost, Heketi tells for whom it was made."""
+        try:
+            return self.look(volume).info.options.get(names.MARK) == instance.id
+        except contract.Gone:
+            was_made = f"{names.MARK} {instance.id}" in volume.glustervolumeoptions
+            return was_made or instance.driver_data.get(VOLUME_ID) == volume.id
 
     def set_access(
         self, instance: contract.ShareInstance, rules: Sequence[contract.AccessRule]

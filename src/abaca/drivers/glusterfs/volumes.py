@@ -57,12 +57,13 @@ class Volumes:
         ids = self.client.volumes()
         found = None
         for id in ids:
-            if id not in self._names:
+            known = self._names.get(id)
+            if known is None:
                 try:
-                    self._names[id] = self.client.volume(id).name
+                    known = self._names[id] = self.client.volume(id).name
                 except contract.Gone:
                     continue
-            if self._names[id] == name:
+            if known == name:
                 found = id
         for id in self._names.keys() - set(ids):
             self._names.pop(id, None)
@@ -83,7 +84,7 @@ class Volumes:
             found = self.named(order.name)
             if found is not None:
                 return found
-            self._clean_up("create-volume")
+            self._clean_up()
             place = self._again(lambda: self.client.make(order))
         made = self._ended(place)
         found = (self.of_id(made.rpartition("/")[2]) if made else None) or self.named(order.name)
@@ -121,7 +122,7 @@ class Volumes:
     def forget(self, name: str, cluster: str) -> None:
         """Nothing that Heketi hides has the name. Raises `contract.Busy` as long as it works on that."""
         if self._is_taken(name, cluster):
-            self._clean_up("create-volume")
+            self._clean_up()
             if self._is_taken(name, cluster):
                 raise contract.Busy(reason=f"Heketi is still at {name}")
 
@@ -154,9 +155,10 @@ class Volumes:
             return False
         raise contract.Refused(reason=f"Heketi makes a volume of {_NEVER_FITS_GIB} GiB, see {place}")
 
-    def _clean_up(self, kind: str) -> None:
-        """What was begun and abandoned is taken away. Raises `contract.Busy` when there is nothing of the kind."""
-        abandoned = [one.id for one in self.client.pending(kind) if one.is_abandoned]
+    def _clean_up(self) -> None:
+        """Volumes that were begun, or begun to be deleted, and abandoned are taken away. Raises `contract.Busy`."""
+        hiding = [one for kind in ("create-volume", "delete-volume") for one in self.client.pending(kind)]
+        abandoned = [one.id for one in hiding if one.is_abandoned]
         if not abandoned:
             raise contract.Busy(reason="Heketi is still making it, or has just begun to take it away")
         self._ended(self.client.clean_up(abandoned))
