@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from abaca import errors
 from abaca.api.administration.rule_locks import LOOK_PAST, REMOVE
-from abaca.api.shares.lookups import share_for_change
+from abaca.api.shares.lookups import share_held_for_change
 from abaca.db.administration import resource_locks as db
 from abaca.db.administration.resource_locks import LOCKS
 from abaca.db.engine.database import Tx
@@ -115,7 +115,7 @@ def create(call: Call, body: CreateLock) -> Row | None:
     with call.db.write() as tx:
         try:
             if body.resource_type == SHARE:
-                share_for_change(call, tx, body.resource_id)
+                share_held_for_change(call, tx, body.resource_id)
                 lock_id = resource_locks.lock_share(tx, body.resource_id, reason, call.caller)
             else:
                 rule = _rule_for_change(call, tx, body.resource_id)
@@ -172,7 +172,7 @@ def _rule_for_change(call: Call, tx: Tx, rule_id: str) -> AccessRule:
     if rule is None:
         raise missing
     try:
-        share_for_change(call, tx, rule.share_id)
+        share_held_for_change(call, tx, rule.share_id)
     except (errors.NotFound, errors.Forbidden):
         # of a public share others see that it is there, but not its rules
         raise missing from None

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from abaca import errors
 from abaca.api.administration import rule_locks
-from abaca.api.shares.lookups import share_for_change, share_for_look
+from abaca.api.shares.lookups import share_for_change, share_for_look, share_held_for_change
 from abaca.api.shares.share_actions import refused_as
 from abaca.db.engine.database import Tx
 from abaca.db.engine.statements import Row
@@ -142,8 +142,6 @@ def allow(call: Call, id: str, body: Allow) -> Row | None:
         raise errors.Invalid("A lock_reason needs lock_visibility or lock_deletion.")
     reason = locks.check_reason(body.lock_reason)
     with call.db.write() as tx:
-        if body.lock_visibility or body.lock_deletion:
-            shares.lock(tx, id)
         project_id = _open_for_rules(call, tx, id).project_id
         more = metadata_limits.check(call.settings, {}, pairs)
         rule_id = _add(tx, id, values)
@@ -161,8 +159,7 @@ def allow(call: Call, id: str, body: Allow) -> Row | None:
 def deny(call: Call, id: str, body: Deny) -> None:
     """Take a rule away, whatever became of it; to do so twice is fine. Attachments that live by it get their own."""
     with call.db.write() as tx:
-        share = share_for_change(call, tx, id)
-        shares.lock(tx, id)
+        share = share_held_for_change(call, tx, id)
         rule = access_rules.find(tx, body.access_id)
         if rule is None or rule.share_id != id:
             raise errors.NotFound(resource="Share access rule", id=body.access_id)
@@ -274,8 +271,8 @@ def _write_metadata(
     call: Call, tx: Tx, rule_id: str, change: Callable[[dict[str, str]], dict[str, str]]
 ) -> dict[str, str]:
     """Change a rule's pairs, within the limits; what they have become."""
-    project_id = share_for_look(call, tx, _rule(call, tx, rule_id).share_id, ()).project_id
     old = access_rules.metadata_for_update(tx, rule_id)
+    project_id = share_for_look(call, tx, _rule(call, tx, rule_id).share_id, ()).project_id
     new = change(old)
     more = metadata_limits.check(call.settings, old, new)
     access_rules.update(tx, rule_id, {"metadata": new})
@@ -317,7 +314,7 @@ def _check_visible(call: Call, tx: Tx, rule_id: str, share_id: str) -> None:
 
 
 def _open_for_rules(call: Call, tx: Tx, share_id: str) -> Share:
-    share = share_for_change(call, tx, share_id)
+    share = share_held_for_change(call, tx, share_id)
     if share.is_soft_deleted:
         raise errors.Forbidden(
             f"Share {share_id} is in the recycle bin; restore it before you change who may reach it."

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 from abaca import errors
-from abaca.api.shares.lookups import share_for_change, share_for_look
+from abaca.api.shares.lookups import share_for_look, share_held_for_change
 from abaca.db.engine.database import Tx
 from abaca.db.engine.statements import Row
 from abaca.db.shares import export_location_history, export_locations, share_instances, shares
@@ -209,8 +209,8 @@ def _write(
     call: Call, share_id: str, location_id: str, change: Callable[[dict[str, str]], dict[str, str]]
 ) -> dict[str, str]:
     with call.db.write() as tx:
-        project_id = share_for_change(call, tx, share_id).project_id
-        shares.lock(tx, share_id)  # or of two who write at once one would not see what the other adds
+        # held, or of two who write at once one would not see what the other adds
+        project_id = share_held_for_change(call, tx, share_id).project_id
         row = _found(call, tx, share_id, location_id, _METADATA)
         new = change(dict(row.metadata))
         preferred = new.pop("preferred", None)

@@ -36,6 +36,12 @@ def share_for_change(call: Call, tx: Tx, share_id: str) -> Share:
     return share
 
 
+def share_held_for_change(call: Call, tx: Tx, share_id: str) -> Share:
+    """The same, whose row nobody else changes until this transaction ends: meanwhile it passes to no other project."""
+    shares.lock(tx, share_id)
+    return share_for_change(call, tx, share_id)
+
+
 def share_id_of(call: Call, tx: Tx, name_or_id: str) -> str:
     """The id of the caller's share of that name; what names none is taken for an id. Raises Conflict for two."""
     if ids.is_id(name_or_id):

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Annotated
 
 from abaca import errors
-from abaca.api.shares.lookups import share_for_change
+from abaca.api.shares.lookups import share_for_change, share_held_for_change
 from abaca.db.administration import pools
 from abaca.db.catalog import quotas
 from abaca.db.engine.database import Tx
@@ -72,7 +72,7 @@ def refused_as(kind: type[errors.AbacaError]) -> Iterator[None]:
 
 
 def _usable(call: Call, tx: Tx, share_id: str, verb: str) -> Share:
-    share = share_for_change(call, tx, share_id)
+    share = share_held_for_change(call, tx, share_id)
     if share.is_soft_deleted:
         raise errors.Forbidden(f"Share {share_id} is in the recycle bin and cannot be {verb}; restore it first.")
     return share
@@ -185,7 +185,7 @@ def reset_task_state(call: Call, id: str, body: ResetTaskState) -> None:
 def force_delete(call: Call, id: str) -> None:
     """Delete it whatever its status."""
     with call.db.write() as tx:
-        share = share_for_change(call, tx, id)
+        share = share_held_for_change(call, tx, id)
         share_delete.refuse_replicated(tx, id)
         with refused_as(errors.Forbidden):
             share_delete.start(tx, id, share.instance_id, call.caller, event="force_delete")
@@ -197,10 +197,9 @@ def force_delete(call: Call, id: str) -> None:
 def soft_delete(call: Call, id: str) -> None:
     """Put it into the recycle bin; it is deleted when its time there is over."""
     with call.db.write() as tx:
-        share = share_for_change(call, tx, id)
+        share = share_held_for_change(call, tx, id)
         if share.is_soft_deleted:
             raise errors.Forbidden(f"Share {id} is in the recycle bin already.")
-        shares.lock(tx, id)
         resource_locks.refuse_deletion(tx, id)
         share_delete.refuse_replicated(tx, id)
         share_delete.refuse_copied(tx, id)
@@ -217,8 +216,7 @@ def soft_delete(call: Call, id: str) -> None:
 def restore(call: Call, id: str) -> None:
     """Take it out of the recycle bin; when it is not there, that is fine too."""
     with call.db.write() as tx:
-        shares.lock(tx, id)
-        share = share_for_change(call, tx, id)
+        share = share_held_for_change(call, tx, id)
         if not share.is_soft_deleted:
             call.status = 200
             return

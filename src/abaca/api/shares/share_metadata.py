@@ -108,8 +108,8 @@ def _checked(call: Call, sent: dict[str, object]) -> dict[str, str]:
 
 def _write(call: Call, tx: Tx, share_id: str, change: Callable[[dict[str, str]], dict[str, str]]) -> dict[str, str]:
     """Change a share's pairs, within the limits; what they have become."""
-    project_id = share_for_change(call, tx, share_id).project_id
     old = shares.metadata_for_update(tx, share_id)
+    project_id = share_for_change(call, tx, share_id).project_id  # whose it stays until the end
     new = change(old)
     more = metadata_limits.check(call.settings, old, new)
     shares.update(tx, share_id, {"metadata": new})

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from abaca import errors
 from abaca.api.permissions import SPECS_INDEX
-from abaca.api.shares.lookups import share_for_change, share_for_look
+from abaca.api.shares.lookups import share_for_look, share_held_for_change
 from abaca.db.engine.lists import Page
 from abaca.db.engine.statements import Row
 from abaca.db.shares import shares
@@ -293,7 +293,7 @@ def update(call: Call, id: str, body: UpdateShare) -> Row | None:
     sent = {"name": body.display_name, "description": body.display_description, "is_public": body.is_public}
     values = {name: value for name, value in sent.items() if value is not UNSET}
     with call.db.write() as tx:
-        share = share_for_change(call, tx, id)
+        share = share_held_for_change(call, tx, id)
         if values.get("is_public") and not share.is_public:
             call.require(SET_PUBLIC, project_id=share.project_id)
         if share.is_soft_deleted:
@@ -307,7 +307,7 @@ def update(call: Call, id: str, body: UpdateShare) -> Row | None:
 def delete(call: Call, id: str) -> None:
     """Take it away for good."""
     with call.db.write() as tx:
-        share = share_for_change(call, tx, id)
+        share = share_held_for_change(call, tx, id)
         _check_group(call, share)
         try:
             share_delete.start(tx, id, share.instance_id, call.caller)

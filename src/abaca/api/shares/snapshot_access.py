@@ -9,7 +9,7 @@ from typing import Annotated
 
 from abaca import errors
 from abaca.api.shares.share_actions import refused_as
-from abaca.api.shares.snapshots import snapshot_for_change, snapshot_for_look
+from abaca.api.shares.snapshots import snapshot_for_look, snapshot_held_for_change
 from abaca.db.engine.database import Tx
 from abaca.db.engine.statements import Row
 from abaca.db.shares import shares, snapshot_access_rules, snapshot_export_locations, snapshot_instances
@@ -163,9 +163,7 @@ def location_of_instance(call: Call, id: str, location_id: str) -> Row:
 
 def _open(call: Call, tx: Tx, snapshot_id: str) -> Snapshot:
     """A snapshot whose rules may change, which nobody else changes meanwhile."""
-    snapshot = snapshot_for_change(call, tx, snapshot_id)
-    snapshot_instances.lock(tx, snapshot.instance_id)
-    snapshot = snapshot_for_change(call, tx, snapshot_id)
+    snapshot = snapshot_held_for_change(call, tx, snapshot_id)
     share = shares.find(tx, snapshot.share_id)
     if share is None or not share.mount_snapshot_support:
         raise errors.Invalid(f"Snapshots of share {snapshot.share_id} cannot be mounted: its type does not say so.")

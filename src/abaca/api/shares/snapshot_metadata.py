@@ -99,8 +99,8 @@ def _value(pairs: Pairs, snapshot_id: str, key: str) -> str:
 def _write(call: Call, snapshot_id: str, change: Callable[[Pairs], Pairs]) -> dict[str, str]:
     """Change a snapshot's pairs, within the limits; what they have become."""
     with call.db.write() as tx:
-        project_id = snapshot_for_change(call, tx, snapshot_id).project_id
         old = db.metadata_for_update(tx, snapshot_id)
+        project_id = snapshot_for_change(call, tx, snapshot_id).project_id  # whose it stays until the end
         new = dict(change(old))
         more = metadata_limits.check(call.settings, old, new)
         db.update(tx, snapshot_id, {"metadata": new})

@@ -7,7 +7,7 @@ import datetime
 from typing import Annotated
 
 from abaca import errors
-from abaca.api.shares.lookups import share_for_change
+from abaca.api.shares.lookups import share_held_for_change
 from abaca.api.shares.share_actions import ResetStatus, refused_as
 from abaca.db.engine.database import Tx
 from abaca.db.engine.statements import Row
@@ -165,7 +165,7 @@ def create(call: Call, body: CreateSnapshot) -> Row | None:
         force=body.force,
     )
     with call.db.write() as tx:
-        share_for_change(call, tx, body.share_id)
+        share_held_for_change(call, tx, body.share_id)
         return db.show(tx, snapshot_create.start(tx, wanted, call.caller, call.settings), call.columns)
 
 
@@ -175,7 +175,7 @@ def update(call: Call, id: str, body: UpdateSnapshot) -> Row | None:
     sent = {"name": body.display_name, "description": body.display_description}
     values = {name: value for name, value in sent.items() if value is not UNSET}
     with call.db.write() as tx:
-        snapshot_for_change(call, tx, id)
+        snapshot_held_for_change(call, tx, id)
         if values:
             db.update(tx, id, values)
         return db.show(tx, id, call.columns)
@@ -185,14 +185,14 @@ def update(call: Call, id: str, body: UpdateSnapshot) -> Row | None:
 def delete(call: Call, id: str) -> None:
     """Take it away for good."""
     with call.db.write() as tx, refused_as(errors.Invalid):
-        snapshot_delete.start(tx, snapshot_for_change(call, tx, id), call.caller)
+        snapshot_delete.start(tx, snapshot_held_for_change(call, tx, id), call.caller)
 
 
 @RESOURCE.action("force_delete", formerly=("os-force_delete", "2.6"), policy=FORCE_DELETE, status=202)
 def force_delete(call: Call, id: str) -> None:
     """Take it away whatever its status."""
     with call.db.write() as tx, refused_as(errors.Forbidden):
-        snapshot_delete.start(tx, snapshot_for_change(call, tx, id), call.caller, event="force_delete")
+        snapshot_delete.start(tx, snapshot_held_for_change(call, tx, id), call.caller, event="force_delete")
 
 
 @RESOURCE.action("reset_status", formerly=("os-reset_status", "2.6"), body=ResetStatus, policy=RESET, status=202)
@@ -223,3 +223,9 @@ def snapshot_for_change(call: Call, tx: Tx, snapshot_id: str) -> Snapshot:
         raise errors.NotFound(resource="Snapshot", id=snapshot_id)
     call.visible(snapshot.project_id, "Snapshot", snapshot_id)
     return snapshot
+
+
+def snapshot_held_for_change(call: Call, tx: Tx, snapshot_id: str) -> Snapshot:
+    """The same, which nobody else changes until this transaction ends: meanwhile it passes to no other project."""
+    snapshot_instances.lock(tx, snapshot_for_change(call, tx, snapshot_id).instance_id)
+    return snapshot_for_change(call, tx, snapshot_id)

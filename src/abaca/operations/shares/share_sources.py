@@ -45,15 +45,12 @@ def find(tx: Tx, snapshot_id: str, caller: Caller, *, by_type: bool) -> Source:
     With `by_type` its share's type must say that shares can be made from its snapshots. Raises `NotFound` for what the
     caller does not see, `Invalid`.
     """
-    snapshot = snapshots.find(tx, snapshot_id)
-    if snapshot is None or (snapshot.project_id != caller.project_id and not caller.is_admin):
-        raise errors.NotFound(resource="Snapshot", id=snapshot_id)
-    snapshot_instances.lock(tx, snapshot.instance_id)
-    snapshot = snapshots.find(tx, snapshot_id)
-    row = None if snapshot is None else snapshot_instances.whole(tx, snapshot.instance_id)
+    snapshot_instances.lock(tx, _seen(tx, snapshot_id, caller).instance_id)
+    snapshot = _seen(tx, snapshot_id, caller)
+    row = snapshot_instances.whole(tx, snapshot.instance_id)
     instance = None if row is None else share_instances.whole(tx, row.share_instance_id)
     parent = None if row is None else shares.show(tx, row.share_id, _OF_PARENT)
-    if snapshot is None or row is None or instance is None or parent is None:
+    if row is None or instance is None or parent is None:
         raise errors.NotFound(resource="Snapshot", id=snapshot_id)
     if by_type and not parent.create_share_from_snapshot_support:
         raise errors.Invalid(f"No shares can be made from snapshots of share {row.share_id}: its type does not say so.")
@@ -65,6 +62,13 @@ def find(tx: Tx, snapshot_id: str, caller: Caller, *, by_type: bool) -> Source:
         instance.share_type_id,
         parent.share_network_id,
     )
+
+
+def _seen(tx: Tx, snapshot_id: str, caller: Caller) -> rules.Snapshot:
+    snapshot = snapshots.find(tx, snapshot_id)
+    if snapshot is None or (snapshot.project_id != caller.project_id and not caller.is_admin):
+        raise errors.NotFound(resource="Snapshot", id=snapshot_id)
+    return snapshot
 
 
 _OF_PARENT = ("share_network_id", "create_share_from_snapshot_support")
