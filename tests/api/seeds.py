@@ -83,6 +83,7 @@ def plant(world: World) -> dict[str, str]:
     things |= _snapshot(world, share_id)
     things |= {
         "/shares/{id}": share_id,
+        "/share-transfers/{id}": _transfer(world),
         "/os-share-unmanage/{id}": share_id,
         "/shares/{id}/metadata/{key}": "k",
         "/shares/{id}/export_locations/{location_id}": export["id"],
@@ -177,6 +178,13 @@ def _message(world: World) -> str:
     _made(world, "member", "/shares", {"share": wish})
     world.settle()
     return world.ask("member", "GET", "/messages", **NEWEST).body["messages"][0]["id"]
+
+
+def _transfer(world: World) -> str:
+    """Another share, which is offered."""
+    share = _made(world, "member", "/shares", {"share": {"share_proto": "NFS", "size": 1}})["share"]["id"]
+    world.settle()
+    return _made(world, "member", "/share-transfers", {"transfer": {"share_id": share}})["transfer"]["id"]
 
 
 def _lock(world: World, rule_id: str) -> str:

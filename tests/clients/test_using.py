@@ -9,11 +9,11 @@ import textwrap
 import pytest
 
 from lab import caller
-from tests.clients.command import OPENSTACK, read_clouds, write_clouds
+from tests.clients.command import OPENSTACK, Cloud, read_clouds, write_clouds
 from tests.clients.conftest import PROJECT
 from tests.clients.test_compute import abaca
 from tests.clients.test_server_shares import KEY
-from tests.conftest import ROOT
+from tests.conftest import ROOT, wait_until
 
 pytestmark = pytest.mark.system
 
@@ -37,8 +37,9 @@ def web_1(standalone):
 
 def follow(standalone, directory, *lines):
     """What is said to somebody who types these lines."""
-    entry = read_clouds(standalone.clouds)["member"]
-    write_clouds(directory / "clouds.yaml", {"abaca": entry})
+    known = read_clouds(standalone.clouds)
+    entry = known["member"]
+    write_clouds(directory / "clouds.yaml", {"abaca": entry, "them": known["other"]})
     user = caller.basic(entry["auth"]["username"], entry["auth"]["password"])
     given = {
         "PATH": f"{OPENSTACK.parent}:{os.environ['PATH']}",
@@ -64,6 +65,17 @@ def test_the_page_about_attachments_can_be_followed_word_by_word(standalone, def
     said = follow(standalone, tmp_path, lines_to_type("attachments.md"), *after)
     for seen in ("web-1", "attaching", '"access_level":"ro"', '"/srv/data"', '"/net/mymount"'):
         assert seen in said
+
+
+def test_so_can_that_about_handing_a_share_over(standalone, default_type, tmp_path):
+    said = follow(standalone, tmp_path, lines_to_type("transfers.md"), "echo then", "openstack share list")
+    before, _, after = said.partition("then")
+    assert before.count("thesis") >= 2
+    assert "handover" in before
+    assert "thesis" not in after
+    other = Cloud(standalone.clouds, "other")
+    wait_until(lambda: other.read("share", "show", "thesis")["status"] == "available")
+    other.run("share", "delete", "thesis")
 
 
 def test_so_can_that_about_snapshots(standalone, default_type, tmp_path):

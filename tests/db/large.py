@@ -397,6 +397,17 @@ def _snapshots(words, n):
     }
 
 
+def _share_transfers(words, n):
+    return {
+        **dict.fromkeys(("id", "share_id"), words.id()),
+        "project_id": _project(),
+        "user_id": _either(words, n),
+        "name": words.rare("'an Unusual name'", f"CASE WHEN i % 3 = 0 THEN '{COMMON}' ELSE 'name ' || i END", n),
+        **dict.fromkeys(("salt", "key_hash"), "'hash'"),
+        **dict.fromkeys(("expires_at", "created_at"), words.time()),
+    }
+
+
 def _snapshot_instances(words, n):
     return {
         "id": words.id(),
@@ -436,6 +447,7 @@ GROWING = {
     "export_locations": (_locations, 1),
     "export_location_history": (_history, 1),
     "snapshots": (_snapshots, 0.5),
+    "share_transfers": (_share_transfers, 0.5),
     "snapshot_instances": (_snapshot_instances, 0.5),
     "operations": (_operations, 1),
     "operation_findings": (_findings, 0.5),

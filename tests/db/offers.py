@@ -17,7 +17,14 @@ from abaca.db.catalog import availability_zones, share_types
 from abaca.db.clusters import clusters, nodes
 from abaca.db.journal import findings, operations
 from abaca.db.networks import security_services, share_networks, share_servers
-from abaca.db.shares import export_location_history, share_instances, shares, snapshot_instances, snapshots
+from abaca.db.shares import (
+    export_location_history,
+    share_instances,
+    share_transfers,
+    shares,
+    snapshot_instances,
+    snapshots,
+)
 from tests.db.large import COMMON, LARGE, NONE, RARE, TYPES
 
 NOTHING = object()
@@ -132,6 +139,17 @@ OFFERS = {
             "size": Values(9, 7, 8),
             "metadata": Values({"k": COMMON}, {"k": RARE}, {"k": NONE}),
             "usage": Values("unused", "used"),
+        },
+    ),
+    "share transfers": Offer(
+        share_transfers.TRANSFERS,
+        ("id", "name", "resource_id", "expires_at"),
+        {
+            "id": _IDS,
+            "project_id": _PROJECT,
+            "share_id": Values(rare=row_id(0), none=NONE),
+            "name": Values(COMMON, "an Unusual name", NONE),
+            "name_like": Values("COMM", "unusual", "nosuch"),
         },
     ),
     "snapshot instances": Offer(
@@ -345,6 +363,10 @@ INHERENT: dict[str, dict[str, str]] = {name: {} for name in OFFERS} | {
         **dict.fromkeys(("by status", "by size", "by updated_at"), _SORTED),
         "size": "few look for them by this: those of the project are looked through",
         "usage": "whether a share was made from it is asked of each",
+    },
+    "share transfers": {
+        **dict.fromkeys(("by name", "by expires_at"), _SORTED),
+        **dict.fromkeys(("name", "name_like"), "offers stand for minutes: those of the project are looked through"),
     },
     "operations": dict.fromkeys(("by updated_at", "by kind", "by state"), _SORTED),
     "findings of an operation": dict.fromkeys(("kind", "share_id"), "an operation keeps ten thousand at most"),

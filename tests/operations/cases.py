@@ -34,6 +34,7 @@ from tests.operations.snapshot_cases import (
     delete_snapshot,
     take_snapshot,
 )
+from tests.operations.transfer_cases import accept_transfer, an_offered_share
 
 HOST = "testhost@alpha"
 SERVED = "testhost@served"
@@ -475,6 +476,7 @@ CASES = {
     "share-server-delete": Case(an_unused_share_server, delete_share_server),
     "share-revert": Case(a_share_to_take_back, revert),
     "share-shrink": Case(a_share, shrink),
+    "share-transfer": Case(an_offered_share, accept_transfer),
     "share-unmanage": Case(lambda theatre: a_share_with_rules(theatre)[0], takeover.unmanage),
     "snapshot-access-sync": Case(a_snapshot_with_rules, change_snapshot_rules),
     "snapshot-create": Case(a_share_for_snapshots, take_snapshot),

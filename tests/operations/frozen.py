@@ -188,5 +188,6 @@ NEXT = {
     "share-server-mend": (leave_servers, mend_servers),
     "share-server-remove-subnet": (leave_servers, mend_servers),
     "share-network-look": (nothing, None),
+    "share-transfer": (nothing, None),
     "share-unmanage": (nothing, None),
 }

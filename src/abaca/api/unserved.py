@@ -13,7 +13,6 @@ SHARED_FILE_SYSTEMS = {
     "share-group-types": "Share group types",
     "share-group-snapshots": "Share group snapshots",
     "share-replicas": "Share replicas",
-    "share-transfers": "Share transfers",
     "share-backups": "Share backups",
     "qos-types": "Types of quality of service",
 }

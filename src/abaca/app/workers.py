@@ -107,6 +107,7 @@ def _give_periodic_tasks(made: Worker, settings: Settings, db: Database) -> None
         PeriodicTask("export location expiry", 3600, expiry.export_locations),
         PeriodicTask("counts of nothing", 60, expiry.counts),
         *_share_server_tasks(settings, db, of_backends),
+        PeriodicTask("share transfers", 60, expiry.share_transfers),
         PeriodicTask("recycle bin", settings.check_for_expired_shares_in_recycle_bin_interval, expiry.recycle_bin),
     ]
 

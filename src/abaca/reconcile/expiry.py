@@ -11,9 +11,9 @@ from abaca import errors
 from abaca.db.administration import events, messages
 from abaca.db.catalog import quotas
 from abaca.db.journal import operations
-from abaca.db.shares import export_location_history, shares
+from abaca.db.shares import export_location_history, share_transfers, shares
 from abaca.operations.administration import resource_locks
-from abaca.operations.shares import share_delete
+from abaca.operations.shares import share_delete, share_transfer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -95,6 +95,19 @@ class Expiry:
         """Remove those of the next `COUNTS` counts of what projects, users and types use that are all nothing."""
         with self.db.write() as tx:
             self._counted = quotas.prune(tx, COUNTS, self._counted)
+
+    def share_transfers(self) -> None:
+        """Take back what nobody has accepted in time."""
+        while self._expire_share_transfers() == BATCH:
+            pass
+
+    def _expire_share_transfers(self) -> int:
+        with self.db.read() as tx:
+            found = share_transfers.expired(tx, BATCH)
+        for transfer in found:  # each by itself: the share is locked before its offer
+            with self.db.write() as tx:
+                share_transfer.withdraw(tx, transfer)
+        return len(found)
 
     def recycle_bin(self) -> None:
         """Begin the deletion of shares that nobody took out of the recycle bin in time."""

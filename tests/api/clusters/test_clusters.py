@@ -6,7 +6,9 @@ import itertools
 import pytest
 
 from abaca.db.attachments import servers
+from abaca.db.tables.shares import shares
 from abaca.nodes.rehearsal import Rehearsal
+from tests import planting
 from tests.api import world as worlds
 from tests.api.world import OTHER_PROJECT, PROJECT
 from tests.conftest import wait_until
@@ -365,6 +367,19 @@ def test_a_place_that_members_may_not_choose_comes_on_no_node_by_them(world):
     added = {"cluster": {"node_groups": [{"name": "nodes", "add_servers": [second]}]}}
     assert world.ask("admin", "PATCH", f"{DOOR}/{found['id']}", added).status == 202
     assert until(world, found["id"], "active")["node_states"] == {"ready": 2}
+
+
+def test_a_share_that_is_another_projects_by_now_comes_to_no_node(world):
+    """Nobody can hand it over while the cluster wants it; if it came to that, its nodes would not be let in."""
+    share_id, node = share(world), server(world)
+    found = made(world, servers=[], shares=[{"id": share_id}])
+    planting.put(world.db, shares, shares.c.id == share_id, project_id=OTHER_PROJECT)
+    changed(world, found["id"], "error", node_groups=[{"name": "nodes", "add_servers": [node]}])
+    (on_node,) = world.ask("member", "GET", f"{DOOR}/{found['id']}/nodes").body["nodes"]
+    assert "another project's" in on_node["shares"][0]["message"]
+    planting.put(world.db, shares, shares.c.id == share_id, project_id=PROJECT)
+    assert attachments(world, share_id=share_id) == []
+    assert rules(world, share_id) == {}
 
 
 def test_a_protected_cluster_is_not_deleted_and_another_projects_is_not_there(world):

@@ -158,6 +158,37 @@ def new_group(name: str, shares: Sequence[WantedShare], selector: Selector, coun
     return NodeGroup(new_id(), "", name, list(shares), selector, count)
 
 
+# ---------------------------------------------------------------- by what they want
+
+
+class Wanting(msgspec.Struct, frozen=True, gc=False):
+    """A cluster that wants a share on its nodes, however many it has."""
+
+    id: str
+    name: str
+
+
+def wanting(tx: Tx, project_id: str, share_id: str, most: int) -> list[Wanting]:
+    """Up to `most` clusters of the project that want the share on nodes; it looks through those of the project."""
+    asked = {"project": project_id, "share": f'%"{share_id}"%', "most": most}
+    return tx.entities(Wanting, _WANTING, asked)
+
+
+def _names(shares: sa.Column[object]) -> sa.ColumnElement[bool]:
+    return sa.cast(shares, sa.Text()).like(sa.bindparam("share", type_=sa.Text()))
+
+
+_WANTING = (
+    sa.select(t.c.id, t.c.name)
+    .where(
+        t.c.project_id == sa.bindparam("project"),
+        sa.or_(_names(t.c.shares), sa.exists().where(g.c.cluster_id == t.c.id, _names(g.c.shares))),
+    )
+    .order_by(t.c.created_at, t.c.id)
+    .limit(sa.bindparam("most"))
+)
+
+
 # ---------------------------------------------------------------- what the reconciler looks for
 
 

@@ -170,6 +170,19 @@ def deny(tx: Tx, rule_id: str) -> None:
 _DENY = sa.update(t).where(t.c.id == sa.bindparam("of_id")).values(is_denied=True, updated_at=sa.bindparam("at"))
 
 
+def deny_all(tx: Tx, share_id: str) -> None:
+    """The same for all rules of a share."""
+    tx.execute(_DENY_ALL, {"of_share": share_id, "at": tx.now})
+    instance_access_rules.deny_all(tx, share_id)
+
+
+_DENY_ALL = (
+    sa.update(t)
+    .where(t.c.share_id == sa.bindparam("of_share"), t.c.is_denied.is_(False))
+    .values(is_denied=True, updated_at=sa.bindparam("at"))
+)
+
+
 def change_level(tx: Tx, rule_id: str, level: str) -> None:
     """It shall let in at this level. Raises `Conflict` where it is denied, or on its way on any instance."""
     found = instance_access_rules.states(tx, rule_id)

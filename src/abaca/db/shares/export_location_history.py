@@ -133,6 +133,11 @@ _ENDS = sa.select(t.c.share_instance_id, t.c.share_id, t.c.project_id, t.c.until
 )
 
 
+def give_to(tx: Tx, share_id: str, project_id: str) -> None:
+    """What a share's locations were is its new project's to know."""
+    tx.execute(sa.update(t).where(t.c.share_id == share_id).values(project_id=project_id))
+
+
 def project_of(tx: Tx, share_id: str) -> str | None:
     """Whose a share was that may be gone; None when nothing is known of it."""
     found: str | None = tx.scalar(sa.select(t.c.project_id).where(t.c.share_id == share_id).limit(1))

@@ -95,6 +95,17 @@ def move(tx: Tx, rule_id: str, event: str) -> int:
 _MOVE = {event: STATE.moves(event, _OF_RULE) for event in ("deny", "update")}
 
 
+def deny_all(tx: Tx, share_id: str) -> None:
+    """Let `deny` happen to all rules of a share, wherever their states allow it."""
+    _DENY_ALL.run(tx, {"of_share": share_id, "at": tx.now})
+
+
+_DENY_ALL = STATE.moves(
+    "deny",
+    t.c.access_rule_id.in_(sa.select(access_rules.c.id).where(access_rules.c.share_id == sa.bindparam("of_share"))),
+)
+
+
 def states(tx: Tx, rule_id: str) -> list[str]:
     """Those that a rule has, one for each instance; the worst first."""
     return sorted((row.state for row in tx.rows(_STATES, {"rule": rule_id})), key=WORST_FIRST.index)

@@ -22,6 +22,13 @@ def of_projects(tx: Tx) -> Counter[str]:
     return found
 
 
+def of_share(tx: Tx, share_id: str) -> int:
+    """The same of one share, its rules, locations and snapshots."""
+    statements = _of_projects(tx.dialect)
+    found = [tx.rows(one.where(shares.c.id == share_id)) for one in statements]
+    return sum(int(characters) for rows in found for _, characters in rows)
+
+
 @functools.cache
 def _of_projects(dialect: str) -> tuple[Select, ...]:
     of_rules = access_rules.join(shares, shares.c.id == access_rules.c.share_id)

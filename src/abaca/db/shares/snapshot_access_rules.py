@@ -13,6 +13,7 @@ from abaca.db.engine import moving
 from abaca.db.engine.database import Tx
 from abaca.db.engine.statements import Row, columns_of
 from abaca.db.tables.shares import snapshot_access_rules as t
+from abaca.db.tables.shares import snapshots
 from abaca.domain.ids import new_id
 from abaca.domain.shares.access_rules import AccessType
 
@@ -61,6 +62,21 @@ def deny(tx: Tx, rule_id: str) -> None:
     """It is in no later set."""
     STATE.move(tx, rule_id, "deny")
     tx.change(t, rule_id, {"is_denied": True})
+
+
+def deny_all(tx: Tx, share_id: str) -> list[str]:
+    """The same for the rules of all snapshots of a share; the ids of those that had any."""
+    given = {"of_share": share_id, "at": tx.now}
+    moved = _DENY_ALL.run(tx, given)
+    tx.execute(_DENIED, given)
+    return sorted({row.snapshot_id for row in moved})
+
+
+_IS_OF_SHARE = t.c.snapshot_id.in_(sa.select(snapshots.c.id).where(snapshots.c.share_id == sa.bindparam("of_share")))
+_DENY_ALL = STATE.moves("deny", _IS_OF_SHARE, returning=(t.c.snapshot_id,))
+_DENIED = (
+    sa.update(t).where(_IS_OF_SHARE, t.c.is_denied.is_(False)).values(is_denied=True, updated_at=sa.bindparam("at"))
+)
 
 
 def take(tx: Tx, snapshot_id: str) -> list[SnapshotRule]:

@@ -12,6 +12,7 @@ from abaca import errors
 from abaca.db.engine import lists
 from abaca.db.engine.database import Tx
 from abaca.db.engine.statements import Column, Row, columns_of
+from abaca.db.journal import keys
 from abaca.db.tables.shares import SNAPSHOT_OF_ANY_PROJECT, shares, snapshot_instances
 from abaca.db.tables.shares import snapshots as t
 from abaca.domain import metadata
@@ -112,6 +113,74 @@ _OF_SHARE = (
     .where(t.c.share_id == sa.bindparam("of_share"))
     .order_by(t.c.created_at.desc(), t.c.id.desc())
     .limit(sa.bindparam("most"))
+)
+
+
+def lock_of_share(tx: Tx, share_id: str) -> None:
+    """Nobody else changes the snapshots of a share, or who may mount them, until this transaction ends."""
+    for statement in (_LOCK_INSTANCES, _LOCK):
+        tx.rows(statement, {"of_share": share_id})
+
+
+_IS_OF_SHARE = t.c.share_id == sa.bindparam("of_share")
+_LOCK = sa.select(t.c.id).where(_IS_OF_SHARE).order_by(t.c.id).with_for_update()
+# before the snapshots, as whoever takes one away does it
+_LOCK_INSTANCES = (
+    sa.select(snapshot_instances.c.id)
+    .where(snapshot_instances.c.snapshot_id.in_(sa.select(t.c.id).where(_IS_OF_SHARE)))
+    .order_by(snapshot_instances.c.id)
+    .with_for_update()
+)
+
+
+class Unsettled(msgspec.Struct, frozen=True, gc=False):
+    """A snapshot that is not available, or that an operation works with."""
+
+    id: str
+    status: str
+
+
+def unsettled(tx: Tx, share_id: str, most: int) -> list[Unsettled]:
+    """Up to `most` such snapshots of a share."""
+    return tx.entities(Unsettled, _UNSETTLED, {"of_share": share_id, "most": most})
+
+
+_UNSETTLED = (
+    sa.select(t.c.id, snapshot_instances.c.status)
+    .join(snapshot_instances, snapshot_instances.c.snapshot_id == t.c.id)
+    .where(
+        _IS_OF_SHARE,
+        sa.or_(snapshot_instances.c.status != sa.literal_column("'available'"), keys.is_held(KEY, t.c.id)),
+    )
+    .order_by(t.c.created_at, t.c.id)
+    .limit(sa.bindparam("most"))
+)
+
+
+def give_to(tx: Tx, share_id: str, project_id: str, user_id: str) -> None:
+    """A share's snapshots are that project's from now on."""
+    whose = {"project_id": project_id, "user_id": user_id, "updated_at": tx.now}
+    tx.execute(sa.update(t).where(t.c.share_id == share_id).values(whose))
+
+
+class Counted(msgspec.Struct, frozen=True, gc=False):
+    """How many snapshots of a share one user has, and their GiB."""
+
+    user_id: str | None
+    number: int
+    size_gib: int
+
+
+def counted(tx: Tx, share_id: str) -> list[Counted]:
+    """Whose the snapshots of a share are."""
+    return tx.entities(Counted, _COUNTED, {"of_share": share_id})
+
+
+_COUNTED = (
+    sa.select(t.c.user_id, sa.func.count().label("number"), sa.func.sum(t.c.size).label("size_gib"))
+    .where(t.c.share_id == sa.bindparam("of_share"))
+    .group_by(t.c.user_id)
+    .order_by(t.c.user_id)
 )
 
 

@@ -225,6 +225,28 @@ for _name in ("name", "description"):
 SNAPSHOT_OF_ANY_PROJECT = snapshots.c.project_id > sa.literal_column("''")
 partial_index("ix_snapshots_created_at_id", SNAPSHOT_OF_ANY_PROJECT, snapshots.c.created_at, snapshots.c.id)
 
+# Shares that their projects have offered to whoever has the key, of which only a hash is known.
+share_transfers = sa.Table(
+    "share_transfers",
+    metadata,
+    an_id(),
+    sa.Column("project_id", KEY, nullable=False),
+    sa.Column("user_id", KEY, nullable=False),
+    sa.Column("share_id", ID, sa.ForeignKey("shares.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("name", NAME),
+    sa.Column("salt", sa.String(32), nullable=False),
+    sa.Column("key_hash", sa.String(64), nullable=False),
+    sa.Column("expires_at", TIME, nullable=False),
+    *times(),
+    sa.Index("ix_share_transfers_share_id", "share_id", unique=True),
+    sa.Index("ix_share_transfers_project_id_created_at_id", "project_id", "created_at", "id"),
+    sa.Index("ix_share_transfers_expires_at", "expires_at"),
+)
+TRANSFER_OF_ANY_PROJECT = share_transfers.c.project_id > sa.literal_column("''")
+partial_index(
+    "ix_share_transfers_created_at_id", TRANSFER_OF_ANY_PROJECT, share_transfers.c.created_at, share_transfers.c.id
+)
+
 snapshot_instances = sa.Table(
     "snapshot_instances",
     metadata,

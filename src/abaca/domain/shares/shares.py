@@ -110,11 +110,14 @@ SHARE_INSTANCE = StateMachine(
     (("available", "reverting_error"),     "revert",        "reverting"),
     ("reverting",                          "reverted",      "available"),
     ("reverting",                          "failed",        "reverting_error"),  # its content may be either
+    ("available",                          "offer",         "awaiting_transfer"),
+    ("awaiting_transfer",                  "keep",          "available"),  # whoever's it is from now on
     (DELETABLE,                            "delete",        "deleting"),
     (("creating", "creating_from_snapshot", "extending", "extending_error", "shrinking", "shrinking_error",
       "deleting", "error_deleting",
       "shrinking_possible_data_loss_error", "available", "error", "inactive", "migrating", "migrating_to",
-      "server_migrating", "ensuring", "reverting", "reverting_error", "manage_error", "unmanage_error"),
+      "server_migrating", "ensuring", "reverting", "reverting_error", "manage_error", "unmanage_error",
+      "awaiting_transfer"),
                                            "force_delete",  "deleting"),
     ("deleting",                           "deleted",       "gone"),
     ("deleting",                           "failed",        "error_deleting"),

@@ -155,6 +155,8 @@ def _attach(
         found = shares.find(tx, share.id)
         if found is None:
             raise errors.NotFound(resource="Share", id=share.id)
+        if found.project_id != cluster.project_id:
+            raise errors.Conflict(f"Share {share.id} is another project's by now; take it out of the cluster.")
         done = attachment_accept.accept(tx, found, servers, request, op, hosts={})
     except (errors.Invalid, errors.Conflict, errors.NotFound) as error:
         return {server.id: error.message for server in servers}
