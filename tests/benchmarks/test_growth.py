@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from abaca import app, settings
 from abaca.api import doors
 from abaca.http import pipeline
+from abaca.journal.leases import Leases
 from abaca.scheduler.known_pools import KnownPools
 from benchmarks import population
 from benchmarks.scale import questions
@@ -106,6 +107,7 @@ class Grown:
         self.world = _world(directory, made.url)
         stack.callback(self.world.db.close)
         self.tasks = stack.enter_context(self._working())
+        self._leases = Leases("growth", "growth#1", self.world.db, 30.0)
 
     def _prepare(self, connection, _record):
         if self.is_sqlite:
@@ -162,6 +164,8 @@ class Grown:
         asked = [one for one in questions.every(self.shares) if one.path != "/metrics"]
         found = {one.name: self.cost(lambda one=one: self.ask(one.who, one.path)) for one in asked}
         done = {f"periodic: {task.name}": self.cost(task.do) for task in self.tasks}
+        queues = [f"{population.HOST}@{name}" for name in population.BACKENDS]
+        done["periodic: leases"] = self.cost(lambda: self._leases.reclaim(queues))
         return found | done | {"a whole life": self.cost(self.live)}
 
 

@@ -171,7 +171,8 @@ class Left(msgspec.Struct, frozen=True, gc=False):
 
 
 _LEFT_BY = columns_of(Left, t)
-_is_mine = t.c.owner == sa.bindparam("mine")
+# By its owner alone SQLite finds it among all that rest; what runs has a lease, and leases have an index.
+_is_mine = sa.and_(t.c.owner == sa.bindparam("mine"), t.c.lease_until > 0.0)
 _REGAIN = sa.update(t).where(order.free(_left, _is_mine)).values(_BACK).returning(*_LEFT_BY)
 
 WORKER_LOST = "WorkerLost"
