@@ -101,7 +101,7 @@ class Guest:
     def __exit__(self, *_exception: object) -> None:
         self.stop()
 
-    def start(self, timeout_s: float = 60.0) -> Self:
+    def start(self, timeout_s: float = processes.PATIENCE_S) -> Self:
         """Boot; raises `LabError` with the end of the console's log if the guest does not come up."""
         begun = time.monotonic()
         root = self.root_words()

@@ -25,7 +25,7 @@ T = TypeVar("T")
 _STARTER = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="lab-starter")
 _PORTS = range(20000, 32000)  # below the range that the kernel gives to outgoing connections
 _DEATH_S = 30.0
-PATIENCE_S = 120.0
+PATIENCE_S = 300.0
 """How long a command may take, and how long is waited at least: machines are slow at times."""
 _ADMIN_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 

@@ -15,7 +15,7 @@ T = TypeVar("T")
 ROOT = Path(__file__).resolve().parent.parent
 
 
-PATIENCE_S = 180.0
+PATIENCE_S = 300.0
 """How long is waited at least: how soon something happens is no test's matter, and machines are slow at times."""
 
 

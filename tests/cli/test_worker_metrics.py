@@ -34,7 +34,7 @@ def worker(config, tmp_path):
 
 def connected(address, port):
     with contextlib.suppress(OSError):
-        return socket.create_connection((address, port), timeout=5)
+        return socket.create_connection((address, port), timeout=60)
     return None
 
 
@@ -44,7 +44,7 @@ def test_a_scrape_waits_for_nobody_who_connects_and_says_nothing(worker, address
     process = worker(address, port)
     silent = wait_until(lambda: process.poll() is not None or connected(address, port))
     assert process.poll() is None
-    with silent, contextlib.closing(http.client.HTTPConnection(address, port, timeout=5)) as scrape:
+    with silent, contextlib.closing(http.client.HTTPConnection(address, port, timeout=60)) as scrape:
         scrape.request("GET", "/metrics")
         answer = scrape.getresponse()
         assert (answer.status, answer.headers["content-type"]) == (200, CONTENT_TYPE)

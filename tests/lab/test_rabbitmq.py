@@ -21,7 +21,7 @@ def put(broker: rabbitmq.RabbitMQ, word: str) -> None:
 def get(broker: rabbitmq.RabbitMQ) -> str:
     with Connection(broker.url.replace("rabbit://", "amqp://")) as connection:
         queue = connection.SimpleQueue("kept")
-        word: str = queue.get(timeout=10).payload
+        word: str = queue.get(timeout=60).payload
         queue.close()
         return word
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 # As long as tests wait at least (tests/conftest.py, which children shall not have to read).
-PATIENCE_S = 180.0
+PATIENCE_S = 300.0
 
 
 class Child:

@@ -241,7 +241,7 @@ def test_a_pulled_network_is_told_and_mended_and_holds_up_nobody(world, machines
     two.unplug()
     begun = time.monotonic()
     attach(world, other, [servers["one"]])
-    assert time.monotonic() - begun < usual_s + 4
+    assert time.monotonic() - begun < 3 * usual_s + 4
     for attachment_id in (wrote["id"], goes["id"], starting, mounting):
         error = until(world, attachment_id, "error")["error"]
         assert error["code"] in ("MachineUnreachable", "MachineTimedOut"), error

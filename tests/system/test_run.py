@@ -236,7 +236,7 @@ def test_several_api_processes_share_the_port(started):
 def test_no_secret_is_in_the_command_lines_nor_in_the_logs(started):
     secret = "hush-hush-hush"
     running = started(OS_DEFAULT__DEBUG="yes", OS_KEYSTONE_AUTHTOKEN__PASSWORD=secret).wait_until_it_answers()
-    connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=60)
     with contextlib.closing(connection):
         connection.request("GET", "/v2/shares", headers={"X-Auth-Token": secret, "Authorization": f"Basic {secret}"})
         connection.getresponse().read()
