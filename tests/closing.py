@@ -19,8 +19,14 @@ class Concluded(NamedTuple):
     of: str = "all"
 
 
+DEAREST, LONG_S = 20, 600.0
+"""How many files are told of a run whose tests took so long together."""
+
+
 def lines(reporter: pytest.TerminalReporter) -> None:
     """Print the figures that were told, and how all operations that were hurt ended."""
+    for line in dearest([(one.nodeid, one.duration) for one in _reports(reporter)]):
+        reporter.write_line(line)
     for line in _told(reporter, "figure"):
         reporter.write_line(line)
     cases = [Concluded(*said) for said in _told(reporter, "concluded")]
@@ -38,7 +44,18 @@ def lines(reporter: pytest.TerminalReporter) -> None:
         reporter.write_line(f"hostile: {sent} requests, {fives} 5xx, {undeclared} undeclared statuses")
     tried = _told(reporter, "schemathesis")
     if tried:
-        reporter.write_line(made_up(tried))
+        reporter.write_line(" ".join([made_up(tried), *sorted(set(_told(reporter, "made up on")))]))
+
+
+def dearest(took: list[tuple[str, float]]) -> list[str]:
+    """The files whose tests took longest, a line each; nothing of a short run. `took` has seconds by test."""
+    files: dict[str, float] = collections.defaultdict(float)
+    for test, seconds in took:
+        files[test.partition("::")[0]] += seconds
+    if sum(files.values()) < LONG_S:
+        return []
+    first = sorted(files, key=files.__getitem__, reverse=True)[:DEAREST]
+    return [f"{files[file]:8.0f} s   {file}" for file in first]
 
 
 def made_up(tried: list[tuple[str, int, int, int]]) -> str:
@@ -62,6 +79,10 @@ def _toys(reporter: pytest.TerminalReporter) -> None:
         reporter.write_line(f"toys: {size} = {len(cases)} cases ({of}), {stuck} stuck, {leaked} leaked")
 
 
+def _reports(reporter: pytest.TerminalReporter) -> list[pytest.TestReport]:
+    return [one for some in reporter.stats.values() for one in some if isinstance(one, pytest.TestReport)]
+
+
 def _told(reporter: pytest.TerminalReporter, name: str) -> list[Any]:
-    reports = [one for some in reporter.stats.values() for one in some if getattr(one, "when", "") == "teardown"]
+    reports = [one for one in _reports(reporter) if one.when == "teardown"]
     return [value for report in reports for said, value in report.user_properties if said == name]

@@ -2,7 +2,6 @@
 """Each file of named requests is a collection of tests: one world a file, one test a request, played in order."""
 
 import contextlib
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ import yaml
 from tests.api.planted import planted, unchanged  # noqa: F401 (fixtures)
 from tests.api.requests import Session
 from tests.api.world import world
-from tests.databases import postgres  # noqa: F401 (a fixture)
+from tests.databases import fast_directory, postgres  # noqa: F401 (the second is a fixture)
 
 
 def pytest_collect_file(file_path, parent):
@@ -37,8 +36,8 @@ class RequestsFile(pytest.File):
     def setup(self):
         defaults = dict(self.defaults)
         options = {"worker": defaults.pop("worker", False), "more": defaults.pop("more", "")}
-        directory = self.stack.enter_context(tempfile.TemporaryDirectory(prefix="abaca-test-"))
-        self.session_of_file = Session.new(self.stack.enter_context(world(Path(directory), **options)), defaults)
+        directory = self.stack.enter_context(fast_directory())
+        self.session_of_file = Session.new(self.stack.enter_context(world(directory, **options)), defaults)
 
     def teardown(self):
         self.stack.close()

@@ -13,13 +13,18 @@ from tests.api import seeds
 from tests.api.test_surface import ALL, asked, is_newest, start
 from tests.api.world import call
 from tests.api.world import world as a_world
-from tests.databases import on_postgres, on_sqlite, place
+from tests.databases import fast_directory, on_postgres, on_sqlite, place
 
 
 @pytest.fixture(scope="module", params=[on_sqlite, on_postgres])
-def planted(request, tmp_path_factory):
+def planted(request):
     """A world with something of everything, whose worker went home long ago: nothing changes by itself."""
-    directory = tmp_path_factory.mktemp("bad-input")
+    with fast_directory() as directory:
+        yield from at_rest(request, directory)
+
+
+def at_rest(request, directory):
+    """That world, in a directory of its own."""
     more = ""
     if request.param == "postgresql":
         more = f"[database]\nconnection = {place('postgresql', directory, request).url}"

@@ -11,7 +11,7 @@ import pytest
 from tests.api import hostile, seeds
 from tests.api.planted import of_everybody
 from tests.api.world import world
-from tests.databases import on_postgres, on_sqlite, place
+from tests.databases import fast_directory, on_postgres, on_sqlite, place
 
 IS_THOROUGH = bool(os.environ.get("HOSTILE_THOROUGH"))
 SEED = int(os.environ.get("HOSTILE_SEED", "0"))
@@ -23,8 +23,13 @@ SETTINGS = "osapi_max_limit = 20\n[quota]\nshares = 40\n"
 
 
 @pytest.fixture(scope="module", params=[on_sqlite, on_postgres])
-def garden(request, tmp_path_factory):
-    directory = tmp_path_factory.mktemp("hostile")
+def garden(request):
+    with fast_directory() as directory:
+        yield from at_rest(request, directory)
+
+
+def at_rest(request, directory):
+    """A world in which much is there and no worker is."""
     more = SETTINGS
     if request.param == "postgresql":
         more += f"[database]\nconnection = {place('postgresql', directory, request).url}"

@@ -6,14 +6,15 @@ import pytest
 from tests.api.requests import Session
 from tests.api.world import world
 from tests.conformance import walk
+from tests.databases import fast_directory
 
 STEPS = list(walk.steps())
 DECISIONS = walk.decided()
 
 
 @pytest.fixture(scope="module")
-def session(tmp_path_factory):
-    with world(tmp_path_factory.mktemp("walk"), worker=True) as made:
+def session():
+    with fast_directory() as directory, world(directory, worker=True) as made:
         yield Session.new(made, {})
 
 
