@@ -165,3 +165,11 @@ def test_a_list_says_where_it_stops(afar, world):
     assert len(json.loads(said.out)) == 2
     assert said.err == "abaca: there are more than these 2; --limit 20 shows more\n"
     assert afar("backend", "list", "--limit", "50").err == ""
+
+
+def test_a_member_waits_for_a_subnet_of_a_network_of_theirs(afar, world):
+    """What they wait for is told by the share network: its share servers are for administrators."""
+    made = world.ask("member", "POST", "/share-networks", {"share_network": {}}).body["share_network"]["id"]
+    added = afar("share-network", "add-subnet", made, "--wait", who="member")
+    assert added.status == 0, added.err
+    assert added.out.splitlines()[-1] == f"{made} is active"

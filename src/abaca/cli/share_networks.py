@@ -19,7 +19,7 @@ PATH = "/share-networks"
 BRIEF = ("id", "name", "project_id", "status", "subnets", "updates_subnets")
 WIDE = (
     *("id", "name", "description", "project_id", "status", "network_allocation_update_support"),
-    *("share_network_subnets", "created_at", "updated_at"),
+    *("share_network_subnets", "share_servers_in_error", "created_at", "updated_at"),
 )
 SUBNET = ("id", "availability_zone", "cidr", "gateway", "neutron_net_id", "neutron_subnet_id")
 LOOK_AGAIN_S = 0.2
@@ -121,9 +121,7 @@ def _show(plan: Answer) -> None:
 def _wait(client: Client, network_id: str) -> None:
     while (found := _network(client, network_id))["status"] == "network_change":
         time.sleep(LOOK_AGAIN_S)
-    broken = [
-        one["id"] for one in client.each("/share-servers", share_network_id=network_id) if one["status"] == "error"
-    ]
+    broken = found["share_servers_in_error"]
     if broken:
         raise errors.Conflict(f"Share network {found['id']} has share servers in error: {', '.join(broken)}.")
     click.echo(f"{found['id']} is {found['status']}")

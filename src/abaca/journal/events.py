@@ -44,7 +44,9 @@ def notify_start(tx: Tx, op: Run) -> None:
 
 def accepted(tx: Tx, notification: Notification, about: tuple[str, str], args: object, by: Requester | None) -> None:
     """It is queued; `about` is type and id of its resource."""
-    if notification.starts and rows.is_wanted(tx, notification.named(args, START)):
+    if not notification.starts or not notification.is_news(args, {}):
+        return
+    if rows.is_wanted(tx, notification.named(args, START)):
         payload = notification.payload(tx, about[1], args, {}) or {}
         write(tx, notification.named(args, START), about, by, payload)
 
@@ -63,6 +65,8 @@ def ended(tx: Tx, op: Run, state: str, before: Mapping[str, object] | None) -> N
     """It has ended in `state`, and what that means is written."""
     notification = op.what.notifies
     if notification is None or not rows.is_wanted(tx, _type_of_end(notification, op, state)):
+        return
+    if state == "done" and not notification.is_news(op.args, op.data):
         return
     payload = notification.payload(tx, op.resource_id, op.args, op.data)
     if payload is None:

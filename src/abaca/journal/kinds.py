@@ -45,6 +45,9 @@ class Notification(msgspec.Struct, frozen=True, kw_only=True):
     starts: bool = True
     # its success takes the resource away: then the end tells what there was, and this
     gone: Mapping[str, object] | None = None
+    # of its arguments, and of what it has recorded: it is news, and told. When it is accepted nothing is recorded yet;
+    # that one has failed always is
+    is_news: Callable[..., bool] = lambda _args, _data: True
 
     @property
     def types(self) -> frozenset[str]:

@@ -5,9 +5,11 @@ import contextlib
 
 import pytest
 
+from abaca.db.attachments import attachments
 from abaca.nodes.contract import Holder
 from tests.operations import cases
 from tests.operations.networks.test_share_servers import a_theatre, exports, made
+from tests.reconcile.test_attachment_events import heard
 from tests.reconcile.test_attachments import host, reconciler, shown
 
 
@@ -32,6 +34,12 @@ def come_near(theatre, network_id):
     cases.checked(theatre, network_id)
     cases.add_subnet(theatre, network_id)
     theatre.settle()
+
+
+def doubt(theatre, attachment_id):
+    """Nobody has looked at it for ages."""
+    with theatre.db.write() as tx:
+        attachments.doubt(tx, [attachment_id])
 
 
 def look(theatre):
@@ -64,6 +72,21 @@ def test_open_files_keep_it_where_it_is_and_nothing_is_wrong_with_that(theatre):
     theatre.nodes.hold(host(attachment), attachment["mount_point"], None)
     theatre.ask("POST", f"//abaca/v1/attachments/{attachment['id']}/verify")
     theatre.settle()
+    assert shown(theatre, attachment["id"])["export_location"].startswith("[fd20:")
+
+
+def test_a_move_that_waits_for_open_files_is_told_when_it_begins_and_when_it_ends(theatre):
+    network_id, attachment = a_far_attachment(theatre)
+    theatre.nodes.hold(host(attachment), attachment["mount_point"], Holder(7, "tail -f log"))
+    come_near(theatre, network_id)
+    told = lambda: [one[0] for one in heard(theatre, attachment["id"]) if ".move." in one[0]]  # noqa: E731
+    for _ in range(3):
+        assert look(theatre) == 1
+        doubt(theatre, attachment["id"])
+    assert told() == ["share.attachment.move.start", "share.attachment.move.end"]
+    theatre.nodes.hold(host(attachment), attachment["mount_point"], None)
+    assert look(theatre) == 1
+    assert told()[2:] == ["share.attachment.move.end"]
     assert shown(theatre, attachment["id"])["export_location"].startswith("[fd20:")
 
 

@@ -203,3 +203,15 @@ def test_a_back_end_that_cannot_even_go_back_is_said_to_be_in_error(database, tm
         assert (theatre.status(share_id), [one.status for one in servers(theatre)]) == ("error", ["error"])
         assert "remove_server_network was ordered to fail" in message(theatre, share_id)["user_message"]
         assert network(theatre, network_id)["status"] == "active"
+
+
+def test_members_see_which_share_servers_did_not_get_a_subnet(database, tmp_path):
+    with contextlib.ExitStack() as stack:
+        theatre = a_theatre(database, tmp_path, stack, "failures = update_server_network:Refused:1\n")
+        network_id = cases.a_share_network(theatre)
+        made(theatre, network_id)
+        assert network(theatre, network_id)["share_servers_in_error"] == []
+        theatre.ask("POST", f"{NETWORKS}/{network_id}/subnets", WANTED)
+        theatre.settle()
+        (server,) = servers(theatre)
+        assert network(theatre, network_id)["share_servers_in_error"] == [server.id]

@@ -60,7 +60,7 @@ class OwnSubnetView(View):
 
 
 class OwnNetworkView(View):
-    """A share network with its subnets."""
+    """A share network with its subnets, and the ids of its share servers that do not serve as they shall."""
 
     id: str
     name: str | None
@@ -69,6 +69,7 @@ class OwnNetworkView(View):
     status: str
     network_allocation_update_support: bool
     share_network_subnets: list[OwnSubnetView]
+    share_servers_in_error: list[str]
     created_at: datetime.datetime
     updated_at: datetime.datetime | None
 
@@ -134,8 +135,12 @@ def index(call: Call, filters: dict[str, object]) -> Listed:
         found = db.SHARE_NETWORKS.entities(tx, ShareNetwork, asked, call.page)
         ids = [network.id for network in found]
         its, supports = subnets.of_networks(tx, ids), share_servers.supports(tx, ids)
+        failed = share_servers.in_error(tx, ids)
         count = call.count(lambda most: db.SHARE_NETWORKS.count(tx, asked, most))
-    shown = (_shown(one, its.get(one.id, []), supports.get(one.id)) for one in found)
+    shown = (
+        {**_shown(one, its.get(one.id, []), supports.get(one.id)), "share_servers_in_error": failed.get(one.id, [])}
+        for one in found
+    )
     return Listed(rows(call, shown), count)
 
 

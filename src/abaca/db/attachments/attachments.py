@@ -57,6 +57,7 @@ STATE = moving.Mover(t.c.state, "Attachment")
 move, try_move = STATE.move, STATE.try_move
 _NEW: dict[str, object] = {
     "source": None,
+    "awaited_source": None,
     "made_directory": False,
     "last_verified_at": None,
     "error_code": None,

@@ -258,6 +258,22 @@ def supports(tx: Tx, network_ids: Sequence[str]) -> Mapping[str, Supports]:
     return {one.share_network_id: one for one in tx.entities(Supports, _SUPPORTS, {"networks": list(network_ids)})}
 
 
+def in_error(tx: Tx, network_ids: Sequence[str]) -> Mapping[str, list[str]]:
+    """The ids of the share servers of each of these share networks that are in error, in their order."""
+    found: dict[str, list[str]] = defaultdict(list)
+    if network_ids:
+        for row in tx.rows(_IN_ERROR, {"networks": list(network_ids)}):
+            found[row.share_network_id].append(row.id)
+    return found
+
+
+_IN_ERROR = (
+    sa.select(t.c.share_network_id, t.c.id)
+    .where(t.c.share_network_id.in_(sa.bindparam("networks", expanding=True)), t.c.status == "error")
+    .order_by(t.c.share_network_id, t.c.id)
+)
+
+
 class Supports(msgspec.Struct, frozen=True, gc=False):
     """Whether the share servers of a share network can all change while they serve; 1 is yes."""
 

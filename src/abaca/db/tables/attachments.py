@@ -69,6 +69,8 @@ attachments = sa.Table(
     sa.Column("is_forced", sa.Boolean, nullable=False, default=False),
     sa.Column("addresses", sa.JSON, nullable=False),
     sa.Column("source", sa.String(2000)),
+    # where it would be mounted from, but for files that are open
+    sa.Column("awaited_source", sa.String(2000)),
     sa.Column("made_directory", sa.Boolean, nullable=False, default=False),
     sa.Column("last_verified_at", TIME),
     sa.Column("error_code", sa.String(64)),

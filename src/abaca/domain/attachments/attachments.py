@@ -44,9 +44,10 @@ class Attachment(msgspec.Struct, frozen=True, gc=False):
     """A share on a server. Times are naive UTC.
 
     `wanted` is `attached` or `detached`: where it goes from an error. `addresses` are those that the access rules let
-    in, and `source` is the export location in use. `attempts` counts the tries that failed in a row; the next comes at
-    `retry_at`. With `is_forced` it is detached though files are open, and though its machine cannot be entered.
-    `cluster_id` is the cluster that made it; with `network` that is let in, in the place of the server's addresses.
+    in, and `source` is the export location in use; `awaited_source` is where it goes when no files are open any more.
+    `attempts` counts the tries that failed in a row; the next comes at `retry_at`. With `is_forced` it is detached
+    though files are open, and though its machine cannot be entered. `cluster_id` is the cluster that made it; with
+    `network` that is let in, in the place of the server's addresses.
     """
 
     id: str
@@ -63,6 +64,7 @@ class Attachment(msgspec.Struct, frozen=True, gc=False):
     is_forced: bool
     addresses: list[str]
     source: str | None
+    awaited_source: str | None
     made_directory: bool
     last_verified_at: datetime.datetime | None
     error_code: str | None

@@ -59,19 +59,25 @@ log = logging.getLogger(__name__)
 class Args(msgspec.Struct, frozen=True):
     """Which attachment, and why: it is wanted, it was true and shall be again, or its export has moved.
 
-    With `force` it moves though files of its former address are open, or that does not answer any more.
+    With `force` it moves though files of its former address are open, or that does not answer any more. With
+    `is_again` the same move was tried before, and files were open.
     """
 
     attachment_id: str
     cause: Literal["attach", "mend", "move"] = "attach"
     force: bool = False
+    is_again: bool = False
 
 
 def start(tx: Tx, row: Attachment, by: Requester | None, *, event: str = "attach", force: bool = False) -> str:
     """Move an attachment by `event` (`attach`, `remount`) and queue the work; the operation's id."""
     attachments.move(tx, row.id, event)
     in_force = attachment_rules.in_force(tx, row.share_id, row.addresses)
-    return _enqueue(tx, row, Args(row.id, "move" if event == "remount" else "mend", force), by, in_force)
+    args = Args(row.id, "mend", force)
+    if event == "remount":
+        to = choose_source(tx, row.share_id, row.addresses, row.source)
+        args = Args(row.id, "move", force, is_again=to is not None and to == row.awaited_source)
+    return _enqueue(tx, row, args, by, in_force)
 
 
 def enqueue(tx: Tx, rows: Sequence[Attachment], by: Requester | None) -> None:
@@ -188,8 +194,10 @@ def succeed(op: Op[AttachmentParts], tx: Tx) -> None:
         waits.signal(tx, attachments.moved_condition(plan.share_id))
     if op.args.force and attachments.doubt_below(tx, plan.server_id, plan.mount_point):
         tx.wake(LOOKS)  # by force a mount goes with all that is below it
+    stays = bool(op.data.get("stays"))
     values: dict[str, object] = {
-        "source": plan.source if op.data.get("stays") else plan.wanted_source,
+        "source": plan.source if stays else plan.wanted_source,
+        "awaited_source": plan.wanted_source if stays else None,
         "made_directory": seen.made_directory or plan.made_directory,
         "last_verified_at": tx.now,
     }
@@ -335,6 +343,11 @@ def _told_as(args: Args) -> str:
     return _TOLD_AS[args.cause]
 
 
+def _is_news(args: Args, data: Mapping[str, object]) -> bool:
+    """A move that waits for files is told when it is first tried, and when it has come to something."""
+    return not args.is_again or (bool(data) and not data.get("stays"))
+
+
 OPERATION = kinds.operation(
     kind="attachment-attach",
     resource="attachment",
@@ -348,5 +361,7 @@ OPERATION = kinds.operation(
     ),
     succeed=succeed,
     fail=fail,
-    notifies=kinds.Notification(name=_told_as, payload=events.attachment, names=tuple(_TOLD_AS.values())),
+    notifies=kinds.Notification(
+        name=_told_as, payload=events.attachment, names=tuple(_TOLD_AS.values()), is_news=_is_news
+    ),
 )
