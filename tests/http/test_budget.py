@@ -98,11 +98,16 @@ def test_a_query_takes_bounded_time(here, query):
         {"share": {"share_proto": [[]] * 30_000}},
         {"share": {"share_proto": "x" * 110_000}},
         {"share": {"share_proto": [10**4000] * 20}},
+        {"cluster": {"name": "long", "servers": ["n" * 30_000 + "[1-10000]"]}},
+        {"cluster": {"name": "many", "servers": ["[1]" * 20_000 + "[1-10000]"]}},
+        {"cluster": {"name": "stars", "selector": {"name": "*a" * 127 + "b"}}},
+        {"cluster": {"name": "groups", "node_groups": [{"name": "g", "servers": ["n[1-10000]"]}] * 1500}},
     ],
-    ids=["much metadata", "many fields", "control characters", "a long list", "a long text", "long numbers"],
-)
+    ids=["much metadata", "many fields", "control characters", "a long list", "a long text", "long numbers",
+         "a hostlist of long names", "a hostlist of many ranges", "a selector of many stars", "many node groups"],
+)  # fmt: skip
 def test_a_body_takes_bounded_time(here, sent):
-    for path in ("/v2/shares", "/abaca/v1/servers", "/v2/shares/x/action"):
+    for path in ("/v2/shares", "/abaca/v1/servers", "/v2/shares/x/action", "/abaca/v1/clusters"):
         within_budget(here, "POST", path, json.dumps(sent).encode()[:114_000])
 
 

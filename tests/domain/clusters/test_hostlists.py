@@ -48,3 +48,17 @@ def test_too_many_names_are_refused_before_they_are_made(said):
 def test_the_same_names_again_and_again_are_as_many():
     with pytest.raises(errors.Invalid, match="Too many servers"):
         hostlists.expand(["n[1-50]"] * 3, 100)
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["n" * 20_000 + "[1-100]", "[1-100]" + "[111111111]" * 2_000, "n" * 253 + "[8-10]-"],
+    ids=["text", "numbers", "one too many"],
+)
+def test_names_that_no_server_can_have_are_refused_before_they_are_made(said):
+    with pytest.raises(errors.Invalid, match="at most 255"):
+        hostlists.expand([said], 100)
+
+
+def test_the_longest_names_are_taken():
+    assert [len(name) for name in hostlists.expand(["n" * 253 + "[8-10]"], 100)] == [254, 254, 255]

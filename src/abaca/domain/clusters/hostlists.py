@@ -13,6 +13,9 @@ from collections.abc import Iterable
 
 from abaca import errors
 
+# A server's name has no more.
+MOST_CHARACTERS = 255
+
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]")
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
@@ -20,7 +23,8 @@ _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 def expand(said: Iterable[str], most: int) -> list[str]:
     """All names that hostlists stand for, each once, in their order; what has no brackets stands for itself.
 
-    Raises `Invalid` for what cannot be understood, and for more than `most` names, before these are made.
+    Raises `Invalid` for what cannot be understood, and for more than `most` names or longer ones than a server can
+    have, before these are made.
     """
     found: dict[str, None] = {}
     left = most
@@ -34,6 +38,8 @@ def expand(said: Iterable[str], most: int) -> list[str]:
             _refuse_more(number, left, one)
         left -= number
         _refuse_more(number, number + left, one)
+        if parts:
+            _refuse_long(texts, parts, one)
         for chosen in itertools.product(*parts):
             found["".join(itertools.chain(*zip(texts[:-1], chosen, strict=True), texts[-1:]))] = None
     return list(found)
@@ -66,3 +72,11 @@ def _numbers(ranges: str, said: str, most: int) -> list[str]:
 def _refuse_more(number: int, most: int, said: str) -> None:
     if number > most:
         raise errors.Invalid(f"Too many servers are named at once, at {said[:64]!r}: say some of them later.")
+
+
+def _refuse_long(texts: Iterable[str], parts: Iterable[Iterable[str]], said: str) -> None:
+    longest = sum(map(len, texts)) + sum(max(map(len, numbers)) for numbers in parts)
+    if longest > MOST_CHARACTERS:
+        raise errors.Invalid(
+            f"{said[:64]!r} stands for names of {longest} characters; a server's has at most {MOST_CHARACTERS}."
+        )
