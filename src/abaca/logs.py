@@ -22,10 +22,16 @@ _is_quiet: contextvars.ContextVar[bool] = contextvars.ContextVar("is_quiet", def
 
 _OURS = "abaca"
 
-_NAMES = r"[\w-]*(?:passw(?:or)?d|passphrase|secret|auth-token|subject-token|authorization|credential|access_key)[\w-]*"
+# Parts of words, and of the rest of the word no more than names have: a long text costs no more than its length.
+_NAMES = r"(?:passw(?:or)?d|passphrase|secret|auth-token|subject-token|authorization|credential|access_key)[\w-]{0,64}"
 _SECRETS = (
-    # anything called a password or so: `admin_password = x`, `'X-Auth-Token': 'x'`, `Authorization: Basic x`
-    (re.compile(rf"(?i)({_NAMES}[\"']?\s*[=:]\s*[\"']?(?:(?:basic|bearer)\s+)?)[^\s\"',;&)}}\]]+"), r"\1***"),
+    # anything called a password or so, up to the end of its quotes, as JSON and Python write it: `'password': 'x, y'`
+    (re.compile(rf"(?i)({_NAMES}[\"']?\s{{0,8}}[=:]\s{{0,8}}b?)([\"'])(?:\\.|(?!\2)[^\\\n])*\2?"), r"\1\2***\2"),
+    # without quotes: `admin_password = x`, `Authorization: Basic x`
+    (
+        re.compile(rf"(?i)({_NAMES}[\"']?\s{{0,8}}[=:]\s{{0,8}}(?![\"'\s])(?:(?:basic|bearer)\s+)?)[^\s\"',;&)}}\]]+"),
+        r"\1***",
+    ),
     # the password in a URL
     (re.compile(r"(://[^:/@\s]*:)[^@/\s]+@"), r"\1***@"),
     # Fernet tokens, wherever they stand

@@ -3,6 +3,7 @@
 
 import json
 import logging
+import time
 
 import pytest
 
@@ -80,6 +81,12 @@ def test_a_traceback_stands_below_its_line(line):
         "authorization: Bearer hush",
         "client_secret=hush&x=1",
         "X-Subject-Token: hush",
+        '{"password": "hush, hush & (hush)"}',
+        "SecurityService(user='ann', password='correct hush battery', ou=None)",
+        'SecurityService(password="it\'s hush", ou=None)',
+        "{'password': b'a) hush'}",
+        '{"secret": "a \\" hush"}',
+        "client_secret='cut off, hush",
     ],
 )
 def test_what_looks_like_a_secret_is_masked(line, text):
@@ -94,6 +101,29 @@ def test_what_looks_like_a_secret_is_masked(line, text):
         said = line(call, **options)
         assert "hush" not in said
         assert "***" in said
+
+
+def test_what_stands_beside_a_secret_is_left():
+    said = "SecurityService(user='ann', password='a, b', ou='staff', secret=None, access_key=''), \"server\": \"s\""
+    assert logs.masked(said).split("password=")[0] == "SecurityService(user='ann', "
+    assert "ou='staff'" in logs.masked(said)
+    assert "'ann'" in logs.masked(said)
+    assert '"server": "s"' in logs.masked(said)
+
+
+@pytest.mark.parametrize("part", ["a", "password", "password=", "password='", "secret: ", "://:", "access_key\t"])
+def test_a_long_text_takes_no_longer_than_its_length(part):
+    def takes_s(length):
+        text = (part * length)[:length]
+        taken = []
+        for _ in range(3):
+            begun = time.thread_time()
+            logs.masked(text)
+            taken.append(time.thread_time() - begun)
+        return min(taken)
+
+    few, many = takes_s(3_000), takes_s(30_000)
+    assert many < 30 * few + 0.02, (few, many)
 
 
 def test_tokens_are_masked_wherever_they_stand(line):
