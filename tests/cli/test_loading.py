@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from abaca.api import own_door, routes
+
 LOADED = """
 import json, sys
 from abaca import app, settings
@@ -83,6 +85,15 @@ print(json.dumps(sorted(sys.modules)), file=sys.stderr)
                 "openstack",
                 "granian",
                 "rich.console",
+                # its answers come from one resource of our own door, and from no other door
+                "abaca.api.doors",
+                "abaca.api.routes",
+                "abaca.api.administration.backends",
+                "abaca.api.attachments.attachments",
+                "abaca.api.clusters.clusters",
+                "abaca.api.compute.servers",
+                "abaca.api.networks.share_networks",
+                "abaca.api.shares.shares",
             },
         ),
         (["--help"], {"msgspec", "sqlalchemy", "falcon", "yaml", "logging", "asyncio"}),
@@ -95,3 +106,36 @@ def test_a_command_loads_only_what_it_needs(abaca, config, words, without):
     given = [*words, str(file)] if words[-1] == "--config-file" else words
     done = subprocess.run([sys.executable, "-c", ASKED, *given], capture_output=True, text=True, timeout=60, check=True)
     assert set(json.loads(done.stderr)) & (without | NOBODY - {"rich"}) == set()
+
+
+# Of the API each command imports what answers it, and what that needs of others.
+AREAS = {
+    "attachment": {"attachments", "shares"},
+    "backend": {"administration"},
+    "cluster": {"attachments", "clusters", "shares"},
+    "event": {"administration"},
+    "operation": {"administration"},
+    "server": {"attachments", "shares"},
+    "service": {"administration"},
+    "share-network": {"networks"},
+    "share-server": {"networks"},
+}
+
+
+@pytest.mark.parametrize("name", AREAS)
+def test_a_command_imports_only_its_area_of_the_api(abaca, config, name):
+    file = config()
+    abaca("db", "upgrade", "--config-file", file)
+    command = [sys.executable, "-c", ASKED, name, "list", "--config-file", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    parts = [module.split(".") for module in json.loads(done.stderr) if module.startswith("abaca.api.")]
+    assert {part[2] for part in parts if len(part) > 3} <= AREAS[name]
+    assert {part[2] for part in parts if len(part) == 3} <= {*AREAS[name], "own_door", "permissions"}
+
+
+def test_commands_know_where_each_collection_of_the_own_door_is():
+    there = {}
+    for resource in routes.OWN:
+        for route in resource.routes:
+            there.setdefault(route.path.split("/")[1], set()).add(resource)
+    assert {name: set(own_door.resources(name)) for name in own_door.PLACES} == there

@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from abaca.api.own_door import INDEX
 from abaca.http import openapi, routing
 from abaca.http.doors import Page
 
-INDEX = "/abaca/v1/openapi"
 OWN = openapi.Described("Abaca's own API", "/abaca/v1", None, "1", ("It has one version.",), (openapi.ERROR,))
 # Each is some hundred kilobytes, and a twentieth of that as it is kept; which is less than there can be.
 REMEMBERED = 256

@@ -3,13 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 import falcon
 
-import abaca
 from abaca import errors
-from abaca.api import descriptions, routes, unserved, versions
+from abaca.api import descriptions, own_door, routes, unserved, versions
 from abaca.api.compute import versions as compute_versions
 from abaca.http.doors import Asked, Door
 from abaca.http.paging import TRUE
@@ -20,11 +17,6 @@ def every() -> tuple[Door, ...]:
     """All of them; the document of the first is also that of the whole service."""
     shares, servers = shared_file_systems(), compute()
     return shares, own(shares.table, servers.table), servers
-
-
-def for_commands() -> tuple[Door, ...]:
-    """What commands ask inside of their own process: our own door without its descriptions, and the servers."""
-    return _own(Table(routes.OWN)), compute()
 
 
 def shared_file_systems() -> Door:
@@ -45,32 +37,17 @@ def own(shares: Table, servers: Table) -> Door:
     """/abaca/v1: what is Abaca's own, in one version; and the descriptions of all doors."""
     table = Table(routes.OWN)
     described = (
-        descriptions.Series(table, descriptions.OWN, descriptions.INDEX, 0, 0),
-        descriptions.Series(shares, versions.DESCRIBED, f"{descriptions.INDEX}/", versions.MINIMUM, versions.MAXIMUM),
+        descriptions.Series(table, descriptions.OWN, own_door.INDEX, 0, 0),
+        descriptions.Series(shares, versions.DESCRIBED, f"{own_door.INDEX}/", versions.MINIMUM, versions.MAXIMUM),
         descriptions.Series(
             servers,
             compute_versions.DESCRIBED,
-            f"{descriptions.INDEX}/compute/",
+            f"{own_door.INDEX}/compute/",
             compute_versions.MINIMUM,
             compute_versions.MAXIMUM,
         ),
     )
-    return _own(table, descriptions.public(described))
-
-
-def _own(table: Table, public: Mapping[str, Callable[[str], object]] | None = None) -> Door:
-    def document(base: str) -> dict[str, str]:
-        return {
-            "name": "Abaca",
-            "release": abaca.__version__,
-            "href": f"{base}/abaca/v1/",
-            "openapi": f"{base}{descriptions.INDEX}",
-            "docs": f"{base}/docs",
-        }
-
-    return Door(
-        "/abaca/v1", table, lambda _request, _response: Asked(), document, public=public or {}, one_error_form=True
-    )
+    return own_door.door(table, descriptions.public(described))
 
 
 def compute() -> Door:
