@@ -12,8 +12,13 @@ if ! [ -x "$folder/bin/python" ] || ! "$folder/bin/python" -c '' 2>/dev/null; th
     if ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
         if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
             echo "Installing the Debian package that makes Python environments: python3-venv"
+            # in turn with other clones, as lab/packages.sh
+            mkdir -p /var/cache/abaca-lab
+            exec {turn}>/var/cache/abaca-lab/turn
+            flock "$turn"
             apt-get -qq update </dev/null
             DEBIAN_FRONTEND=noninteractive apt-get -qq -y install --no-install-recommends python3-venv </dev/null >/dev/null
+            exec {turn}>&-
         else
             echo "This Debian package is missing and only root can install it: apt-get install python3-venv" >&2
             exit 3

@@ -18,21 +18,30 @@ wanted=(
     rabbitmq-server                                          # the message bus of a cloud, for events
 )
 
-missing=()
-for package in "${wanted[@]}"; do
-    state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
-    [ "$state" = installed ] || missing+=("$package")
-done
 # The kernel of QEMU's guests is only unpacked: an installed one would be this machine's.
 kernel=/var/cache/abaca-lab/cloud-kernel
-[ -e "$kernel/complete" ] || missing+=(linux-image-cloud-amd64)
-[ ${#missing[@]} -gt 0 ] || exit 0
+look() { # what is missing, into `missing`; ends here where nothing is
+    missing=()
+    local package state
+    for package in "${wanted[@]}"; do
+        state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
+        [ "$state" = installed ] || missing+=("$package")
+    done
+    [ -e "$kernel/complete" ] || missing+=(linux-image-cloud-amd64)
+    [ ${#missing[@]} -gt 0 ] || exit 0
+}
+look
 
 if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
     echo "These Debian packages are missing and only root can install them: apt-get install --no-install-recommends ${missing[*]}" >&2
     exit 3
 fi
 
+# One at a time, of all clones on this machine: two would take each other's policy for the machine's own.
+mkdir -p /var/cache/abaca-lab
+exec {turn}>/var/cache/abaca-lab/turn
+flock "$turn"
+look
 echo "Installing the Debian packages that are missing: ${missing[*]}"
 
 # A policy that answers 101 keeps packages from starting their services; the machine's own policy comes back at the end.
