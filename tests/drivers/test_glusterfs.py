@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The GlusterFS driver where Heketi, nodes, names and certificates are not as they should be."""
 
+import datetime
 import shutil
 import subprocess
 
@@ -264,6 +265,22 @@ def test_every_node_has_a_certificate_before_a_volume_is_made_and_gets_a_lost_on
         assert (place / "glusterfs.ca").read_text() == rig.driver.authority.pem
         assert (place / "glusterfs.key").stat().st_mode & 0o777 == 0o600
         assert {one.name for one in place.iterdir()} == {f"glusterfs.{end}" for end in ("pem", "key", "ca")}
+    rig.driver.delete(share)
+
+
+def test_a_certificate_that_ends_soon_is_renewed_and_the_operator_told(rig, caplog):
+    place = rig.bed.nodes.ssl("127.0.7.1")
+    shutil.rmtree(place)
+    place.mkdir()
+    rig.start(patience_s="1", certificate_days="10")
+    share = rig.share()
+    short = (place / "glusterfs.pem").read_bytes()
+    rig.start(patience_s="1", certificate_days="9").ensure([share])
+    assert (place / "glusterfs.pem").read_bytes() == short
+    rig.start(patience_s="1").ensure([share])
+    days = x509.load_pem_x509_certificate((place / "glusterfs.pem").read_bytes()).not_valid_after_utc
+    assert days - x509.load_pem_x509_certificate(short).not_valid_after_utc > datetime.timedelta(days=1800)
+    assert "127.0.7.1 the old certificate ends in 10 days" in caplog.text
     rig.driver.delete(share)
 
 

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 
 OWN_DAYS = 7300
-RENEW_DAYS = 30
-"""A certificate that ends sooner than this is due to be renewed."""
+_RENEW_DAYS = 30
 _EARLIER = datetime.timedelta(hours=1)
 """Certificates are good from a while ago: machines' clocks differ."""
 _LEAST_RSA_BITS = 2048
@@ -73,6 +72,11 @@ class Authority:
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         )
         return _signed(built, key).public_bytes(serialization.Encoding.PEM)
+
+    @property
+    def renew_days(self) -> float:
+        """A certificate that is good for less is due to be renewed; short-lived ones are in their last third."""
+        return min(_RENEW_DAYS, self._days / 3)
 
     @property
     def pem(self) -> str:

@@ -17,7 +17,7 @@ from abaca.drivers import contract
 from abaca.drivers.clients import heketi
 from abaca.drivers.clients.machines import Machines
 from abaca.drivers.glusterfs import names
-from abaca.drivers.glusterfs.authority import RENEW_DAYS, Authority, Foreign
+from abaca.drivers.glusterfs.authority import Authority, Foreign
 from abaca.nodes.shell import KILLED
 
 log = logging.getLogger(__name__)
@@ -74,13 +74,15 @@ class Seal:
     def _close(self, node: heketi.Node) -> None:
         host = host_of(node)
         left_days = self.days_left(node)
-        if left_days is None:
+        if left_days is None or left_days < self._authority.renew_days:
             name = names.node(node.id)
             request = self._on(host, _REQUEST, name)
             self._on(host, _KEEP, self._authority.sign(request, name), self._authority.pem)
             log.info("node=%s has a new certificate %s", host, name)
-        elif left_days < RENEW_DAYS:
-            log.warning("node=%s the certificate ends in %.0f days: renew it as its page says", host, left_days)
+        if left_days is not None and left_days < self._authority.renew_days:
+            # Whatever runs has read the old one, and goes on with it.
+            mend = "start its volumes anew before that, as the driver's page says"
+            log.warning("node=%s the old certificate ends in %.0f days: %s", host, left_days, mend)
         self._seen_s[node.id] = time.monotonic()
 
     def days_left(self, node: heketi.Node) -> float | None:
