@@ -21,6 +21,8 @@ from lab import processes
 
 GIB = 1 << 30
 TLS_DIRECTORY = "/etc/ssl"
+STORED_BYTES = 4093
+"""The buffer that glusterd writes an option of a volume to; it dies of what is longer."""
 
 
 @dataclasses.dataclass
@@ -74,6 +76,8 @@ class Cluster:
         return 0, f"{facts}Options Reconfigured:\n{options}"
 
     def _set(self, name: str, volume: Volume, rest: list[str]) -> tuple[int, str]:
+        if len("=".join(rest)) + 2 > STORED_BYTES:
+            raise AssertionError("the real glusterd dies of that, on every node")
         volume.options[rest[0]] = rest[1]
         return 0, "volume set: success"
 

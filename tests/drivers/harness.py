@@ -66,6 +66,10 @@ class DummyHarness:
 
     name, marks = "dummy", ()
     handles_share_servers = False
+    very_many = 1000
+    """So many access rules a share can have."""
+    come_and_go = 40
+    """So many shares come and go at once in a test; a second or two should do."""
     # A level that lets clients do less than rw, where there is one; and rules that cannot be honoured.
     weaker = "ro"
     odd_rules = (
@@ -437,6 +441,7 @@ class GlusterfsHarness(DummyHarness):
 
     name = "glusterfs"
     weaker = "rw"
+    very_many = 250
     odd_rules = (
         contract.AccessRule(id="odd", type="ip", to="10.0.0.9"),
         contract.AccessRule(id="wrong", type="cert", to="*"),

@@ -324,6 +324,21 @@ def test_a_level_that_cannot_be_had_is_refused_with_the_reason(rig, driver):
     driver.delete(share)
 
 
+def test_more_names_than_gluster_bears_are_refused_and_the_first_let_in(rig, driver):
+    share = rig.share()
+    rules = certs(*(f"client-{number:04}.example.org" for number in range(400)))
+    outcomes = driver.set_access(share, rules)
+    let_in = {name for name, _ in rig.clients(share)}
+    assert let_in == {rule.to for rule in rules[: len(let_in)]}
+    assert len(let_in) > 150
+    assert set(outcomes) == {rule.id for rule in rules} - let_in
+    assert all("take other rules away" in outcome.reason for outcome in outcomes.values())
+    known = rig.known(share, rules=rules)
+    assert driver.ensure([known]) == {}
+    assert driver.set_access(share, rules[350:]) == {}
+    driver.delete(share)
+
+
 def test_a_node_that_comes_to_the_cluster_is_let_in_by_ensuring(rig, driver):
     share = rig.share()
     driver.set_access(share, certs("alice"))

@@ -94,5 +94,5 @@ class Ensuring(Serving, contract.Ensures, contract.Inspects):
         """Whether those who shall reach it, where that is told, are those whom it lets in."""
         if instance.rules is None:
             return True
-        wanted = {rule.to for rule in instance.rules if not names.problem_of_rule(rule)}
+        wanted = names.fitting((node.id for node in held.nodes), names.of_rules(instance.rules))
         return names.clients_in(held.info.options.get(names.ALLOW, "")) == wanted

@@ -17,6 +17,8 @@ OPTIONS_SPEC = "glusterfs:volume_options"
 # auth.ssl-allow is a list with commas or blanks, and each part of it a pattern: `a*` would let in `alice` too.
 _COMMON_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@:+=/-]{0,63}")
 _VOLUME = re.compile(r"[A-Za-z0-9_-]{1,255}")
+MOST_ALLOWED = 4000
+"""So many characters may `auth.ssl-allow` have: of 4,077 the glusterd of all nodes dies, of its buffer's 4,093."""
 # Gluster finds the rest of a name that has no dot: `ssl-allow` is auth.ssl-allow.
 _OPTION = re.compile(r"[a-z0-9][a-z0-9-]{0,31}\.[a-z0-9.-]{1,63}")
 _VALUE = re.compile(r"[A-Za-z0-9._:/%+-]{1,64}")
@@ -64,9 +66,26 @@ def problem_of_rule(rule: contract.AccessRule) -> str:
     return problem_of_client(rule.to)
 
 
+def of_rules(rules: Sequence[contract.AccessRule]) -> list[str]:
+    """The names that rules let in, in their order; those that cannot be honoured are left out."""
+    return [rule.to for rule in rules if not problem_of_rule(rule)]
+
+
 def allow(nodes: Iterable[str], clients: Iterable[str]) -> str:
     """The value of `auth.ssl-allow`; the nodes stand among themselves, or healing would break."""
     return ",".join([*sorted(map(node, nodes)), *sorted(set(clients))])
+
+
+def fitting(nodes: Iterable[str], clients: Iterable[str]) -> set[str]:
+    """The first of the clients, as many as the list has room for."""
+    room = MOST_ALLOWED - len(allow(nodes, ()))
+    found: set[str] = set()
+    for name in dict.fromkeys(clients):
+        room -= len(name) + 1
+        if room < 0:
+            break
+        found.add(name)
+    return found
 
 
 def clients_in(value: str) -> set[str]:

@@ -74,7 +74,10 @@ class Shares(Serving, contract.Resizes, contract.Manages, contract.MeasuresUsage
     ) -> dict[str, contract.AccessOutcome]:
         held = self.held(instance)
         problems = {rule.id: names.problem_of_rule(rule) for rule in rules}
-        self.let_in(held, {rule.to for rule in rules if not problems[rule.id]})
+        fitting = names.fitting((node.id for node in held.nodes), names.of_rules(rules))
+        too_many = f"GlusterFS keeps {names.MOST_ALLOWED} characters of names for a share: take other rules away first"
+        problems |= {rule.id: too_many for rule in rules if not problems[rule.id] and rule.to not in fitting}
+        self.let_in(held, fitting)
         return {
             id: contract.AccessOutcome(state="error", reason=problem) for id, problem in problems.items() if problem
         }
