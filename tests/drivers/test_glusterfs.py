@@ -365,6 +365,18 @@ def test_a_volume_that_was_open_stays_one_to_be_sealed_until_it_was_started_anew
     driver.delete(known)
 
 
+def test_the_limit_of_a_volume_that_its_nodes_do_not_get_into_is_not_asked_for(rig, driver):
+    known = rig.known(rig.share())
+    rig.volume(known).options |= {"client.ssl": "off"}
+    rig.volume(known).limit_bytes = 3 * GIB
+    rig.bed.gluster.refuses["quota"] = "quota command failed : Failed to start aux mount"
+    assert driver.inspect([known])[known.id].repairs == ["client.ssl was not on"]
+    rig.bed.gluster.refuses.clear()
+    assert driver.ensure([known])[known.id].repairs == ["client.ssl was not on"]
+    assert rig.size_gib(known) == 1
+    driver.delete(known)
+
+
 # What fails
 
 

@@ -81,8 +81,11 @@ class Ensuring(Serving, contract.Ensures, contract.Inspects):
         )
 
     def _untrue_limit(self, instance: contract.ShareInstance, held: Held) -> list[str]:
-        """Not looked at where somebody may be changing it at this moment, and not seen of a volume that is stopped."""
-        if not held.info.is_started:
+        """Not looked at where somebody may be changing it at this moment.
+
+        It is not seen of a volume that is stopped, or that the nodes, which mount it for that, do not get into.
+        """
+        if not held.info.is_started or self.unsealed(held):
             return []
         limit_gib = self.limit_gib(held)
         if limit_gib is None:
