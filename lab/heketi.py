@@ -425,6 +425,8 @@ class Heketi(Queue):
             "bricks": [],
         }
         volume["name"] = name or f"vol_{volume['id']}"
+        if not any(self._devices(wanted[0])):
+            raise Problem(500, "Failed to allocate new volume: No online storage devices in cluster")
         if not self._place(volume, size_gib, copies):
             raise Problem(500, "Failed to allocate new volume: No space")
 

@@ -411,6 +411,15 @@ def test_nodes_that_were_made_anew_and_know_of_no_volume_are_not_believed_alone(
     driver.delete(known)
 
 
+def test_heketi_that_believes_all_nodes_to_be_down_is_asked_again(rig, driver):
+    for node in rig.bed.heketi.nodes.values():
+        node["state"] = "offline"
+    with pytest.raises(contract.Unreachable, match="all nodes are down"):
+        driver.create(rig.instance())
+    for node in rig.bed.heketi.nodes.values():
+        node["state"] = "online"
+
+
 def test_without_any_node_it_may_pass(rig, driver):
     share = rig.share()
     hosts = rig.bed.nodes.hosts

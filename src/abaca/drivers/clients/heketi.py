@@ -34,6 +34,7 @@ _LONGEST_TEXT = 300
 _PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8)
 # Answers that say that Heketi, or what stands before it, may do better later.
 _PASSING = frozenset((429, 502, 503, 504))
+_NO_NODES = ("No online storage devices",)
 _NO_ROOM = ("No space", "Maximum number of bricks reached", "Minimum brick size limit reached")
 
 
@@ -408,6 +409,8 @@ def _failure(answer: Answer, other: type[contract.Refused]) -> Exception:
     said = _said(answer)
     if "already in use" in said and "Volume name" in said:
         return NameTaken(reason=said)
+    if any(one in said for one in _NO_NODES):
+        return contract.Unreachable(reason=f"Heketi says: {said}: it believes that all nodes are down")
     if any(one in said for one in _NO_ROOM):
         return contract.Full(reason=f"Heketi says: {said} (or it believes that a node is down)")
     return other(reason=f"Heketi says: {said}")
