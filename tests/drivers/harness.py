@@ -66,10 +66,7 @@ class DummyHarness:
 
     name, marks = "dummy", ()
     handles_share_servers = False
-    very_many = 1000
-    """So many access rules a share can have."""
-    come_and_go = 40
-    """So many shares come and go at once in a test; a second or two should do."""
+    very_many, come_and_go = 1000, 40  # rules of one share; shares that come and go at once
     # A level that lets clients do less than rw, where there is one; and rules that cannot be honoured.
     weaker = "ro"
     odd_rules = (
@@ -440,8 +437,7 @@ class GlusterfsHarness(DummyHarness):
     """The GlusterFS driver over REST and SSH, with doubles of Heketi and of its nodes at the other ends."""
 
     name = "glusterfs"
-    weaker = "rw"
-    very_many = 250
+    weaker, very_many = "rw", 250
     odd_rules = (
         contract.AccessRule(id="odd", type="ip", to="10.0.0.9"),
         contract.AccessRule(id="wrong", type="cert", to="*"),

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The GlusterFS driver where its settings are not as they should be."""
+
+import pytest
+
+from abaca import errors
+from abaca.drivers import contract
+from lab import gluster_bed
+from tests.drivers.harness import GlusterfsHarness
+
+
+@pytest.fixture(scope="module")
+def rig():
+    made = GlusterfsHarness()
+    made.start(patience_s="1")
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("name", ["heketi_url", "heketi_key_file", "ssh_key_file", "ssh_known_hosts"])
+def test_a_setting_that_is_missing_is_named(rig, name):
+    with pytest.raises(contract.Refused, match=f"{name} is not set"):
+        rig.build(**{name: ""}).start()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("durability", "raid 5"),
+        ("heketi_url", "heketi"),
+        ("tls_directory", "/etc/ssl; reboot"),
+        ("authority_key", "/k"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused_when_it_is_read(rig, name, value):
+    with pytest.raises(errors.ConfigError, match=name):
+        rig.build(**{name: value})
+
+
+def test_a_cluster_that_heketi_does_not_have_is_named(rig):
+    with pytest.raises(contract.Refused, match="no cluster 00ff for the pool gold"):
+        rig.build(clusters="gold:00ff").start()
+
+
+def test_a_node_that_shows_another_host_key_is_told_nothing(rig, tmp_path):
+    strangers = gluster_bed.Bed(tmp_path / "bed", nodes=1)
+    other = rig.build(ssh_known_hosts=str(strangers.nodes.known_hosts), patience_s="1")
+    strangers.close()
+    other.start()
+    with pytest.raises(contract.Refused, match="host key"):
+        other.create(rig.instance())
+    other.stop()
