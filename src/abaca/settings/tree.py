@@ -108,12 +108,17 @@ class Limits(Section, frozen=True):
     """What is bounded beside quotas; -1 means unlimited."""
 
     metadata_items: Annotated[
-        int, said("Metadata pairs of one share, access rule, export location or server.", ge=-1)
+        int, said("Metadata pairs of one share, snapshot, access rule, export location, subnet or server.", ge=-1)
     ] = 128
     metadata_characters: Annotated[int, said("Characters of the keys and values of these pairs.", ge=-1)] = 16384
     project_metadata_characters: Annotated[
-        int, said("Characters of the metadata of all shares, access rules and export locations of a project.", ge=-1)
+        int,
+        said(
+            "Characters of the metadata of all shares, snapshots, access rules and export locations of a project.",
+            ge=-1,
+        ),
     ] = 4194304
+    network_subnets: Annotated[int, said("Subnets of one share network.", ge=-1)] = 100
 
 
 class Api(Section, frozen=True):

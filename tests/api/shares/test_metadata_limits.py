@@ -1,22 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """How much metadata there may be, by every way in; and what of it only administrators see."""
 
-import collections
 from urllib.parse import quote
 
 import pytest
 import sqlalchemy as sa
 
 from tests.api import seeds
+from tests.api.test_surface import ALL, is_newest, start
 from tests.api.world import world
 
 NEWEST = {"x-openstack-manila-api-version": "2.99"}
-ITEMS, CHARACTERS, OF_PROJECT = 5, 600, 2000
+ITEMS, CHARACTERS, OF_PROJECT, SUBNETS = 5, 600, 2000, 4
 LIMITS = f"""
 [limits]
 metadata_items = {ITEMS}
 metadata_characters = {CHARACTERS}
 project_metadata_characters = {OF_PROJECT}
+network_subnets = {SUBNETS}
 """
 MANY = {f"k{number}": "v" for number in range(ITEMS + 1)}
 LONG = {"k": "v" * CHARACTERS}
@@ -39,6 +40,9 @@ def ways_in(things):
     share = f"/shares/{things['/shares/{id}']}"
     location = f"{share}/export_locations/{things['/shares/{id}/export_locations/{location_id}']}"
     rule = f"/share-access-rules/{things['/share-access-rules/{id}']}"
+    snapshot = f"/snapshots/{things['/snapshots/{id}']}"
+    network = f"/share-networks/{things['/share-networks/{id}']}"
+    subnet = f"{network}/subnets/{things['/share-networks/{id}/subnets/{subnet_id}']}"
     server = f"//abaca/v1/servers/{things['/servers/{server_id}']}"
     grant = {"access_type": "ip", "access_to": "10.7.0.1"}
     return {
@@ -49,6 +53,22 @@ def ways_in(things):
         "more of a rule": ("member", "PUT", f"{rule}/metadata", lambda m: {"metadata": m}),
         "more of a location": ("member", "POST", f"{location}/metadata", lambda m: {"metadata": m}),
         "all of a location": ("member", "PUT", f"{location}/metadata", lambda m: {"metadata": m}),
+        "a new snapshot": (
+            "member", "POST", "/snapshots",
+            lambda m: {"snapshot": {"share_id": things["/shares/{id}"], "metadata": m}},
+        ),
+        "more of a snapshot": ("member", "POST", f"{snapshot}/metadata", lambda m: {"metadata": m}),
+        "all of a snapshot": ("member", "PUT", f"{snapshot}/metadata", lambda m: {"metadata": m}),
+        "a new subnet": ("member", "POST", f"{network}/subnets", lambda m: {"share-network-subnet": {"metadata": m}}),
+        "a new subnet by the own door": (
+            "member", "POST", f"//abaca/v1{network}/subnets", lambda m: {"subnet": {"metadata": m}},
+        ),
+        "more of a subnet": ("member", "POST", f"{subnet}/metadata", lambda m: {"metadata": m}),
+        "all of a subnet": ("member", "PUT", f"{subnet}/metadata", lambda m: {"metadata": m}),
+        "many new servers": (
+            "admin", "POST", "//abaca/v1/servers/register",
+            lambda m: {"servers": [{"name": "x", "project_id": "p", "addresses": ["10.7.0.2"], "metadata": m}]},
+        ),
         "a new server": (
             "admin", "POST", "//abaca/v1/servers",
             lambda m: {"server": {"name": "x", "addresses": ["10.7.0.2"], "metadata": m}},
@@ -57,7 +77,29 @@ def ways_in(things):
     }  # fmt: skip
 
 
-WAYS = tuple(ways_in(collections.defaultdict(str)))
+class Places(dict):
+    """What stands in a path for each place of it: its own placeholder."""
+
+    def __missing__(self, at):
+        return at[at.rindex("{") :]
+
+
+WAYS = tuple(ways_in(Places()))
+# What writes one pair: its path is that of all of them and the key.
+OF_ONE = ("/shares/{id}", "/snapshots/{id}", "/share-networks/{id}/subnets/{subnet_id}")
+# These say nothing of pairs that anybody keeps: who asks about a subnet, and what it would be.
+ASK_ONLY = {("POST", "//abaca/v1/share-networks/{id}/subnets/plan")}
+
+
+def test_no_way_in_is_forgotten():
+    known = {(method, path) for _, method, path, _ in ways_in(Places()).values()}
+    known |= {("POST", f"{at}/metadata/{{key}}") for at in OF_ONE} | ASK_ONLY
+    there = {
+        (route.method, f"{start(route)}{route.path}")
+        for route in ALL
+        if is_newest(route) and route.body is not None and {"metadata", "meta"} & set(route.body.__annotations__)
+    }
+    assert there - known == set()
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -69,13 +111,17 @@ def test_a_thing_has_so_much_metadata_and_no_more(here, way):
         assert f"at most {figure}" in next(iter(answer.body.values()))["message"]
 
 
-def test_a_single_item_counts_with_the_others(here):
-    share = f"/shares/{here.things['/shares/{id}']}/metadata"
-    assert here.ask("member", "PUT", share, {"metadata": dict(list(MANY.items())[:ITEMS])}, **NEWEST).status == 200
-    answer = here.ask("member", "POST", f"{share}/new", {"meta": {"new": "v"}}, **NEWEST)
+@pytest.mark.parametrize("place", OF_ONE)
+def test_a_single_item_counts_with_the_others(here, place):
+    path = f"{seeds.filled(place, here.things)}/metadata"
+    before = here.ask("member", "GET", path, **NEWEST).body["metadata"]
+    of_many = {**before, **MANY}
+    assert here.ask("member", "PUT", path, {"metadata": dict([*of_many.items()][:ITEMS])}, **NEWEST).status == 200
+    answer = here.ask("member", "POST", f"{path}/new", {"meta": {"new": "v"}}, **NEWEST)
     assert (answer.status, f"at most {ITEMS}" in str(answer.body)) == (400, True)
-    assert here.ask("member", "POST", f"{share}/k0", {"meta": {"k0": "w"}}, **NEWEST).status == 200
-    assert here.ask("member", "PUT", share, {"metadata": {"k": "v"}}, **NEWEST).status == 200
+    key = next(iter(set(MANY) & set(here.ask("member", "GET", path, **NEWEST).body["metadata"])))
+    assert here.ask("member", "POST", f"{path}/{key}", {"meta": {key: "w"}}, **NEWEST).status == 200
+    assert here.ask("member", "PUT", path, {"metadata": {"k": "v", **before}}, **NEWEST).status == 200
 
 
 def test_a_project_has_so_much_metadata_and_no_more(here):
@@ -139,3 +185,20 @@ def test_reserved_keys_are_seen_and_asked_for_by_administrators_alone(here):
     answer = here.ask("member", "PUT", f"/shares/{share}/metadata", {"metadata": {"k": "v"}}, **NEWEST)
     assert answer.body["metadata"] == {"k": "v"}
     assert RESERVED in here.ask("admin", "GET", f"/shares/{share}/metadata", **NEWEST).body["metadata"]
+
+
+def test_a_share_network_has_so_many_subnets_and_no_more(here):
+    network = here.ask("member", "POST", "/share-networks", {"share_network": {}}, **NEWEST).body["share_network"]["id"]
+    path, ours = f"/share-networks/{network}", f"//abaca/v1/share-networks/{network}/subnets"
+    for _ in range(SUBNETS - 1):
+        answer = here.ask("member", "POST", f"{path}/subnets", {"share-network-subnet": {}}, **NEWEST)
+        assert answer.status == 200, answer.body
+    for asked, body in (
+        (f"{path}/subnets", {"share-network-subnet": {}}),
+        (f"{path}/action", {"share_network_subnet_create_check": {}}),
+        (ours, {"subnet": {}}),
+        (f"{ours}/plan", {"subnet": {}}),
+    ):
+        answer = here.ask("member", "POST", asked, body, **NEWEST)
+        assert (answer.status, f"at most {SUBNETS}" in str(answer.body)) == (400, True), (asked, answer.body)
+    assert len(here.ask("member", "GET", f"{path}/subnets", **NEWEST).body["share_network_subnets"]) == SUBNETS

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from abaca import errors
 from abaca.db.catalog import availability_zones
 from abaca.db.engine.database import Tx
-from abaca.db.networks import share_networks
+from abaca.db.networks import share_network_subnets, share_networks
 from abaca.domain.networks.share_networks import ShareNetwork
 from abaca.http.pipeline import Call
 
@@ -26,6 +26,13 @@ def share_network_for_change(call: Call, tx: Tx, network_id: str) -> ShareNetwor
     """The same, locked until the transaction ends."""
     share_networks.hold(tx, network_id)
     return share_network(call, tx, network_id)
+
+
+def check_room(call: Call, tx: Tx, network_id: str) -> None:
+    """Raises Invalid where a share network has as many subnets as one can have."""
+    most = call.settings.limits.network_subnets
+    if 0 <= most <= len(share_network_subnets.of_network(tx, network_id)):
+        raise errors.Invalid(f"Share network {network_id} has {most} subnets, and can have at most {most}.")
 
 
 def check_zone(tx: Tx, zone: str | None) -> None:

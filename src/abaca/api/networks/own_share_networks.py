@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from abaca import errors
-from abaca.api.networks.lookups import check_zone, rows, share_network, share_network_for_change
+from abaca.api.networks.lookups import check_room, check_zone, rows, share_network, share_network_for_change
 from abaca.api.networks.share_network_subnets import CREATE, DELETE, subnet_of
 from abaca.api.networks.share_networks import ALL_PROJECTS, LIST
 from abaca.db.administration import services
@@ -157,6 +157,7 @@ def add(call: Call, id: str, body: AddSubnet) -> Later:
     with call.db.write() as tx:
         network = share_network_for_change(call, tx, id)
         check_zone(tx, wanted.availability_zone)
+        check_room(call, tx, id)
         servers = share_network_change.servers_of(tx, network, wanted.availability_zone)
     return _ask(call, id, wanted, servers, partial(_add, call, id, wanted, pairs, [one.id for one in servers]))
 
@@ -172,6 +173,7 @@ def _add(
             raise CannotChange(id=id, reason=f"share server {server_id}: {reason}")
         if not {one.id for one in servers} <= set(asked):
             raise errors.Conflict(f"Share network {id} has got another share server just now; repeat this.")
+        check_room(call, tx, id)
         subnet_id = subnets.add(tx, id, {**msgspec.structs.asdict(wanted), "metadata": pairs})
         _, subnet = subnet_of(call, tx, id, subnet_id)
         share_network_change.begin(tx, network, subnet, servers, call.caller)
@@ -185,6 +187,7 @@ def plan_to_add(call: Call, id: str, body: AddSubnet) -> Later:
     with call.db.read() as tx:
         network = share_network(call, tx, id)
         check_zone(tx, wanted.availability_zone)
+        check_room(call, tx, id)
         servers = share_network_change.would_get(tx, network, wanted.availability_zone)
         obstacles = [*share_network_change.obstacles(tx, network, servers)] if servers else []
     return _ask(call, id, wanted, servers, partial(_planned, servers, obstacles))

@@ -9,7 +9,7 @@ from typing import Annotated
 from msgspec import structs
 
 from abaca import errors
-from abaca.api.networks.lookups import check_zone, rows, share_network, share_network_for_change
+from abaca.api.networks.lookups import check_room, check_zone, rows, share_network, share_network_for_change
 from abaca.api.networks.share_networks import SubnetInNetwork
 from abaca.db.engine.database import Tx
 from abaca.db.networks import share_network_subnets as db
@@ -78,6 +78,7 @@ def create(call: Call, id: str, body: CreateSubnet) -> dict[str, object]:
     with call.db.write() as tx:
         network = share_network_for_change(call, tx, id)
         check_zone(tx, body.availability_zone)
+        check_room(call, tx, id)
         if not call.has(SEVERAL_IN_A_ZONE):
             _refuse_second(network, db.of_network(tx, id), body.availability_zone)
         wanted = Wanted(body.availability_zone, body.neutron_net_id or None, body.neutron_subnet_id or None)

@@ -11,7 +11,7 @@ from typing import Annotated
 from msgspec import structs
 
 from abaca import errors
-from abaca.api.networks.lookups import check_zone, rows, share_network, share_network_for_change
+from abaca.api.networks.lookups import check_room, check_zone, rows, share_network, share_network_for_change
 from abaca.db.catalog import quotas
 from abaca.db.engine.database import Tx
 from abaca.db.networks import share_network_subnets as subnets
@@ -272,6 +272,7 @@ def check_subnet(call: Call, id: str, body: CheckSubnet) -> dict[str, object]:
     with call.db.write() as tx:
         network = share_network_for_change(call, tx, id)
         check_zone(tx, body.availability_zone)
+        check_room(call, tx, id)
         answers = share_network_change.ask(tx, network, wanted, call.caller, anew=bool(body.reset_operation))
     said = {"hosts_check_result": dict(answers)} if call.caller.is_admin else {}
     return {"compatible": share_network_change.verdict(answers), **said}
