@@ -93,3 +93,13 @@ def reason(error: Exception) -> str:
     status = getattr(error, "status_code", None) or getattr(error, "http_status", None)
     said = getattr(error, "details", None) or str(error)
     return " ".join(f"{status}, {said}".split() if status else said.split())[:300]
+
+
+def auth_url(file: Path, name: str) -> str:
+    """Where a cloud of a clouds.yaml takes its password, as that file says it; empty where it does not."""
+    import yaml
+
+    try:
+        return str(yaml.safe_load(file.read_bytes())["clouds"][name]["auth"]["auth_url"])
+    except (OSError, yaml.YAMLError, TypeError, KeyError, UnicodeDecodeError):
+        return ""  # that is said elsewhere

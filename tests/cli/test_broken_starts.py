@@ -7,6 +7,8 @@ import pytest
 
 from abaca.cli import exits
 from abaca.db import migrations
+from lab import processes
+from tests.api.world import hashed
 
 KEYSTONE = "auth_strategy = keystone\n[keystone_authtoken]\n"
 NOVA = "[compute]\nplugin = nova\n"
@@ -210,3 +212,14 @@ def test_what_is_away_is_told_and_refuses_nothing(abaca, config, text, says):
     assert said.err.startswith("abaca: note: ")
     assert says in said.err
     assert "hush" not in said.err + said.out
+
+
+def test_what_would_cross_a_network_in_the_clear_is_noted_and_refuses_nothing(abaca, config, tmp_path):
+    (tmp_path / "users").write_text(f"ann:{hashed('hush')}:p:member\n")
+    port = processes.free_port("0.0.0.0")
+    users = f"auth_strategy = http_basic\nhttp_basic_auth_user_file = {tmp_path}/users\n"
+    file = config(f"osapi_share_listen = 0.0.0.0\nosapi_share_listen_port = {port}\n{users}")
+    said = abaca("config", "check", "--config-file", file)
+    notes = [line for line in said.err.splitlines() if "in the clear" in line]
+    assert (said.status, len(notes)) == (0, 1), said
+    assert notes[0].startswith("abaca: note: Passwords and tokens would reach 0.0.0.0 in the clear")

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
+from abaca import clouds
+
 if TYPE_CHECKING:
     from abaca.settings import Settings
 
@@ -25,6 +27,7 @@ def exposed(settings: Settings) -> Iterator[str]:
             "TLS before it, and set osapi_share_base_URL to its https address"
         )
     yield from _keystone(settings)
+    yield from _clouds(settings)
     yield from _database(settings)
     for webhook in settings.receivers:
         if webhook.url.startswith("http:") and not is_local(urlsplit(webhook.url).hostname):
@@ -41,6 +44,22 @@ def _keystone(settings: Settings) -> Iterator[str]:
     url = settings.keystone_authtoken.get("auth_url", "")
     if url.startswith("http:") and not is_local(urlsplit(url).hostname):
         yield "The service's password would reach Keystone in the clear. Set auth_url to an https address"
+
+
+def _clouds(settings: Settings) -> Iterator[str]:
+    """The clouds whose Nova and Neutron are asked as an administrator."""
+    found = []
+    if settings.compute.plugin == "nova":
+        found.append((settings.compute.nova_clouds_file, settings.compute.nova_cloud))
+    if settings.networks.plugin == "neutron":
+        found.append((settings.networks.neutron_clouds_file, settings.networks.neutron_cloud))
+    for file, name in dict.fromkeys(found):
+        url = clouds.auth_url(file, name)
+        if url.startswith("http:") and not is_local(urlsplit(url).hostname):
+            yield (
+                f"The password of cloud {name} would reach Keystone in the clear. Set its auth_url in {file} to an "
+                "https address"
+            )
 
 
 def _database(settings: Settings) -> Iterator[str]:
