@@ -5,7 +5,9 @@ A test that takes the fixture `database` runs on both; the PostgreSQL half is ma
 of its own, made from a template that has the schema.
 """
 
+import atexit
 import contextlib
+import functools
 import itertools
 import shutil
 import tempfile
@@ -124,14 +126,28 @@ class Place:
             self.server.give_back(self.url)
 
 
+@functools.cache
+def _template() -> Path:
+    """A file of SQLite that has the schema and nothing in it."""
+    directory = tempfile.mkdtemp(prefix="abaca-test-")
+    atexit.register(shutil.rmtree, directory)
+    template = Path(directory) / "template.sqlite"
+    db = Database(f"sqlite:///{template}")
+    schema.create_if_empty(db)
+    db.close()
+    return template
+
+
+def new_sqlite(file: Path) -> str:
+    """The URL of a database with the schema and nothing in it, in a file that is not there yet."""
+    shutil.copyfile(_template(), file)
+    return f"sqlite:///{file}"
+
+
 def place(kind, directory, request):
     """A fresh database of the kind."""
     if kind == "sqlite":
-        url = f"sqlite:///{directory / 'abaca.sqlite'}"
-        db = Database(url)
-        schema.create_if_empty(db)
-        db.close()
-        return Place(url, directory)
+        return Place(new_sqlite(directory / "abaca.sqlite"), directory)
     server = request.getfixturevalue("postgres")
     if server._process is None:  # a test that took it away has failed
         server.start()

@@ -5,6 +5,7 @@ A case is a route of any door at any version, or no route at all; in its path, q
 as they should be and others are what a stranger would try. `judge` says what is wrong with an answer.
 """
 
+import functools
 import json
 import random
 from typing import Any, NamedTuple
@@ -225,8 +226,13 @@ def judge(case: Case, answer: Any) -> str | None:
             if answer.status in (200, 300, 302) or case.method in ("POST", "PUT", "DELETE")
             else f"undeclared: {answer.status}"
         )
-    declared = {route.status for route in ALL if (route.path, route.method) == (case.route.path, case.route.method)}
-    return None if answer.status in declared else f"undeclared: {answer.status}"
+    return None if answer.status in declared(case.route.path, case.method) else f"undeclared: {answer.status}"
+
+
+@functools.cache
+def declared(path: str, method: str) -> set[int]:
+    """With which statuses a request there is answered when it is carried out."""
+    return {route.status for route in ALL if (route.path, route.method) == (path, method)}
 
 
 def is_fault(answer: Any) -> bool:

@@ -27,6 +27,7 @@ from abaca.http import health, pipeline, users_file
 from abaca.journal import questions, wakeup
 from abaca.scheduler.known_pools import KnownPools
 from tests.conftest import wait_until
+from tests.databases import new_sqlite
 
 PROJECT = "a1" * 16
 OTHER_PROJECT = "b2" * 16
@@ -173,6 +174,9 @@ def world(directory: Path, *, worker: bool, more: str = "", backend: str = "") -
     (directory / "users").write_text("\n".join(lines))
     (directory / "abaca.conf").write_text(CONFIG.format(directory=directory, more=more, backend=backend))
     loaded = settings.read([directory / "abaca.conf"], environ={}).settings
+    file = directory / "abaca.sqlite"
+    if loaded.database_url == f"sqlite:///{file}" and not file.exists():
+        new_sqlite(file)
     db = app.ready_database(loaded, for_requests=True)
     made = World(directory, _application(loaded, db), db, loaded)
     for name in PEOPLE:
