@@ -32,7 +32,7 @@ quick: environment ## Run the tests that need no real components, in about two m
 
 .PHONY: thorough
 thorough: environment ## All faults, all toys of the journal, twice the hostile requests of `make test` (FAULTS_SEED, TOYS_SEED, HOSTILE_SEED=n: others)
-	@FAULTS_THOROUGH=1 TOYS_THOROUGH=1 HOSTILE_THOROUGH=1 $(BIN)/python -m pytest $(SPREAD) $(ARGS) tests/operations/test_faults.py tests/journal tests/api/test_hostile.py
+	@FAULTS_THOROUGH=1 TOYS_THOROUGH=1 HOSTILE_THOROUGH=1 $(BIN)/python -m pytest $(SPREAD) $(ARGS) tests/operations/test_faults.py tests/operations/test_frozen.py tests/journal tests/api/test_hostile.py
 
 .PHONY: check
 check: environment ## Check format, lint, types, layers, house rules and that all tests can be read

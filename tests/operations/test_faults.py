@@ -2,9 +2,9 @@
 """Every operation is hurt at every moment, in every way: it ends, and what is left is what the database says.
 
 Kinds are discovered, and so are their steps; a moment is before a step, inside it (its effect is there, nothing is
-recorded yet) or after it, on the way forward, on the way back, and at the end of either. Errors are raised at each
-moment; processes and the database die at one or two of each step. Each of these is on one of the two databases; what is
-where FAULTS_SEED draws, and in `make thorough` all is on both.
+recorded yet) or after it, on the way forward, on the way back, and at the end of either. At each step of each case both
+errors are raised at one moment, and at one of them something dies: which moments, what dies, and on which of the two
+databases FAULTS_SEED draws. In `make thorough` everything happens at every moment on both.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ import pytest
 from abaca.journal.kinds import Operation
 from abaca.operations.registry import OPERATIONS
 from tests.closing import Concluded
-from tests.conftest import wait_until
+from tests.conftest import PATIENCE_S, wait_until
 from tests.databases import fast_directory, on_postgres, place
 from tests.operations import beside
 from tests.operations import theatre as stage
@@ -27,10 +27,11 @@ from tests.operations.nursery import Nursery
 
 MOMENTS = ("before", "inside", "after")
 DATABASES = ("sqlite", "postgresql")
+DEATHS = ("comes back", "takes over", "database")
 SEED = os.environ.get("FAULTS_SEED", "0")
 IS_THOROUGH = bool(os.environ.get("FAULTS_THOROUGH"))
 # what the closing line says of the cases
-CHOSEN = "all" if IS_THOROUGH else f"databases and deaths drawn by FAULTS_SEED={SEED}"
+CHOSEN = "all" if IS_THOROUGH else f"moments, deaths and databases drawn by FAULTS_SEED={SEED}"
 
 
 def forward(what: Operation):
@@ -70,14 +71,30 @@ def ways():
                     yield pytest.param(case, way, point, id="-".join(filter(None, words)))
 
 
-def some_ways(of):
-    """Those of all steps of all cases; unless all are wanted, one or two moments of each, drawn by the seed."""
+def of_steps():
+    """The moments of each step of each case, forward and back."""
+    same_step = itertools.groupby(ways(), key=lambda one: (one.values[:2], one.values[2].rpartition(":")[0]))
+    return [list(moments) for _, moments in same_step]
+
+
+def raised_at(of):
+    """One moment of each step, drawn by the seed, or all if all are wanted."""
     drawn = random.Random(f"{SEED} {of}")
-    found = []
-    for _, its in itertools.groupby(ways(), key=lambda one: (one.values[:2], one.values[2].rpartition(":")[0])):
-        moments = list(its)
-        number = len(moments) if IS_THOROUGH else min(len(moments), drawn.choice((1, 2)))
-        found += [moments[at] for at in sorted(drawn.sample(range(len(moments)), number))]
+    return list(ways()) if IS_THOROUGH else [drawn.choice(moments) for moments in of_steps()]
+
+
+def dies_at(of):
+    """Where it is this that dies: at one moment of each step something does, by turns, or all at all if that is wanted.
+
+    With whom the turns of a case begin is drawn by the seed.
+    """
+    if IS_THOROUGH:
+        return list(ways())
+    drawn, found = random.Random(f"{SEED} deaths"), []
+    for _, steps in itertools.groupby(of_steps(), key=lambda moments: moments[0].values[0]):
+        first = drawn.randrange(len(DEATHS))
+        chosen = [drawn.choice(moments) for moments in steps]
+        found += chosen[(DEATHS.index(of) - first) % len(DEATHS) :: len(DEATHS)]
     return found
 
 
@@ -160,13 +177,13 @@ def test_every_operation_has_a_case():
     assert {kind_of(case) for case in CASES} == set(OPERATIONS)
 
 
-@on_databases(list(ways()), "final", system=["postgresql"])
+@on_databases(raised_at("final"), "final", system=["postgresql"])
 def test_a_final_error_is_raised(theatre, conclude, case, way, point):
     ended = raised(theatre, conclude, case, way, point, "final")
     assert way == "forward" or ended.state == "failed"
 
 
-@on_databases(list(ways()), "passing", system=DATABASES)
+@on_databases(raised_at("passing"), "passing", system=DATABASES)
 def test_a_passing_error_is_raised(theatre, conclude, case, way, point):
     assert raised(theatre, conclude, case, way, point, "passing").state == ("failed" if way == "back" else "done")
 
@@ -184,18 +201,18 @@ def raised(theatre, conclude, case, way, point, error):
 def kill(theatre, case, way, point, timing):
     subject = begin(theatre, case)
     child = theatre.kill_at(arms(case, way, point, "die"), timing)
-    assert child.ends_within(20), f"this moment never came: {child.explain()}"
+    assert child.ends_within(), f"this moment never came: {child.explain()}"
     return subject
 
 
-@on_databases(some_ways("comes back"), "comes back", system=DATABASES)
+@on_databases(dies_at("comes back"), "comes back", system=DATABASES)
 def test_its_worker_is_killed_and_comes_back(theatre, conclude, case, way, point):
     subject = kill(theatre, case, way, point, stage.TIMING)
     theatre.enter()
     conclude(case, subject, "kill and restart", point)
 
 
-@on_databases(some_ways("takes over"), "takes over", system=DATABASES)
+@on_databases(dies_at("takes over"), "takes over", system=DATABASES)
 def test_its_worker_is_killed_and_another_takes_over(theatre, conclude, case, way, point):
     subject = kill(theatre, case, way, point, stage.HASTY)
     theatre.enter("another", timing=stage.HASTY)
@@ -203,7 +220,7 @@ def test_its_worker_is_killed_and_another_takes_over(theatre, conclude, case, wa
 
 
 @pytest.mark.parametrize("theatre", [on_postgres], indirect=True)
-@pytest.mark.parametrize(("case", "way", "point"), some_ways("database"))
+@pytest.mark.parametrize(("case", "way", "point"), dies_at("database"))
 def test_the_database_crashes_and_comes_back(theatre, conclude, case, way, point):
     subject = begin(theatre, case)
     faults = armed(arms(case, way, point, "passing"))
@@ -215,7 +232,7 @@ def test_the_database_crashes_and_comes_back(theatre, conclude, case, way, point
 
     faults.actions[point] = crash
     theatre.enter(arms=faults)
-    assert is_back.wait(60), "this moment never came"
+    assert is_back.wait(PATIENCE_S), "this moment never came"
     conclude(case, subject, "database restart", point)
 
 

@@ -6,6 +6,7 @@ Then the back end is what the database says, for every kind of operation that wo
 
 import contextlib
 import os
+import random
 import signal
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from tests.operations import beside, cases, frozen
 from tests.operations import theatre as stage
 from tests.operations.cases import CASES
 from tests.operations.nursery import Nursery
+from tests.operations.test_faults import DATABASES, IS_THOROUGH, SEED
 
 ON_BACK_ENDS = sorted(kind for kind, what in OPERATIONS.items() if what.parts in (BackEnd, ServerHost))
 ON_SHARE_SERVERS = {kind for kind in ON_BACK_ENDS if OPERATIONS[kind].parts is ServerHost}
@@ -133,21 +135,25 @@ def freeze(theatre, nursery, tmp_path):
         yield freeze
 
 
-# `dummy` refuses what comes too late, `dummy_each` does it.
-everywhere = pytest.mark.parametrize(
-    "theatre",
-    [
-        pytest.param(("sqlite", "dummy"), id="sqlite"),
-        pytest.param(("sqlite", "dummy_each"), id="sqlite-unfenced"),
-        pytest.param(("postgresql", "dummy"), id="postgresql", marks=pytest.mark.system),
-        pytest.param(("postgresql", "dummy_each"), id="postgresql-unfenced", marks=pytest.mark.system),
-    ],
-    indirect=True,
-)
+def everywhere():
+    """Each way on both drivers: `dummy` refuses what comes too late, `dummy_each` does it.
+
+    It is on one of the databases, drawn by FAULTS_SEED, and on both if all are wanted.
+    """
+    drawn, found = random.Random(f"{SEED} frozen"), []
+    for driver, fence in (("dummy", ""), ("dummy_each", "-unfenced")):
+        places = [DATABASES if IS_THOROUGH else (drawn.choice(DATABASES),) for _ in ways()]
+        for name in DATABASES:
+            stands, marks = (name, driver), [pytest.mark.system] if name == "postgresql" else []
+            found += [
+                pytest.param(stands, *way.values, id=f"{way.id}-{name}{fence}", marks=marks)
+                for way, its in zip(ways(), places, strict=True)
+                if name in its
+            ]
+    return found
 
 
-@everywhere
-@pytest.mark.parametrize(("kind", "way"), list(ways()))
+@pytest.mark.parametrize(("theatre", "kind", "way"), everywhere(), indirect=["theatre"])
 def test_what_a_thawed_worker_does_too_late_does_not_stay(theatre, freeze, kind, way):
     theatre.ensure_actor()
     prepared = frozen.PREPARE.get(kind, CASES[kind].prepare)(theatre)
