@@ -15,8 +15,10 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
 
 from abaca.db.administration import services
+from abaca.db.catalog import quotas
 from abaca.db.engine.database import Tx, insert_into
 from abaca.db.engine.statements import Row, planned_for_values
 from abaca.db.journal import operations
@@ -24,6 +26,7 @@ from abaca.db.tables.administration import pools
 from abaca.db.tables.administration import services as service_rows
 from abaca.db.tables.shares import share_instances, shares
 from abaca.domain.administration.pools import Claim, Pool, host_of
+from abaca.domain.catalog.quotas import Counts
 
 
 class Stats(Protocol):
@@ -138,11 +141,31 @@ _CLAIM_ANYWAY = _claiming(sa.true())
 
 def claim(tx: Tx, wanted: Claim) -> bool:
     """Take the room; False, with nothing changed, where it is not there any more."""
-    parameters = {"pool": wanted.host, "size": wanted.size_gib, "reserved": wanted.reserved_gib}
+    return tx.execute(_CLAIM if wanted.ratio is None else _CLAIM_THIN, _terms(wanted)).rowcount == 1
+
+
+def take_and_claim(tx: Tx, taker: quotas.Taker, deltas: Counts, limits: Counts, wanted: Claim) -> bool:
+    """`quotas.take` and then `claim`, in one statement where a network lies between. Raises `OverLimit`."""
+    if tx.dialect == "postgresql":
+        beside = quotas.Beside(_claim_text(is_thin=wanted.ratio is not None), _terms(wanted))
+        return quotas.take_beside(tx, taker, deltas, limits, beside)
+    quotas.take(tx, *taker, deltas, limits)
+    return claim(tx, wanted)
+
+
+def _terms(wanted: Claim) -> dict[str, object]:
+    terms: dict[str, object] = {"pool": wanted.host, "size": wanted.size_gib, "reserved": wanted.reserved_gib}
     if wanted.ratio is None:
-        return tx.execute(_CLAIM, parameters).rowcount == 1
-    thin = {"ratio": wanted.ratio, "provisionable": wanted.provisionable_gib}
-    return tx.execute(_CLAIM_THIN, {**parameters, **thin}).rowcount == 1
+        return terms
+    return {**terms, "ratio": wanted.ratio, "provisionable": wanted.provisionable_gib}
+
+
+@functools.cache
+def _claim_text(*, is_thin: bool) -> str:
+    claiming = (_CLAIM_THIN if is_thin else _CLAIM).returning(pools.c.host)
+    text = str(claiming.compile(dialect=postgresql.dialect(paramstyle="named")))  # type: ignore[no-untyped-call]
+    # of casts, which a text would take for parameters
+    return text.replace("::", r"\:\:")
 
 
 def claim_anyway(tx: Tx, host: str, size_gib: int) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import sqlalchemy as sa
@@ -34,20 +34,51 @@ def take(
     `METADATA` is counted of the project only. Raises `OverLimit`, and then the transaction must not commit. `defaults`
     are the configured limits.
     """
+    _take(tx, Taker(project_id, user_id, share_type_id), deltas, defaults, None)
+
+
+class Taker(NamedTuple):
+    """Whose counts go up: the project's, those of the user in it, and those of the type in it."""
+
+    project_id: str
+    user_id: str | None
+    share_type_id: str | None
+
+
+class Beside(NamedTuple):
+    """An UPDATE of PostgreSQL with RETURNING, as text, and its parameters: none named like a count."""
+
+    sql: str
+    parameters: Mapping[str, object]
+
+
+def take_beside(tx: Tx, taker: Taker, deltas: Counts, defaults: Counts, beside: Beside) -> bool:
+    """As `take`, with `beside` after it in the same statement, for a round trip less; whether that found its row."""
+    return _take(tx, taker, deltas, defaults, beside) > 0
+
+
+def _take(tx: Tx, taker: Taker, deltas: Counts, defaults: Counts, beside: Beside | None) -> int:
     checked = rules.checked(deltas)
     counted = {name: delta for name, delta in deltas.items() if name != PER_SHARE}
-    scopes = rules.scopes(user_id, share_type_id)
+    scopes = rules.scopes(taker.user_id, taker.share_type_id)
     names = tuple(counted)
-    rows = tx.rows(_count(names, len(scopes), tuple(checked)), _parameters(project_id, scopes, counted))
+    parameters: Mapping[str, object] = _parameters(taker.project_id, scopes, counted)
+    if beside is None:
+        statement = _count(names, len(scopes), tuple(checked))
+    else:
+        statement = _count(names, len(scopes), tuple(checked), beside.sql)
+        parameters = {**parameters, **beside.parameters}
+    rows = tx.rows(statement, parameters)
     for row in rows:
-        used: dict[str, int] = dict(zip(names, row[1:], strict=False))
-        limits = row[1 + len(names) :]
+        used: dict[str, int] = dict(zip(names, row[2:], strict=False))
+        limits = row[2 + len(names) :]
         for (name, delta), own, of_class in zip(checked.items(), limits[::2], limits[1::2], strict=True):
             limit = own
             if limit is None and row[0] == PROJECT:
                 limit = defaults[name] if of_class is None else of_class
             if rules.exceeded(name, limit, used.get(name, 0), delta):
                 raise rules.over_limit(name, limit, used.get(name, 0), delta)
+    return int(rows[0][1])
 
 
 def take_or_forbid(
@@ -74,8 +105,10 @@ def _parameters(project_id: str, scopes: Iterable[str], deltas: Counts) -> dict[
 
 
 @functools.lru_cache(maxsize=128)
-def _count(names: tuple[str, ...], scopes: int, checked: tuple[str, ...]) -> sa.TextClause:
+def _count(names: tuple[str, ...], scopes: int, checked: tuple[str, ...], beside: str = "") -> sa.TextClause:
     """Add to the rows of all scopes, made where missing, in their order; then what they are and their limits.
+
+    `beside` runs once the first of them is locked; how many rows it found stands in each.
 
     An upsert, because it takes the rows' locks in the order in which they are written here; an UPDATE would not.
     """
@@ -83,10 +116,11 @@ def _count(names: tuple[str, ...], scopes: int, checked: tuple[str, ...]) -> sa.
     rows = ", ".join(f"(:project, :scope_{at}, {_values(columns, names, at)})" for at in range(scopes))
     sums = ", ".join(f"{name} = quota_usages.{name} + excluded.{name}" for name in names)
     limits = [_NO_LIMITS if name == METADATA else _LIMITS.format(name=name) for name in checked]
+    before, found = (f"WITH beside AS ({beside}) ", "(SELECT count(*) FROM beside)") if beside else ("", "0")
     return sa.text(
-        f"INSERT INTO quota_usages (project_id, scope, {', '.join(columns)}) VALUES {rows} "  # noqa: S608 - our own names
+        f"{before}INSERT INTO quota_usages (project_id, scope, {', '.join(columns)}) VALUES {rows} "  # noqa: S608 - our own
         f"ON CONFLICT (project_id, scope) DO UPDATE SET {sums} "
-        f"RETURNING {', '.join(['scope', *names, *limits])}"
+        f"RETURNING {', '.join(['scope', found, *names, *limits])}"
     )
 
 

@@ -203,8 +203,10 @@ class Admission:
             else:
                 args = share_clone.Args(told, source.told, source.snapshot.id, wanted.share_network_id)
                 share_clone.start(tx, args, candidate.pool.host, self.caller)
-        quotas.take(tx, self.caller.project_id, self.caller.user_id, resolved.id, taken, limits)
-        if candidate is not None and not pools.claim(tx, candidate.claim):
+        taker = quotas.Taker(self.caller.project_id, self.caller.user_id, resolved.id)
+        if candidate is None:
+            quotas.take(tx, *taker, taken, limits)
+        elif not pools.take_and_claim(tx, taker, taken, limits, candidate.claim):
             raise _RoomTaken
         return row
 
