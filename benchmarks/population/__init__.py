@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import sqlite3
+from collections.abc import Iterator
 from typing import Any
 
 import sqlalchemy as sa
@@ -74,14 +75,32 @@ def insert(rows: Rows) -> str:
 
 def fill(url: str, shares: int) -> None:
     """Fill an empty database of Abaca's with so many shares and the history of a year until now."""
-    now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M:%S")
     address = sa.make_url(url)
     if address.get_backend_name() == "sqlite":
-        _fill_sqlite(str(address.database), Words(shares, Sqlite(now)))
+        _fill_sqlite(str(address.database), Words(shares, Sqlite(_now())))
     else:
-        plain = address.set(drivername="postgresql").render_as_string(hide_password=False)
-        _fill_postgresql(plain, Words(shares, Postgresql(now)))
+        _fill_postgresql(url, shares)
     _count(url)
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def complete(url: str, shares: int) -> None:
+    """Fill the tables that a filled database of PostgreSQL has not had yet when it was filled."""
+    with _on_postgresql(url, shares) as (connection, words):
+        rows = list(contents.everything(words))
+        is_empty = {
+            name: connection.execute(f"SELECT NOT EXISTS (SELECT 1 FROM {name})").fetchone()[0]  # noqa: S608
+            for name in dict.fromkeys(one.table for one in rows)
+        }
+        for one in rows:
+            if is_empty[one.table]:
+                connection.execute(insert(one))
+                connection.execute(f"VACUUM ANALYZE {one.table}")
+    if any(is_empty.values()):
+        _count(url)
 
 
 def _count(url: str) -> None:
@@ -108,10 +127,14 @@ def _fill_sqlite(path: str, words: Words) -> None:
         connection.execute("ANALYZE")
 
 
-def _fill_postgresql(url: str, words: Words) -> None:
+@contextlib.contextmanager
+def _on_postgresql(url: str, shares: int) -> Iterator[tuple[Any, Words]]:
+    """A connection by which rows are written fast, and what is said of them."""
     import psycopg
 
-    with psycopg.connect(url, autocommit=True) as connection:
+    words = Words(shares, Postgresql(_now()))
+    plain = sa.make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+    with psycopg.connect(plain, autocommit=True) as connection:
         for setting in (
             "session_replication_role = replica",
             "synchronous_commit = off",
@@ -122,6 +145,11 @@ def _fill_postgresql(url: str, words: Words) -> None:
         connection.execute(
             f"CREATE TEMP TABLE numbers AS SELECT n FROM generate_series(1, {words.shares}) AS n"  # noqa: S608
         )
+        yield connection, words
+
+
+def _fill_postgresql(url: str, shares: int) -> None:
+    with _on_postgresql(url, shares) as (connection, words):
         _write(
             connection,
             words,

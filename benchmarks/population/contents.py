@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
+from abaca.domain.shares import snapshots
 from abaca.domain.shares.shares import status_rank
 from benchmarks.population.words import (
     DEFAULT_TYPE,
@@ -30,7 +31,7 @@ from benchmarks.population.words import (
 
 def everything(w: Words) -> Iterator[Rows]:
     """All rows, in an order in which nothing names what comes later."""
-    for area in (_catalog, _shares, _servers, _journal, _around, _counted):
+    for area in (_catalog, _shares, _snapshots, _servers, _journal, _around, _counted):
         yield from area(w)
 
 
@@ -101,6 +102,44 @@ def _shares(w: Words) -> Iterator[Rows]:
     yield Rows("export_locations", w.shares, {key: sql for key, sql in location.items() if key != "share_id"})
     yield from _history(w, where)
     yield from _rules(w, of)
+
+
+def _snapshots(w: Words) -> Iterator[Rows]:
+    """One each of a tenth of the shares, of which the large project has half."""
+    where, oldest = "n % 20 IN (0, 7)", "n / 2"
+    often, seldom = (f"'{json.dumps(pairs)}'" for pairs in ({"team": "blue"}, {"team": "blue", RARE: "yes"}))
+    yield Rows(
+        "snapshots",
+        w.shares,
+        {
+            "id": w.id("snapshot"),
+            "share_id": w.id("share"),
+            "project_id": w.project(),
+            "user_id": w.user(),
+            "name": w.rarely("'rare-' || n", "'snapshot-' || n", oldest),
+            "description": w.rarely("'Rare words'", "'Data of team ' || (n % 50)", oldest),
+            **dict.fromkeys(("size", "share_size"), "1 + n % 100"),
+            "share_proto": "'NFS'",
+            "metadata": w.json(w.rarely(seldom, often, oldest)),
+            "created_at": w.since(),
+            "updated_at": w.ago(f"({w.shares} - n) * {YEAR_S / w.shares} * (n % 7) / 8.0"),
+        },
+        where=where,
+    )
+    yield Rows(
+        "snapshot_instances",
+        w.shares,
+        {
+            "id": w.id("snapshot-instance"),
+            "snapshot_id": w.id("snapshot"),
+            "share_instance_id": w.id("instance"),
+            "status": w.rarely("'error'", "'available'", oldest),
+            "status_rank": w.rarely(*(str(snapshots.status_rank(said)) for said in ("error", "available")), oldest),
+            "progress": "'100%'",
+            "created_at": w.since(),
+        },
+        where=where,
+    )
 
 
 def _history(w: Words, where: Mapping[str, str]) -> Iterator[Rows]:
@@ -345,9 +384,18 @@ def _around(w: Words) -> Iterator[Rows]:
 def _counted(w: Words) -> Iterator[Rows]:
     """What each scope has in use, and what lives in each pool, by what is there."""
     joined = "shares JOIN share_instances ON share_instances.share_id = shares.id"
-    for scope in ("'project'", "'user:' || user_id", "'type:' || share_type_id"):
-        used = {"project_id": "project_id", "scope": scope, "shares": "count(*)", "gigabytes": "sum(size)"}
-        yield Rows("quota_usages", 0, used, source=joined, where="true GROUP BY 1, 2")
+    # at most one snapshot a share
+    with_snapshots = f"{joined} LEFT JOIN snapshots ON snapshots.share_id = shares.id"
+    for scope in ("'project'", "'user:' || shares.user_id", "'type:' || share_type_id"):
+        used = {
+            "project_id": "shares.project_id",
+            "scope": scope,
+            "shares": "count(*)",
+            "gigabytes": "sum(shares.size)",
+            "snapshots": "count(snapshots.id)",
+            "snapshot_gigabytes": "coalesce(sum(snapshots.size), 0)",
+        }
+        yield Rows("quota_usages", 0, used, source=with_snapshots, where="true GROUP BY 1, 2")
     yield Rows("attachment_counts", 0, {"id": w.id("counts", "1"), "number": "count(*)"}, source="attachments")
     yield Rows(
         "pools",

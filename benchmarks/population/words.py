@@ -29,6 +29,7 @@ FINDINGS = 1000
 KINDS = (
     "share", "instance", "location", "history", "ended", "rule", "large-server", "small-server", "attachment",
     "message", "operation", "lock", "finding", "event", "paused", "type", "zone", "rare", "ensuring", "counts",
+    "snapshot", "snapshot-instance",
 )  # fmt: skip
 
 

@@ -58,6 +58,7 @@ class Databases:
             self.say(f"ALTER DATABASE draft RENAME TO {name}")
         else:
             self._abaca(self.server.url(name)).upgrade_database()
+            population.complete(self.server.url(name), shares)
         return name, time.monotonic() - begun_s
 
     def copy(self, name: str) -> str:

@@ -117,6 +117,30 @@ OFFERS = (
         marker_kind="instance",
     ),
     Offer(
+        "snapshots",
+        "/v2/snapshots/detail",
+        {
+            "share_id": {FEW: id_of("share", 20), NONE: _UNKNOWN},
+            "size": {ALL: "41", NONE: "999"},
+            "usage": {ALL: "unused", NONE: "used"},
+            **{name: _SHARE_FILTERS[name] for name in ("status", "description", "description~", "metadata")},
+            "name": {FEW: "rare-20", NONE: "nothing"},
+            "name~": _rarely("snapshot", RARE),
+        },
+        ("created_at", "id", "project_id", "share_id", "name", "status", "size", "updated_at"),
+        is_counted=True,
+        marker_kind="snapshot",
+    ),
+    Offer(
+        "snapshot_instances",
+        "/v2/snapshot-instances/detail",
+        {"snapshot_id": {FEW: id_of("snapshot", 20), NONE: _UNKNOWN}},
+        sorts=(),
+        everywhere="",
+        is_of_admins=True,
+        marker_kind="snapshot-instance",
+    ),
+    Offer(
         "operations",
         "/abaca/v1/operations",
         {
@@ -298,12 +322,14 @@ def _rows(kind: str, shares: int) -> int:
 def _middle(kind: str, shares: int) -> str:
     """A row in the middle, of the large project."""
     number = _rows(kind, shares) // 2
-    step = {"share": 10, "instance": 10, "attachment": 20, "operation": 3, "message": 2}.get(kind, 1)
+    steps = {"share": 10, "instance": 10, "operation": 3, "message": 2}
+    step = (steps | dict.fromkeys(("attachment", "snapshot", "snapshot-instance"), 20)).get(kind, 1)
     return id_of(kind, max(step, number - number % step))
 
 
 def _offset(offer: Offer, scope: str, shares: int) -> int:
     """Half of what there is."""
-    parts = {"attachments": 1 / 10, "servers": 1 / 100, "messages": 1 / 20, "operations": 3 / 10}
+    parts = dict.fromkeys(("attachments", "snapshots", "snapshot_instances"), 1 / 10)
+    parts |= {"servers": 1 / 100, "messages": 1 / 20, "operations": 3 / 10}
     of_project = 1.0 if scope != "project" else 1 / 10 if offer.name == "shares" else 1 / 2
     return int(shares * parts.get(offer.name, 1.0) * of_project / 2)

@@ -83,6 +83,7 @@ _SORTED = "a sort of all that is seen by a column without an index"
 _BY = {
     "shares": "status size host availability_zone updated_at share_type_id share_network_id snapshot_id",
     "share_instances": "status",
+    "snapshots": "status size updated_at",
     "operations": "updated_at kind state",
     "attachments": "updated_at state",
     "locks": "updated_at lock_reason",
@@ -91,6 +92,7 @@ INHERENT: tuple[tuple[str, str], ...] = (
     ("offset in the middle", "whoever skips rows has them read; markers do not"),
     (", counted", "the number is exact, so all are counted"),
     *((rf"^{name}: \w+, by ({'|'.join(columns.split())}) ", _SORTED) for name, columns in _BY.items()),
+    ("^snapshots: .*, (size|usage) ", "few look for them by this: those that are seen are looked through"),
     ("^locks: .*, lock_reason~? ", "a text too long for an index: the locks that are seen are read"),
     ("^periodic: counts of nothing", "it looks at 200 counts at most, and among 1,000 shares there are fewer"),
     ("^servers as Nova lists them", "at 1,000 shares each server of the page has one attachment to show, else ten"),

@@ -20,7 +20,7 @@ FILLED = {
     "access_rules", "attachment_counts", "attachments", "availability_zones", "events", "export_location_history",
     "export_locations", "instance_access_rules", "messages", "operation_findings", "operation_keys", "operations",
     "pools", "quota_usages", "resource_locks", "server_addresses", "servers", "share_instances", "share_types",
-    "shares",
+    "shares", "snapshot_instances", "snapshots",
 }  # fmt: skip
 
 
