@@ -92,6 +92,7 @@ INHERENT: tuple[tuple[str, str], ...] = (
     ("offset in the middle", "whoever skips rows has them read; markers do not"),
     (", counted", "the number is exact, so all are counted"),
     *((rf"^{name}: \w+, by ({'|'.join(columns.split())}) ", _SORTED) for name, columns in _BY.items()),
+    ("^snapshots: project, (after|.*all match)", "among 1,000 shares the project has 50: at most one page"),
     ("^snapshots: .*, (size|usage) ", "few look for them by this: those that are seen are looked through"),
     ("^locks: .*, lock_reason~? ", "a text too long for an index: the locks that are seen are read"),
     ("^periodic: counts of nothing", "it looks at 200 counts at most, and among 1,000 shares there are fewer"),
