@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import falcon
 
-from abaca.http import routing
+from abaca.http import faults, routing
 
 
 class Asked(NamedTuple):
@@ -35,7 +35,8 @@ class Door:
     `greet` says in the headers what every answer of this door says, refusals included. With `one_error_form` all
     refusals look alike, and a wrong method is told the right ones; else they are those of OpenStack's services, who
     say 404 to it. `unserved` gives the sentence for a path below the prefix that clients know and that is not served,
-    None for one that nobody knows; `unserved_actions` those of actions.
+    None for one that nobody knows; `unserved_actions` those of actions. `fault` makes the answer of an error, by the
+    request's id and the challenge for strangers, where the door has a form of its own.
     """
 
     prefix: str
@@ -48,6 +49,12 @@ class Door:
     one_error_form: bool = False
     unserved: Callable[[str], str | None] = lambda _path: None
     unserved_actions: Mapping[str, str] = field(default_factory=dict)
+    fault: Callable[[BaseException, str, str], faults.Fault] | None = None
+
+    @property
+    def form(self) -> Callable[[BaseException, str, str], faults.Fault] | None:
+        """How this door says errors; None: as OpenStack's services do."""
+        return self.fault or (faults.one_form if self.one_error_form else None)
 
     def holds(self, path: str) -> bool:
         """Whether a path is behind this door."""

@@ -66,9 +66,9 @@ def fault(error: BaseException, request_id: str) -> Fault:
 def one_form(error: BaseException, request_id: str, challenge: str) -> Fault:
     """The same in the one form that all refusals of a door of ours have."""
     told = known(error, request_id)
-    body = {"code": told.status, "title": http.HTTPStatus(told.status).phrase, "message": _short(told.message)}
-    headers = {"www-authenticate": challenge} if told.status == 401 else _headers(told)
-    return Fault(told.status, msgspec.json.encode({"error": body}), headers)
+    body = {"code": told.status, "title": http.HTTPStatus(told.status).phrase, "message": shortened(told.message)}
+    more = {"www-authenticate": challenge} if told.status == 401 else headers(told)
+    return Fault(told.status, msgspec.json.encode({"error": body}), more)
 
 
 def known(error: BaseException, request_id: str) -> errors.AbacaError:
@@ -104,14 +104,15 @@ def unauthorized(message: str, challenge: str) -> Fault:
 
 
 def _named(error: errors.AbacaError) -> Fault:
-    said: dict[str, Any] = {"code": error.status, "message": _short(error.message)}
+    said: dict[str, Any] = {"code": error.status, "message": shortened(error.message)}
     if error.status == 413:
         said |= {"message": f"{error.code}: {said['message']}", "retryAfter": "0"}
     body = {NAMES.get(error.status, "computeFault"): said}
-    return Fault(error.status, msgspec.json.encode(body), _headers(error))
+    return Fault(error.status, msgspec.json.encode(body), headers(error))
 
 
-def _headers(error: errors.AbacaError) -> dict[str, str]:
+def headers(error: errors.AbacaError) -> dict[str, str]:
+    """What the answer says of when to come back."""
     if error.status == 413:
         return {"retry-after": "0"}
     if error.status == 429:
@@ -119,7 +120,8 @@ def _headers(error: errors.AbacaError) -> dict[str, str]:
     return {"retry-after": str(RETRY_AFTER_S)} if error.status == 503 else {}
 
 
-def _short(message: str) -> str:
+def shortened(message: str) -> str:
+    """A message of which the middle is left out where it is very long."""
     if len(message) <= LONGEST_MESSAGE:
         return message
     return f"{message[: LONGEST_MESSAGE // 2]} ... {message[-LONGEST_MESSAGE // 4 :]}"

@@ -437,9 +437,9 @@ def _give_up(call: Call) -> bool:
 
 
 def _fail(call: Call, error: Exception) -> None:
-    at = next((door for door in call.parts.doors if door.holds(call.request.path)), None)
-    if at is not None and at.one_error_form:
-        fault = faults.one_form(error, call.request_id, call.parts.strategy.challenge)
+    form = next((door.form for door in call.parts.doors if door.holds(call.request.path)), None)
+    if form is not None:
+        fault = form(error, call.request_id, call.parts.strategy.challenge)
     elif isinstance(error, errors.Unauthorized):
         fault = faults.unauthorized(error.message, call.parts.strategy.challenge)
     else:
