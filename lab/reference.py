@@ -21,6 +21,7 @@ import abaca.domain
 import abaca.drivers
 from abaca import errors, policy
 from abaca.api import routes
+from abaca.api.data_processing import versions as data_versions
 from abaca.api.versions import VERSIONS
 from abaca.cli import main
 from abaca.compute import contract as compute_contract
@@ -138,15 +139,23 @@ def api_routes() -> str:
         parts += _routes_of(resource, "/v2")
     for resource in sorted(routes.COMPUTE, key=lambda one: one.name):
         parts += _routes_of(resource, "/compute/v2.1")
+    for version, of in data_versions.DESCRIBED.items():
+        for resource in sorted(routes.DATA_PROCESSING, key=lambda one: one.name):
+            parts += _routes_of(resource, of.url, only=version)
     for resource in sorted(routes.OWN, key=lambda one: one.name):
         parts += _routes_of(resource, "/abaca/v1", has_versions=False)
     return "\n".join(parts)
 
 
-def _routes_of(resource: routing.Resource, prefix: str, *, has_versions: bool = True) -> Iterator[str]:
+def _routes_of(
+    resource: routing.Resource, prefix: str, *, has_versions: bool = True, only: int | None = None
+) -> Iterator[str]:
+    has_versions = has_versions and only is None
     yield f"## {resource.name.replace('_', ' ').capitalize()}, below `{prefix}`\n"
     yield "| call | versions | rule |\n|---|---|---|" if has_versions else "| call | rule |\n|---|---|"
     for route in resource.routes:
+        if only is not None and not route.serves(only, experimental=True):
+            continue
         known = f" {versions(route)} |" if has_versions else ""
         yield f"| `{route.name}` |{known} `{route.policy.name}` |"
     yield ""
@@ -165,7 +174,9 @@ def versions(route: Any) -> str:
 
 def policy_rules() -> str:
     """Every rule that an operator may change in policy.yaml, with its default."""
-    tables = [routing.Table(resources) for resources in (routes.RESOURCES, routes.COMPUTE, routes.OWN)]
+    tables = [
+        routing.Table(resources) for resources in (routes.RESOURCES, routes.COMPUTE, routes.DATA_PROCESSING, routes.OWN)
+    ]
     lines = [
         MADE,
         "# Policy\n",

@@ -13,9 +13,10 @@ from urllib.parse import quote
 
 from abaca.api import versions
 from abaca.api.compute import versions as compute_versions
+from abaca.api.data_processing import versions as data_versions
 from abaca.http import bodies, openapi
 from tests.api import seeds
-from tests.api.test_surface import ALL, COMPUTE, OWN, sample
+from tests.api.test_surface import ALL, COMPUTE, DATA, OWN, data_path, sample
 from tests.api.world import PROJECT, call
 
 HUGE = 10**30
@@ -109,20 +110,23 @@ class Maker:
         route = draw.choice(ALL)
         version = self._version(draw, route)
         method = draw.choice(METHODS) if draw.random() < 0.04 else route.method
-        url = self._prefix(draw, route) + self._path(draw, route) + self._query(draw, route, version)
+        url = self._prefix(draw, route, version) + self._path(draw, route) + self._query(draw, route, version)
         return Case(
             who, method, url, self._body(draw, route, version), self._headers(draw, route, version), route, version
         )
 
     def _version(self, draw: random.Random, route: Any) -> int:
+        if route in DATA:
+            return draw.randint(max(route.since, data_versions.FIRST), min(route.until, data_versions.SECOND))
         newest = compute_versions.MAXIMUM if route in COMPUTE else versions.MAXIMUM
         least = max(route.since, 1 if route in COMPUTE else 0)
         return draw.randint(least, min(route.until, newest)) if draw.random() < 0.9 else draw.randint(0, newest)
 
-    def _prefix(self, draw: random.Random, route: Any) -> str:
+    def _prefix(self, draw: random.Random, route: Any, version: int) -> str:
         if route in OWN:
             return "/abaca/v1"
-        door = "/compute/v2.1" if route in COMPUTE else "/v2"
+        data = f"{data_versions.ROOT}/{data_path(version)}"
+        door = data if route in DATA else "/compute/v2.1" if route in COMPUTE else "/v2"
         return f"{door}/{PROJECT}" if draw.random() < 0.3 else door
 
     def _path(self, draw: random.Random, route: Any) -> str:
@@ -154,7 +158,7 @@ class Maker:
         headers = {"content-type": "application/json"}
         if route in COMPUTE:
             headers[NOVA] = f"compute 2.{version}"
-        elif route is not None:
+        elif route is not None and route not in DATA:
             headers |= {MANILA: f"2.{version}", "x-openstack-manila-api-experimental": "true"}
         if draw.random() < 0.15:
             name, value = draw.choice(HEADERS)
@@ -239,5 +243,7 @@ def is_fault(answer: Any) -> bool:
     """Whether a refusal says what went wrong, in a form that clients know."""
     if not isinstance(answer.body, dict) or not answer.body:
         return False
+    if "error_name" in answer.body:
+        return answer.body["error_code"] == answer.status and "\nError ID: " in answer.body["error_message"]
     said = answer.body if "title" in answer.body and "code" in answer.body else next(iter(answer.body.values()))
     return isinstance(said, dict) and int(str(said["code"])[:3]) == answer.status and bool(said["message"])

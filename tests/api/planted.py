@@ -6,6 +6,7 @@ import hashlib
 import pytest
 import sqlalchemy as sa
 
+from abaca.api.data_processing.plugins import IMAGE_ID
 from abaca.db import tables
 from abaca.db.administration import services
 from abaca.db.tables import administration as administration_tables
@@ -47,6 +48,9 @@ def of_everybody(busy):
         "/quota-class-sets/{class_name}": "default",
         "/flavors/{flavor_id}": "inventory",
         "/os-quota-class-sets/{class_name}": "default",
+        "/plugins/{name}": "abaca",
+        "/plugins/{name}/{release}": "1.0",
+        "/images/{id}": IMAGE_ID,
     }
 
 
@@ -79,6 +83,9 @@ def refused(answer, *statuses):
     assert 400 <= answer.status < 500, answer
     assert not statuses or answer.status in statuses, answer
     assert answer.headers["content-type"] == "application/json"
+    if "error_name" in answer.body:
+        answer.body["code"], answer.body["title"] = answer.body["error_code"], answer.body["error_name"]
+        answer.body["message"] = answer.body["error_message"].partition("\nError ID: ")[0]
     said = answer.body if "title" in answer.body else next(iter(answer.body.values()))
     assert int(str(said["code"])[:3]) == answer.status
     assert said["message"].strip(".").count(" ") > 1, said

@@ -11,7 +11,15 @@ from abaca.domain.networks.share_servers import ShareServer
 from tests.api.world import ELSEWHERE, PROJECT, World
 
 # Nobody's in particular: share types are everybody's, and the routes to change them the administrators'.
-OF_EVERYBODY = ("/types", "/flavors", "/quota-class-sets", "/os-quota-class-sets", "/event-targets")
+OF_EVERYBODY = (
+    "/types",
+    "/flavors",
+    "/quota-class-sets",
+    "/os-quota-class-sets",
+    "/event-targets",
+    "/plugins",
+    "/images",
+)
 
 # What is possible for fields that decide how far a request comes; anything else stays as it was made up.
 POSSIBLE = {
@@ -96,7 +104,10 @@ def plant(world: World) -> dict[str, str]:
         "/messages/{message_id}": _message(world),
         "/operations/{id}": _operation(world),
         "/attachments/{id}": _attachment(world, share_id, server_id),
+        # of both doors that know clusters
         "/clusters/{id}": _cluster(world),
+        "/cluster-templates/{id}": _template(world, "cluster"),
+        "/node-group-templates/{id}": _template(world, "node-group"),
         # of both doors that know servers
         "/servers/{server_id}": server_id,
         "/servers/{server_id}/shares/{share_id}": share_id,
@@ -168,6 +179,12 @@ def _cluster(world: World) -> str:
     """One that waits for servers."""
     wish = {"name": "mpi", "selector": {"name": "nosuch*"}, "allow_empty": True}
     return _made(world, "member", "//abaca/v1/clusters", {"cluster": wish})["cluster"]["id"]
+
+
+def _template(world: World, kind: str) -> str:
+    """One of clusters, or of node groups."""
+    said = {"name": "mpi", "plugin_name": "abaca", "plugin_version": "1.0", "description": "x"}
+    return next(iter(_made(world, "member", f"//data-processing/v2/{kind}-templates", said).values()))["id"]
 
 
 def _message(world: World) -> str:

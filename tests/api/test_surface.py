@@ -12,13 +12,15 @@ import pytest
 
 from abaca.api import routes, versions
 from abaca.api.compute import versions as compute_versions
+from abaca.api.data_processing import versions as data_versions
 from abaca.http import openapi, routing
 from tests.api import seeds
 from tests.api.world import world
 
 OWN = routing.Table(routes.OWN).routes
 COMPUTE = routing.Table(routes.COMPUTE).routes
-ALL = (*routing.Table(routes.RESOURCES).routes, *OWN, *COMPUTE)
+DATA = routing.Table(routes.DATA_PROCESSING).routes
+ALL = (*routing.Table(routes.RESOURCES).routes, *OWN, *COMPUTE, *DATA)
 NOTHING = "00000000-0000-4000-8000-000000000000"
 ROLES = ("admin", "member", "reader", "none")
 
@@ -31,22 +33,34 @@ def here(tmp_path_factory):
 
 def start(route):
     """What comes before the route's path, for `World.ask`."""
+    if route in DATA:
+        return f"/{data_versions.ROOT}/{data_path(newest(route))}"
     return "//abaca/v1" if route in OWN else "//compute/v2.1" if route in COMPUTE else ""
 
 
+def data_path(version):
+    """What names a version of data processing in addresses."""
+    return "v1.1" if version == data_versions.FIRST else "v2"
+
+
 def newest(route):
+    if route in DATA:
+        return min(route.until, data_versions.SECOND)
     return min(route.until, compute_versions.MAXIMUM if route in COMPUTE else versions.MAXIMUM)
 
 
 def is_newest(route):
     """Whether it is served at the newest version of its door."""
-    return newest(route) in (versions.MAXIMUM, compute_versions.MAXIMUM) and route.until > newest(route)
+    last = (versions.MAXIMUM, compute_versions.MAXIMUM, data_versions.SECOND)
+    return newest(route) in last and route.until > newest(route)
 
 
 def asked(route):
     """What names the version, and allows what is experimental."""
     if route in COMPUTE:
         return {"openstack-api-version": f"compute 2.{newest(route)}"}
+    if route in DATA:
+        return {}
     return {
         "x-openstack-manila-api-version": f"2.{newest(route)}",
         "x-openstack-manila-api-experimental": "true",
@@ -90,9 +104,7 @@ def verdict(answer):
 def test_what_each_role_may_use_is_as_the_golden_file_says(here, golden):
     """Nothing is there to be found, so that whoever may use a route is told just that."""
     lines = []
-    for route in sorted(
-        ALL, key=lambda route: (route in COMPUTE, route.path, route.method, route.action or "", route.since)
-    ):
+    for route in sorted(ALL, key=lambda r: (r in COMPUTE, r in DATA, r.path, r.method, r.action or "", r.since)):
         path = re.sub(r"{\w+}", "nosuch", route.path)
         sent = {route.action: {"nosuch": 1}} if route.action else None
         found = {who: verdict(here.ask(who, route.method, start(route) + path, sent, **asked(route))) for who in ROLES}
@@ -100,6 +112,8 @@ def test_what_each_role_may_use_is_as_the_golden_file_says(here, golden):
         since = f"2.{route.since}-" + (f"2.{route.until}" if route.until <= versions.MAXIMUM else "")
         who = " ".join(f"{role}={found[role]}" for role in ROLES if role != "none")
         name = route.name.replace(" /", " /compute/v2.1/", 1) if route in COMPUTE else route.name
+        if route in DATA:
+            name, since = route.name.replace(" /", " /data-processing/", 1), data_path(newest(route))
         lines.append(f"{name} [{since}] {route.policy.name}: {who}")
     golden("tests/golden/surface.txt", "\n".join(lines))
 

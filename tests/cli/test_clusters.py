@@ -34,6 +34,13 @@ def test_an_operator_makes_changes_scales_and_deletes_a_cluster(world, cluster):
     assert "/srv/data active" in listed
     found = json.loads(cluster("nodes", "mpi", "--json").out)
     assert {one["server_id"] for one in found} == {first, second}
+    said = cluster("find-file", "mpi", f"manila://{one}/jobs/a.jar")
+    assert said.out.splitlines() == ["nodes /srv/data/jobs/a.jar"]
+    three = door.share(world)
+    said = cluster("find-file", "mpi", f"manila://{three}/in")
+    assert (said.status, "--mount" in said.err) == (1, True)
+    said = cluster("find-file", "mpi", f"manila://{three}/in", "--mount", "--wait")
+    assert said.out.splitlines()[-1] == f"nodes /mnt/{three}/in"
     said = cluster("watch", "mpi")
     assert "[########################################] 2 of 2 ready: active" in said.out
     assert cluster("remove-share", "mpi", one, "--wait").status == 0

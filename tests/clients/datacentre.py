@@ -88,6 +88,7 @@ class Datacentre:
                 "database": {"connection": self.postgres.create_database("abaca")},
                 "keystone_authtoken": self.keystone.validation_options(),
                 "alpha": self._backend,
+                "nodes": {"plugin": "rehearsal"},
             }
         )
         self.configuration.touch(mode=0o600)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from abaca.db.administration import events, messages, resource_locks, services
 from abaca.db.attachments import attachments, orphaned_mounts, servers
 from abaca.db.catalog import availability_zones, share_types
-from abaca.db.clusters import clusters, nodes
+from abaca.db.clusters import clusters, nodes, templates
 from abaca.db.journal import findings, operations
 from abaca.db.networks import security_services, share_networks, share_servers
 from abaca.db.shares import (
@@ -25,7 +25,8 @@ from abaca.db.shares import (
     snapshot_instances,
     snapshots,
 )
-from tests.db.large import COMMON, LARGE, NONE, RARE, TYPES
+from tests.db.large import TYPES
+from tests.db.words import COMMON, LARGE, NONE, RARE
 
 NOTHING = object()
 START = datetime.datetime(2026, 1, 1)  # noqa: DTZ001
@@ -268,6 +269,18 @@ OFFERS = {
         {"id": _IDS, "cluster_id": _IDS, "server_id": _IDS, "node_group_id": _IDS},
         of_project=None,
         of_one={"cluster_id": row_id(0)},
+    ),
+    "templates of clusters": Offer(
+        templates.TEMPLATES,
+        ("id", "name", "content"),
+        {
+            "id": _IDS,
+            "project_id": _PROJECT,
+            "kind": Values("cluster", "node_group", "nosuch"),
+            "name": Values(rare="template7", none=NONE),
+        },
+        of_project=None,
+        of_one={"kind": "cluster", "project_id": LARGE},
     ),
     "events": Offer(
         events.EVENTS,

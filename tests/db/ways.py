@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 from abaca.db.engine import limits
 from abaca.db.engine.lists import Page
-from tests.db.large import GROWING, LARGE
+from tests.db.large import GROWING
 from tests.db.offers import NOTHING, Offer
 from tests.db.watched import explain
+from tests.db.words import LARGE
 
 # Rows of a page, and how much may be done for each: pages that PostgreSQL reads, steps of SQLite.
 LIMIT, BUFFERS_EACH, STEPS_EACH = 10, 60, 2000

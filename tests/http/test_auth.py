@@ -142,6 +142,10 @@ class Keystone(http.server.BaseHTTPRequestHandler):
             scope = {}
         elif role.startswith("system-"):
             scope, role = {"system": {"all": True}}, role.removeprefix("system-")
+        catalog = [self.identity()]
+        if role.endswith("-with-shares"):
+            role = role.removesuffix("-with-shares")
+            catalog.append({**self.identity(), "type": "sharev2", "id": "m", "name": "manila"})
         return {
             "methods": ["password"],
             "user": {"id": "u1", "name": "u", "domain": domain},
@@ -149,7 +153,7 @@ class Keystone(http.server.BaseHTTPRequestHandler):
             "issued_at": now.strftime("%Y-%m-%dT%H:%M:%S.000000Z"),
             "expires_at": ends.strftime("%Y-%m-%dT%H:%M:%S.000000Z"),
             "audit_ids": ["a"],
-            "catalog": [self.identity()],
+            "catalog": catalog,
             **scope,
         }
 
@@ -257,6 +261,22 @@ def test_a_token_of_the_whole_system_is_taken_where_the_operator_says_so(here):
                 headers = {"x-auth-token": token, "content-type": "application/json"}
                 found.append(call(application, method, path, raw, headers).status)
             assert found == wanted
+
+
+@pytest.mark.parametrize(
+    ("token", "name"), [("member", "SERVICE_NOT_FOUND"), ("member-with-shares", "INVALID_REFERENCE")]
+)
+@pytest.mark.parametrize("kind", ["clusters", "cluster-templates", "node-group-templates"])
+def test_nothing_is_mounted_for_whom_no_file_service_is_in_the_catalog(here, token, name, kind):
+    said = {"name": "mpi", "plugin_name": "abaca", "plugin_version": "1.0", "shares": [{"id": "0" * 32}]}
+    with keystone() as server:
+        loaded = here.settings.changed(auth_strategy="keystone", keystone_authtoken=options_for(server.server_port))
+        application = pipeline.make_app(
+            loaded, here.db, doors.every(), compute=app.compute(loaded, here.db), known_pools=KnownPools()
+        )
+        headers = {"x-auth-token": token, "content-type": "application/json"}
+        answer = call(application, "POST", f"/data-processing/v2/{kind}", json.dumps(said).encode(), headers)
+    assert (answer.status, answer.body["error_name"]) == (400, name)
 
 
 @pytest.mark.parametrize("token", ["bad", "expired", "unscoped", "", None])

@@ -213,7 +213,13 @@ def test_the_own_door_refuses_in_one_form(here):
 
 def test_the_api_describes_itself_to_everybody(here):
     index = here.ask("none", "GET", "//abaca/v1/openapi").body["documents"]
-    assert [door["url"].rpartition("8786")[2] for door in index] == ["/abaca/v1", "/v2", "/compute/v2.1"]
+    assert [door["url"].rpartition("8786")[2] for door in index] == [
+        "/abaca/v1",
+        "/v2",
+        "/compute/v2.1",
+        "/data-processing/v1.1",
+        "/data-processing/v2",
+    ]
     for door in index:
         for one in (door["documents"][0], door["documents"][-1]):
             answer = here.ask("none", "GET", "/" + urlsplit(one["href"]).path)

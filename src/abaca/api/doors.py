@@ -8,6 +8,8 @@ import falcon
 from abaca import errors
 from abaca.api import descriptions, own_door, routes, unserved, versions
 from abaca.api.compute import versions as compute_versions
+from abaca.api.data_processing import faults as data_faults
+from abaca.api.data_processing import versions as data_versions
 from abaca.http.doors import Asked, Door
 from abaca.http.paging import TRUE
 from abaca.http.routing import Table
@@ -15,8 +17,8 @@ from abaca.http.routing import Table
 
 def every() -> tuple[Door, ...]:
     """All of them; the document of the first is also that of the whole service."""
-    shares, servers = shared_file_systems(), compute()
-    return shares, own(shares.table, servers.table), servers
+    shares, servers, clusters = shared_file_systems(), compute(), data_processing()
+    return shares, own(shares.table, servers.table, clusters[0].table), servers, *clusters
 
 
 def shared_file_systems() -> Door:
@@ -33,7 +35,7 @@ def shared_file_systems() -> Door:
     )
 
 
-def own(shares: Table, servers: Table) -> Door:
+def own(shares: Table, servers: Table, clusters: Table) -> Door:
     """/abaca/v1: what is Abaca's own, in one version; and the descriptions of all doors."""
     table = Table(routes.OWN)
     described = (
@@ -45,6 +47,10 @@ def own(shares: Table, servers: Table) -> Door:
             f"{own_door.INDEX}/compute/",
             compute_versions.MINIMUM,
             compute_versions.MAXIMUM,
+        ),
+        *(
+            descriptions.Series(clusters, of, f"{own_door.INDEX}{of.url}", version, version)
+            for version, of in data_versions.DESCRIBED.items()
         ),
     )
     return own_door.door(table, descriptions.public(described))
@@ -63,6 +69,44 @@ def compute() -> Door:
         greet=_name_request,
         unserved=unserved.of_compute,
     )
+
+
+def data_processing() -> tuple[Door, Door]:
+    """/data-processing/v1.1 and /data-processing/v2: what clients of data processing need of clusters."""
+    table = Table(routes.DATA_PROCESSING)
+    document, root = data_versions.document, data_versions.ROOT
+    return (
+        Door(
+            f"{root}/v1.1",
+            table,
+            lambda _request, _response: Asked(data_versions.FIRST),
+            document,
+            names_projects=True,
+            public={root: document, f"{root}/": document},
+            fault=data_faults.fault,
+            unserved=unserved.of_data_processing,
+        ),
+        Door(
+            f"{root}/v2",
+            table,
+            _negotiate_data_processing,
+            document,
+            names_projects=True,
+            greet=_name_data_processing,
+            fault=data_faults.fault,
+            unserved=unserved.of_data_processing,
+        ),
+    )
+
+
+def _negotiate_data_processing(request: falcon.Request, _response: falcon.Response) -> Asked:
+    data_versions.check(request.env)
+    return Asked(data_versions.SECOND)
+
+
+def _name_data_processing(response: falcon.Response) -> None:
+    response.set_header(data_versions.HEADER, f"{data_versions.SERVICE} 2.0")
+    response.set_header("vary", data_versions.VARY)
 
 
 def _name_request(response: falcon.Response) -> None:

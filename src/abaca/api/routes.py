@@ -8,6 +8,7 @@ from abaca.api.attachments import routes as attachments
 from abaca.api.catalog import routes as catalog
 from abaca.api.clusters import routes as clusters
 from abaca.api.compute import routes as compute
+from abaca.api.data_processing import routes as data_processing
 from abaca.api.networks import routes as networks
 from abaca.api.shares import routes as shares
 
@@ -19,3 +20,6 @@ OWN = (*administration.OWN, *attachments.OWN, *clusters.OWN, *networks.OWN, *sha
 
 # /compute/v2.1
 COMPUTE = compute.RESOURCES
+
+# /data-processing/v1.1 and /data-processing/v2
+DATA_PROCESSING = data_processing.RESOURCES

@@ -44,6 +44,15 @@ COMPUTE = {
     "os-simple-tenant-usage": "Usage",
     "os-volumes": "Volumes",
 }
+DATA_PROCESSING = {
+    "data-sources": "Data sources",
+    "job-binaries": "Job binaries",
+    "job-binary-internals": "Job binaries",
+    "job-executions": "Jobs",
+    "job-templates": "Job templates",
+    "job-types": "Job types",
+    "jobs": "Jobs",
+}
 
 
 def of_shared_file_systems(path: str) -> str | None:
@@ -62,6 +71,14 @@ def of_compute(path: str) -> str | None:
         return None
     verb = "is" if what == "Usage" else "are"
     return f"{what} {verb} not served here: this door is for servers and their shares, and needs no more of Nova."
+
+
+def of_data_processing(path: str) -> str | None:
+    """The same of data processing."""
+    what = DATA_PROCESSING.get(path.split("/")[1])
+    if what is None:
+        return None
+    return f"{what} are not served here: this door is for clusters and templates of them, and runs no jobs."
 
 
 def here(what: str) -> str:

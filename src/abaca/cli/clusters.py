@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import click
 
@@ -115,6 +116,28 @@ def nodes(api: Api, cluster_name: str, *, output: shown.Output) -> None:
     with api.open() as client:
         found = client.each(f"{PATH}/{_id_of(client, cluster_name)}/nodes", output.most)
         shown.table(map(_brief_node, found) if output.form == "table" else found, output, brief=NODES, wide=WIDE_NODES)
+
+
+@cluster.command("find-file")
+@asking
+@click.argument("cluster_name", metavar="CLUSTER")
+@click.argument("file_url", metavar="URL")
+@click.option("--mount", is_flag=True, help="Where no node has its share: mount it on all, at /mnt/ and its id.")
+@waiting
+def find_file(api: Api, cluster_name: str, file_url: str, *, mount: bool, wait: bool) -> None:
+    """Say where each node group has a file of a share, which manila://SHARE-ID/PATH names."""
+    with api.open() as client:
+        found = _id_of(client, cluster_name)
+        path = f"{PATH}/{found}/files"
+        if mount:
+            places = client.post(path, {"file": {"url": file_url}})["places"]
+            _wait(client, found, is_wanted=wait)
+        else:
+            places = client.get(f"{path}?url={quote(file_url, safe='')}")["places"]
+        for one in places:
+            click.echo(f"{one['node_group']} {one['path']}")
+        if not places:
+            raise errors.NotFound(f"No node of cluster {cluster_name} has that share; --mount has it mounted.")
 
 
 @cluster.command("add-share")

@@ -14,12 +14,16 @@ IMPLIED_ROLES = {
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """What a token, a password or the configuration says about a person or a service."""
+    """What a token, a password or the configuration says about a person or a service.
+
+    `has_file_service` is False where a catalog is known for them that names no shared file system service.
+    """
 
     user_id: str
     project_id: str
     roles: frozenset[str]
     system_scope: str | None = None
+    has_file_service: bool = True
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -32,6 +36,7 @@ class Caller(msgspec.Struct, frozen=True):
     request_id: str
     global_request_id: str | None = None
     system_scope: str | None = None
+    has_file_service: bool = True
 
 
 def with_implied(roles: frozenset[str]) -> frozenset[str]:

@@ -15,7 +15,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 from abaca import errors, logs
@@ -24,8 +24,13 @@ from abaca.http.basic import HttpBasic
 from abaca.http.remembered import Memory
 from abaca.settings import Settings
 
+if TYPE_CHECKING:
+    from keystoneauth1.access import AccessInfo
+
 LOG = logging.getLogger(__name__)
 TOKEN_S = 60.0
+# What the service of shares is called in catalogs.
+FILE_SERVICES = frozenset({"share", "sharev2", "shared-file-system"})
 
 
 class Strategy(Protocol):
@@ -183,7 +188,14 @@ class Keystone:
                 "Ask Keystone for such a one, or have enforce_scope in [oslo_policy] turned off."
             )
         roles = with_implied(frozenset(found.role_names or ()))
-        return Identity(found.user_id, found.project_id or "", roles, scope), expires
+        return Identity(found.user_id, found.project_id or "", roles, scope, _has_file_service(found)), expires
+
+
+def _has_file_service(found: AccessInfo) -> bool:
+    """Whether the catalog of a token names the service of shares; one that was not told may."""
+    if not found.has_service_catalog():
+        return True
+    return not FILE_SERVICES.isdisjoint(str(one.get("type")) for one in found.service_catalog.catalog)
 
 
 def strategy(settings: Settings) -> Strategy:

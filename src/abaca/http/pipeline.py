@@ -221,6 +221,7 @@ def authenticate(call: Call) -> None:
         call.request_id,
         said if said and _REQUEST_ID.fullmatch(said) else None,
         who.system_scope,
+        who.has_file_service,
     )
 
 

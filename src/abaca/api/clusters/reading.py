@@ -17,7 +17,7 @@ from abaca.domain.clusters import hostlists
 from abaca.domain.clusters.clusters import Selector, WantedShare
 from abaca.domain.shares import access_rules
 from abaca.http.pipeline import Call
-from abaca.operations.attachments.attachment_accept import check_share
+from abaca.operations.attachments.attachment_accept import check_protocol, check_share
 
 if TYPE_CHECKING:
     from abaca.compute.contract import Server
@@ -38,16 +38,19 @@ def project_of(call: Call, rule: Rule, said: str | None) -> str:
     return project_id
 
 
-def wanted_share(call: Call, tx: Tx, project_id: str, said: tuple[str, str | None, str | None]) -> WantedShare:
+def wanted_share(
+    call: Call, tx: Tx, project_id: str, said: tuple[str, str | None, str | None], *, now: bool = True
+) -> WantedShare:
     """A share by name or id, with its path and level. Raises `NotFound`, `Conflict` and `Invalid`, saying which share.
 
-    What the caller may choose is the same as for single servers; roots of a single server do not count.
+    Unless it is wanted `now` it need not be available yet. What the caller may choose is the same as for single
+    servers; roots of a single server do not count.
     """
     share_id, path, level = said
     share = share_for_change(call, tx, share_id_of(call, tx, share_id))
     if share.project_id != project_id:
         raise errors.Conflict(f"Share {share.id} is another project's; clusters have shares of their own project.")
-    check_share(share)
+    (check_share if now else check_protocol)(share)
     try:
         found = domain.wanted_share(share.id, path, level)
     except errors.Invalid as wrong:

@@ -3,6 +3,6 @@
 
 from __future__ import annotations
 
-from abaca.api.clusters import clusters, nodes
+from abaca.api.clusters import clusters, nodes, urls
 
-OWN = (clusters.RESOURCE, nodes.RESOURCE)
+OWN = (clusters.RESOURCE, nodes.RESOURCE, urls.RESOURCE)

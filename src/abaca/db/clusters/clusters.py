@@ -38,6 +38,7 @@ _KEY = "cluster"
 _NEW: dict[str, object] = {
     "wanted": "present",
     "is_forced": False,
+    "told": None,
     "looked_at": None,
     "error_code": None,
     "error_text": None,
@@ -71,8 +72,14 @@ def note_look(tx: Tx, cluster_id: str) -> None:
 _NOTE_LOOK = sa.update(t).where(t.c.id == sa.bindparam("cluster")).values(looked_at=sa.bindparam("now"))
 
 
-def _taken(name: object) -> errors.Conflict:
-    return errors.Conflict(f"The project has a cluster called {name} already; choose another name.")
+class NameTaken(errors.Conflict):
+    """The project has a {what} called {name} already; choose another name."""
+
+    code = "NameTaken"
+
+
+def _taken(name: object) -> NameTaken:
+    return NameTaken(what="cluster", name=name)
 
 
 def hold(tx: Tx, cluster_id: str) -> Cluster | None:
@@ -134,28 +141,39 @@ def _of_group(group: NodeGroup) -> dict[str, object]:
         "shares": msgspec.to_builtins(group.shares),
         "selector": msgspec.to_builtins(group.selector),
         "count": group.count,
+        "told": group.told,
     }
 
 
 def groups(tx: Tx, cluster_id: str) -> list[NodeGroup]:
     """The node groups of a cluster, by name."""
-    found = tx.entities(NodeGroup, _GROUPS, {"cluster": cluster_id})
-    return [
-        structs.replace(
-            one,
-            shares=msgspec.convert(one.shares, list[WantedShare]),
-            selector=msgspec.convert(one.selector, Selector),
-        )
-        for one in found
-    ]
+    return [_group(one) for one in tx.entities(NodeGroup, _GROUPS, {"cluster": cluster_id})]
 
 
-_GROUPS = sa.select(*columns_of(NodeGroup, g)).where(g.c.cluster_id == sa.bindparam("cluster")).order_by(g.c.name)
+def groups_of(tx: Tx, cluster_ids: Sequence[str]) -> dict[str, list[NodeGroup]]:
+    """Those of some clusters, each by name."""
+    found: dict[str, list[NodeGroup]] = {}
+    if cluster_ids:
+        for one in tx.entities(NodeGroup, _ALL_GROUPS.where(g.c.cluster_id.in_(list(cluster_ids)))):
+            found.setdefault(one.cluster_id, []).append(_group(one))
+    return found
+
+
+def _group(row: NodeGroup) -> NodeGroup:
+    return structs.replace(
+        row,
+        shares=msgspec.convert(row.shares, list[WantedShare]),
+        selector=msgspec.convert(row.selector, Selector),
+    )
+
+
+_ALL_GROUPS = sa.select(*columns_of(NodeGroup, g)).order_by(g.c.name)
+_GROUPS = _ALL_GROUPS.where(g.c.cluster_id == sa.bindparam("cluster"))
 
 
 def new_group(name: str, shares: Sequence[WantedShare], selector: Selector, count: int | None) -> NodeGroup:
     """A group that is not written down yet."""
-    return NodeGroup(new_id(), "", name, list(shares), selector, count)
+    return NodeGroup(new_id(), "", name, list(shares), selector, count, None)
 
 
 # ---------------------------------------------------------------- by what they want

@@ -151,6 +151,21 @@ _OF_GROUPS = (
     .group_by(t.c.node_group_id)
 )
 
+
+def numbers_of_all_groups(tx: Tx, cluster_ids: Sequence[str]) -> dict[str, int]:
+    """How many nodes each group of some clusters has."""
+    counted = sa.select(t.c.node_group_id, sa.func.count().label("number")).where(t.c.cluster_id.in_(list(cluster_ids)))
+    rows = tx.rows(counted.group_by(t.c.node_group_id)) if cluster_ids else ()
+    return {row.node_group_id: row.number for row in rows}
+
+
+def begun(tx: Tx, cluster_ids: Sequence[str]) -> set[str]:
+    """Those of some clusters that have anything attached, or on its way."""
+    has_any = sa.exists().where(a.c.cluster_id == clusters.c.id)
+    found = sa.select(clusters.c.id).where(clusters.c.id.in_(list(cluster_ids)), has_any)
+    return {str(row.id) for row in tx.rows(found)} if cluster_ids else set()
+
+
 # ---------------------------------------------------------------- compared with what is attached
 
 

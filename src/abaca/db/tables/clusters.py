@@ -37,6 +37,8 @@ clusters = sa.Table(
     sa.Column("network", text(49)),
     sa.Column("is_protected", sa.Boolean, nullable=False),
     sa.Column("is_forced", sa.Boolean, nullable=False),
+    # what the data processing door was told of it beside all this
+    sa.Column("told", sa.JSON),
     # when its selectors, if it has any, were last compared with the servers there are
     sa.Column("looked_at", TIME),
     sa.Column("error_code", sa.String(64)),
@@ -65,6 +67,8 @@ cluster_node_groups = sa.Table(
     sa.Column("shares", sa.JSON, nullable=False),
     sa.Column("selector", sa.JSON, nullable=False),
     sa.Column("count", sa.Integer),
+    # as of clusters
+    sa.Column("told", sa.JSON),
     sa.Column("created_at", TIME, nullable=False),
     sa.UniqueConstraint("cluster_id", "name"),
 )
@@ -84,4 +88,20 @@ cluster_nodes = sa.Table(
     sa.Index("ix_cluster_nodes_cluster_id_created_at_id", "cluster_id", "created_at", "id"),
     sa.Index("ix_cluster_nodes_node_group_id", "node_group_id"),
     sa.Index("ix_cluster_nodes_server_id", "server_id"),
+)
+
+# What clusters and their node groups may be made of: `kind` says which. All that is said of one is in `content`.
+cluster_templates = sa.Table(
+    "cluster_templates",
+    metadata,
+    an_id(),
+    sa.Column("project_id", KEY, nullable=False),
+    sa.Column("kind", sa.String(16), nullable=False),
+    sa.Column("name", NAME, nullable=False),
+    sa.Column("description", NAME),
+    sa.Column("is_protected", sa.Boolean, nullable=False),
+    sa.Column("content", sa.JSON, nullable=False),
+    *times(),
+    sa.UniqueConstraint("project_id", "kind", "name"),
+    sa.Index("ix_cluster_templates_project_id_created_at_id", "project_id", "created_at", "id"),
 )

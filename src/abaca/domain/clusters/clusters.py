@@ -75,7 +75,10 @@ class Selector(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class NodeGroup(msgspec.Struct, frozen=True, gc=False):
-    """Nodes of a cluster that are alike. With a selector it takes what fits, of these `count` at most unless None."""
+    """Nodes of a cluster that are alike. With a selector it takes what fits, of these `count` at most unless None.
+
+    `told` is what the data processing door was told of it beside that, None where it was made at our own.
+    """
 
     id: str
     cluster_id: str
@@ -83,15 +86,16 @@ class NodeGroup(msgspec.Struct, frozen=True, gc=False):
     shares: list[WantedShare]
     selector: Selector
     count: int | None
+    told: dict[str, object] | None
 
 
 class Cluster(msgspec.Struct, frozen=True, gc=False):
     """A cluster. Times are naive UTC.
 
     `wanted` is `present` or `deleted`: where it goes from an error. So many nodes as `tolerance` says may fail before
-    it is in error. With `network` its shares let in that network, and no node by itself. `looked_at` is when its
-    selectors were evaluated, None where it has none. What failed `attempts` times in a row is tried again at
-    `retry_at`.
+    it is in error. With `network` its shares let in that network, and no node by itself. `told` is as that of node
+    groups. `looked_at` is when its selectors were evaluated, None where it has none. What failed `attempts` times in a
+    row is tried again at `retry_at`.
     """
 
     id: str
@@ -106,6 +110,7 @@ class Cluster(msgspec.Struct, frozen=True, gc=False):
     network: str | None
     is_protected: bool
     is_forced: bool
+    told: dict[str, object] | None
     looked_at: datetime.datetime | None
     error_code: str | None
     error_text: str | None

@@ -114,6 +114,11 @@ def check_share(share: Share) -> None:
         raise errors.Conflict(f"Share {share.id} is in the recycle bin; restore it before you attach it.")
     if share.status != "available":
         raise errors.Conflict(f"Share {share.id} is {share.status}; it can be attached when it is available.")
+    check_protocol(share)
+
+
+def check_protocol(share: Share) -> None:
+    """Raises `Conflict` for a share of a protocol that no machine mounts."""
     if share.share_proto not in domain.PROTOCOLS:
         raise errors.Conflict(
             f"Share {share.id} is {share.share_proto}; servers can mount: {', '.join(domain.PROTOCOLS)}."
