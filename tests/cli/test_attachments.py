@@ -8,6 +8,7 @@ from abaca.db.tables.shares import shares
 from tests.api import world as worlds
 from tests.api.attachments import test_attachments as door
 from tests.api.attachments import test_virtiofs as guests
+from tests.cli.test_output import on_terminal
 
 
 def test_an_operator_attaches_looks_verifies_and_detaches(world, attachment):
@@ -107,6 +108,21 @@ def test_names_stand_for_ids_and_the_end_is_waited_for(world, attachment):
     assert {"letters", "mail.1", "active"} <= set(shown.split())
     said = attachment("remove", attachment_id[:35], "--wait")
     assert (said.status, said.out.splitlines()[-1]) == (0, f"{attachment_id} gone")
+
+
+def test_a_list_fits_a_hundred_columns_with_the_names_of_both(world, attachment):
+    share_id, server_id = door.share(world), door.server(world)
+    with world.db.write() as tx:
+        servers.update(tx, server_id, {"name": "gateway.1"}, None)
+        tx.change(shares, share_id, {"name": "payroll-2026"})
+    assert attachment("add", "payroll-2026", "gateway.1", "--wait").status == 0
+    config = str(world.directory / "abaca.conf")
+    shown = [line for line in on_terminal(100, "attachment", "list", "--config-file", config) if line.strip()]
+    assert max(map(len, shown)) <= 100
+    rows = json.loads(attachment("list", "--json").out)
+    assert len(shown) == 2 + len(rows)
+    (row,) = [line for line in shown if "gateway.1" in line]
+    assert {"payroll-2026", "active"} <= set(row.split())
 
 
 def test_the_beginning_of_an_id_that_several_have_is_refused_with_those(world, attachment):
