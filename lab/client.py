@@ -80,6 +80,7 @@ class HostClient:
         self.ipv4, self.ipv6 = self._port.ipv4, self._port.ipv6
         self._process: processes.Process | None = None
         self._inside = 0
+        self._was_killed = False
         self.started_in_s = 0.0
 
     def __enter__(self) -> Self:
@@ -99,6 +100,8 @@ class HostClient:
             lambda: processes.children(holder.pid), timeout_s, f"client {self.name}", holder
         )[0]
         processes.wait_until(lambda: _has_own_mnt(self._inside), timeout_s, f"client {self.name}", holder)
+        if self._was_killed:
+            self.network.lay_cable(self._port.device)
         self.network.move_port(self._port, self._inside)
         prefix_v4, prefix_v6 = self.network.network_v4.prefixlen, self.network.network_v6.prefixlen
         for words in (
@@ -174,6 +177,7 @@ class HostClient:
             self._process.kill()
             processes.wait_until(lambda: not processes.alive(self._inside), 30.0, f"the end of client {self.name}")
             self._process = None
+            self._was_killed = True
 
 
 def _has_own_mnt(pid: int) -> bool:

@@ -69,16 +69,23 @@ class Fabric:
         device = plug = f"{self.bridge}t{guest}"
         if kind == "tap":
             self._ip("tuntap", "add", "dev", device, "mode", "tap")
+            self._ip("link", "set", plug, "master", self.bridge, "up")
         else:
             device = f"{self.bridge}v{guest}"
-            self._ip("link", "add", plug, "type", "veth", "peer", "name", device)
-        self._ip("link", "set", plug, "master", self.bridge, "up")
+            self.lay_cable(device)
         return Port(
             device=device,
             ipv4=str(self.network_v4[guest]),
             ipv6=str(self.network_v6[int(str(guest), 16)]),  # 10.77.1.11 and fd77:0:0:1::11 are the same guest
             mac=f"02:77:00:00:{self._number:02x}:{guest:02x}",
         )
+
+    def lay_cable(self, device: str) -> None:
+        """Make the cable of a `veth` port, anew if it has ended with the namespace that had it."""
+        plug = f"{self.bridge}t{device.removeprefix(f'{self.bridge}v')}"
+        self._quietly("link", "delete", plug)
+        self._ip("link", "add", plug, "type", "veth", "peer", "name", device)
+        self._ip("link", "set", plug, "master", self.bridge, "up")
 
     def move_port(self, port: Port, pid: int) -> None:
         """Put the device of a `veth` port into the network namespace of a process."""

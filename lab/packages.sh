@@ -16,7 +16,10 @@ wanted=(
     qemu-system-x86 qemu-system-common                       # guests of hypervisors, and virtiofsd
     dnf zypper rpm createrepo-c                              # package managers of other distributions' families
     rabbitmq-server                                          # the message bus of a cloud, for events
+    glusterfs-server glusterfs-client xfsprogs openssl       # nodes of GlusterFS, and what mounts their volumes
 )
+# What has no package is built (heketi_build/); any Go will do.
+command -v go >/dev/null || [ -x /usr/local/go/bin/go ] || wanted+=(golang-go)
 
 # The kernel of QEMU's guests is only unpacked: an installed one would be this machine's.
 kernel=/var/cache/abaca-lab/cloud-kernel

@@ -2,10 +2,16 @@
 """Contract tests run once for each harness whose driver promises the class's `capability`, and none of `without`,
 and announces what it calls `announced`."""
 
+import os
+
 import pytest
 
 from abaca.drivers import contract, load
+from tests.drivers.gluster_nodes import GlusterfsNodesHarness
 from tests.drivers.harness import HARNESSES
+
+if os.environ.get("GLUSTER_THOROUGH"):  # minutes
+    HARNESSES["glusterfs_nodes"] = GlusterfsNodesHarness
 
 
 def pytest_generate_tests(metafunc):

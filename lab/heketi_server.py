@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real Heketi 9.0.0 on loopback, which logs in to real nodes; `make packages` builds it (heketi_build/)."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import json
+import pathlib
+import secrets
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from abaca.drivers.clients import heketi
+from lab import gluster_machines, processes, runs
+
+CACHE = pathlib.Path("/var/cache/abaca-lab/heketi")
+"""Where heketi_build/build.sh keeps it."""
+_SOURCES = pathlib.Path(__file__).with_name("heketi_build")
+_HOST = "127.0.0.1"
+_REFRESH_S = 10
+
+
+class NotBuilt(processes.LabError):
+    """There is no Heketi: it could not be built, since its release or its compiler cannot be had here."""
+
+
+def program() -> pathlib.Path:
+    """Return the program; raises `NotBuilt`."""
+    whole = b"".join(path.read_bytes() for path in sorted(_SOURCES.iterdir()))
+    place = CACHE / hashlib.sha256(whole).hexdigest()[:16] / "heketi"
+    if not place.exists():
+        raise NotBuilt(f"{place} is missing: `make packages` builds it with Go, and says why it could not")
+    return place
+
+
+class HeketiServer:
+    """Heketi with its database in `directory`; it logs in to nodes as root by the private key `ssh_key`."""
+
+    def __init__(self, run: runs.Run, directory: pathlib.Path, ssh_key: pathlib.Path) -> None:
+        self._program = program()
+        self._run = run
+        self._directory = directory
+        self._port = processes.free_port(_HOST)
+        self._process: processes.Process | None = None
+        self.url = f"http://{_HOST}:{self._port}"
+        self.key_file = directory / "heketi.key"
+        self._key = secrets.token_hex(16)
+        self.key_file.write_text(f"{self._key}\n")
+        ssh = {"keyfile": str(ssh_key), "user": "root", "port": "22", "fstab": gluster_machines.FSTAB}
+        settings = {
+            "use_auth": True,
+            "jwt": {"admin": {"key": self._key}, "user": {"key": secrets.token_hex(16)}},
+            "glusterfs": {
+                "executor": "ssh",
+                "db": str(directory / "heketi.db"),
+                "loglevel": "debug",
+                "refresh_time_monitor_gluster_nodes": _REFRESH_S,
+                "start_time_monitor_gluster_nodes": 1,
+                "sshexec": ssh,
+            },
+        }
+        self._configuration = directory / "heketi.json"
+        self._configuration.write_text(json.dumps(settings))
+
+    def start(self) -> None:
+        """Return when it answers."""
+        argv = [str(self._program), str(self._configuration), f"{_HOST}:{self._port}"]
+        self._process = self._run.spawn(argv, log="heketi.log")
+        processes.wait_for_port(_HOST, self._port, 60.0, self._process)
+
+    def kill(self) -> None:
+        """End it at once; what it was at stays begun."""
+        if self._process is not None:
+            self._process.kill()
+            self._process = None
+
+    def load(self, hosts: Sequence[str]) -> str:
+        """Make a cluster of nodes with their disks, as `heketi-cli topology load` does; return its id."""
+        cluster = str(self._asked("/clusters", {"file": True, "block": False})["id"])
+        for zone, host in enumerate(hosts, 1):
+            names = {"manage": [host], "storage": [host]}
+            node = self._asked("/nodes", {"zone": zone, "cluster": cluster, "hostnames": names})
+            self._asked("/devices", {"node": node["id"], "name": gluster_machines.DISK})
+        return cluster
+
+    def _asked(self, path: str, body: object) -> Any:
+        status, place, text = self._send("POST", path, body)
+        while status in (200, 202) and place.startswith("/queue/"):
+            status, found, text = self._send("GET", place)
+            if status == 200:
+                time.sleep(0.05)
+            place = found or (place if status == 200 else "")
+        if status == 303:
+            status, _, text = self._send("GET", place)
+        if status >= 400:
+            raise processes.LabError(f"Heketi, {path}: {status}: {text.strip()}")
+        return json.loads(text) if text.strip() else None
+
+    def _send(self, method: str, path: str, body: object = None) -> tuple[int, str, str]:
+        token = heketi.token(self._key.encode(), method, path, time.time())
+        connection = http.client.HTTPConnection(_HOST, self._port, timeout=60.0)
+        try:
+            content = None if body is None else json.dumps(body)
+            headers = {"Authorization": f"bearer {token}", "Content-Type": "application/json"}
+            connection.request(method, path, content, headers)
+            answer = connection.getresponse()
+            return answer.status, answer.headers.get("Location", ""), answer.read().decode()
+        finally:
+            connection.close()

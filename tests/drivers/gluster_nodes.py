@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The harness of the GlusterFS driver over a real GlusterFS and a real Heketi, for `make thorough`."""
+
+import contextlib
+import shlex
+
+import pytest
+
+from abaca.drivers.clients import gluster
+from lab import gluster_bed, gluster_cluster
+from tests.drivers.harness import GIB, DummyHarness, GlusterfsHarness, LocalHarness
+
+
+class GlusterfsNodesHarness(GlusterfsHarness):
+    """The same over a real GlusterFS and a real Heketi. Users are one of the nodes, which every volume lets in."""
+
+    marks = (pytest.mark.system,)
+    come_and_go = 4
+    place = LocalHarness.place
+
+    def __init__(self):
+        DummyHarness.__init__(self)
+        self.bed = gluster_cluster.GlusterCluster(self.run)
+        self.bed.start()
+        self.node = self.bed.nodes[0]
+        self.section = self.bed.section()
+
+    @contextlib.contextmanager
+    def mounted(self, share):
+        """Where the share is mounted on the node meanwhile."""
+        place = f"/mnt/{share.id}"
+        assert self.node.mount(f"{self.node.ipv4}:/{self.names()[share.id]}", place).code == 0
+        yield place
+        self.node.unmount(place)
+
+    def names(self):
+        """The names of volumes by the ids of the instances that they are."""
+        return {marked: name for name in self.bed.volumes() if (marked := self.options(name).get(gluster_bed.MARK))}
+
+    def options(self, name):
+        """What is set of a volume."""
+        return gluster.read_info(name, self.node.gluster("volume", "info", name)).options
+
+    def write(self, share, text):
+        with self.mounted(share) as place:
+            self.node.check(["sh", "-c", f"printf %s {shlex.quote(text)} > {place}/file"])
+
+    def read(self, share):
+        with self.mounted(share) as place:
+            return self.node.check(["cat", f"{place}/file"])
+
+    def fill(self, share, used_gib):
+        with self.mounted(share) as place:
+            self.node.check(["fallocate", "--length", f"{int(used_gib * 1024) - 1}M", f"{place}/big"])
+
+    def damage(self, share):
+        name = self.names()[share.id]
+        self.node.gluster("volume", "quota", name, "limit-usage", "/", "3GB")
+        self.node.gluster("volume", "set", name, "client.ssl", "off")
+        self.node.gluster("volume", "stop", name, "force")
+
+    def held(self):
+        return set(self.names())
+
+    def size_gib(self, share):
+        shown = self.node.gluster("--xml", "volume", "quota", self.names()[share.id], "list", "/")
+        return gluster.read_quota(shown).limit_bytes / GIB
+
+    def clients(self, share):
+        allowed = self.options(self.names()[share.id])["auth.ssl-allow"].split(",")
+        return {(name, "rw") for name in allowed if not name.startswith("abaca-node-")}
+
+    def close(self):
+        self.driver.stop()
+        self.bed.stop()
+        self.run.close()

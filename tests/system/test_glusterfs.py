@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shares on a real GlusterFS, which a real Heketi makes: how users see them, and that strangers never do."""
+
+import contextlib
+import itertools
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from lab import caller, gluster_cluster, gluster_machines, heketi_server, processes, runs, service
+from tests.clients import command
+from tests.conftest import wait_until
+
+PROJECT = "a1" * 16
+PLACE = "/mnt/share"
+SHOWN_S = 600
+
+thorough = pytest.mark.skipif(not os.environ.get("GLUSTER_THOROUGH"), reason="minutes: make thorough")
+
+
+@pytest.fixture(scope="module")
+def run():
+    try:
+        gluster_cluster.need()
+    except heketi_server.NotBuilt as problem:
+        pytest.skip(f"NOT TESTED on this machine, GlusterFS with a real Heketi: {problem}")
+    except processes.Missing as missing:
+        if os.geteuid() == 0:
+            raise
+        pytest.skip(f"NOT TESTED on this machine, since only root can change it: {missing}")
+    with runs.Run() as run:
+        yield run
+    assert run.leftovers() == []
+
+
+@pytest.fixture(scope="module")
+def cluster(run):
+    made = gluster_cluster.GlusterCluster(run)
+    made.start()
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="module")
+def abaca(run, cluster):
+    directory = run.path("abaca")
+    passwords = service.write_users(directory / "users", {"admin": (PROJECT, "admin")})
+    sections = {
+        "DEFAULT": {
+            "host": "here",
+            "auth_strategy": "http_basic",
+            "http_basic_auth_user_file": directory / "users",
+            "default_share_type": "default",
+            "enabled_share_backends": "gluster",
+            "enabled_share_protocols": "GLUSTERFS",
+        },
+        "gluster": {"driver": "glusterfs", "driver_handles_share_servers": False, **cluster.section()},
+    }
+    with service.Service(run, sections, directory=directory) as made:
+        made.admin = caller.Caller(made.url, caller.basic("admin", passwords["admin"]))
+        caller.ensure_type(made.admin)
+        caller.wait_for_pools(made.admin, SHOWN_S)
+        clouds = directory / "clouds.yaml"
+        command.write_clouds(clouds, {"admin": command.basic(made.url, "admin", passwords["admin"])})
+        made.cloud = command.Cloud(clouds, "admin")
+        yield made
+
+
+@pytest.fixture(scope="module")
+def cloud(abaca):
+    return abaca.cloud
+
+
+@pytest.fixture(scope="module")
+def client(cluster, abaca):
+    """`client("alice")`: a machine with a certificate of that name, issued for its own key; one a name."""
+    known = {}
+
+    def certificate(*words, said=""):
+        argv = [sys.executable, "-m", "abaca", "certificate", *words, "--config-file", str(abaca.configuration)]
+        return subprocess.run(argv, input=said, capture_output=True, text=True, check=True).stdout
+
+    def client(name):
+        if name not in known:
+            made = known[name] = gluster_machines.GlusterClient(cluster.network, name).start()
+            request = gluster_cluster.make_key(made, name)
+            gluster_cluster.seal(made, certificate("issue", name, said=request), certificate("authority"))
+        return known[name]
+
+    yield client
+    for made in known.values():
+        made.stop()
+
+
+class Stranger:
+    """Somebody with a certificate of another authority, who tries all volumes all the time, with it and without TLS."""
+
+    def __init__(self, cluster):
+        self.cluster = cluster
+        self.tried, self.reached = set(), []
+        self._ended = threading.Event()
+
+    def __enter__(self):
+        self.machine = gluster_machines.GlusterClient(self.cluster.network, "mallory").start()
+        request = ["-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=alice", "-days", "2"]
+        files = {end: self.machine.ssl / f"glusterfs.{end}" for end in ("key", "pem", "ca")}
+        processes.command(["openssl", "req", *request, "-keyout", str(files["key"]), "-out", str(files["pem"])])
+        gluster_cluster.seal(self.machine, files["pem"].read_text(), files["pem"].read_text())
+        return self
+
+    def __exit__(self, *_exception):
+        self.machine.stop()
+
+    @contextlib.contextmanager
+    def trying(self):
+        """Tries all volumes meanwhile."""
+        thread = threading.Thread(target=self._go_on)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._ended.set()
+            thread.join()
+
+    def _go_on(self):
+        while not self._ended.is_set():
+            for name in self.cluster.volumes():
+                for way in (self.with_its_certificate, self.without_tls):
+                    self.tried.add((way.__name__, name))
+                    if way(name):
+                        self.reached.append((way.__name__, name))
+
+    def with_its_certificate(self, name):
+        """Whether it sees the volume."""
+        mounted = self.machine.mount(f"{self.cluster.nodes[0].ipv4}:/{name}", PLACE)
+        return mounted.code == 0 and self._sees()
+
+    def without_tls(self, name):
+        """Whether it sees the volume by what gluster tells clients of it, but for the order to use TLS."""
+        file = f"/var/lib/glusterd/vols/{name}/{name}.tcp-fuse.vol"
+        told = self.cluster.nodes[0].script(f"cat {file}").stdout
+        plain = "\n".join(line for line in told.splitlines() if "ssl" not in line)
+        self.machine.script(
+            f"mkdir -p {PLACE}; cat > /run/plain.vol <<'END'\n{plain}\nEND\nglusterfs -f /run/plain.vol {PLACE}",
+            SHOWN_S,
+        )
+        return self._sees()
+
+    def _sees(self):
+        try:
+            seen = f"grep -q ' {PLACE} fuse' /proc/mounts && timeout -s KILL 10 ls {PLACE}/. || exit 1"
+            return self.machine.script(seen, SHOWN_S).code == 0
+        finally:
+            self.machine.unmount(PLACE)
+
+
+@contextlib.contextmanager
+def an_open_volume(cluster):
+    """The name of a volume that anybody reaches meanwhile."""
+    node = cluster.nodes[0]
+    node.gluster("volume", "create", "open", f"{node.ipv4}:/var/lib/heketi/open", "force")
+    node.gluster("volume", "start", "open")
+    yield "open"
+    node.gluster("volume", "stop", "open", "force")
+    node.gluster("volume", "delete", "open")
+
+
+def location(cloud, share):
+    """Where it is mounted."""
+    (first, *_) = cloud.read("share", "export", "location", "list", share)
+    return first["Path"]
+
+
+def allow(cloud, share, name):
+    """A rule that is in force."""
+    rule = cloud.read("share", "access", "create", share, "cert", name)["id"]
+    wait_until(lambda: cloud.read("share", "access", "show", rule)["state"] == "active", SHOWN_S, 0.5)
+    return rule
+
+
+def size_gib(machine):
+    """What `df` shows of the mounted share."""
+    return int(said(machine, f"df --block-size=1M --output=size {PLACE}").split()[-1]) / 1024
+
+
+def said(machine, script):
+    """What a script that succeeds says."""
+    return machine.check(["sh", "-c", script], SHOWN_S)
+
+
+def made(cloud, name):
+    """The id of a share that is available."""
+    share = cloud.read("share", "create", "GLUSTERFS", "1", "--name", name)["id"]
+    wait_until_it_is(cloud, share, "available", 1)
+    return share
+
+
+def wait_until_it_is(cloud, share, status, size):
+    """The share has this status and size."""
+
+    def is_so():
+        shown = cloud.read("share", "show", share)
+        assert "error" not in shown["status"]
+        return (shown["status"], int(shown["size"])) == (status, size)
+
+    wait_until(is_so, SHOWN_S, 0.5)
+
+
+def resize(cloud, share, size, machine):
+    """The share has another size, as the machine that has it mounted sees."""
+    cloud.run("share", "resize", share, str(size))
+    wait_until_it_is(cloud, share, "available", size)
+    wait_until(lambda: size_gib(machine) == size, SHOWN_S, 0.5)
+
+
+def delete(cloud, share):
+    """The share is gone."""
+    cloud.run("share", "delete", share)
+    wait_until(lambda: share not in str(cloud.read("share", "list")), SHOWN_S, 0.5)
+
+
+def are_all_bricks_used(cluster, machine, names):
+    """Whether files with further names come to all bricks of a node."""
+    said(machine, f"cd {PLACE} && touch {' '.join(str(next(names)) for _ in range(32))}")
+    listed = said(cluster.nodes[0], "for brick in /var/lib/heketi/mounts/*/*/brick; do ls $brick | wc -l; done")
+    counts = [int(line) for line in listed.split()]
+    assert len(counts) == 2, listed
+    return all(counts)
+
+
+def live(cluster, cloud, client):
+    """A share is made, used by two, resized, closed to one of them, and deleted."""
+    share = made(cloud, "life")
+    place = location(cloud, share)
+    alice, bob = client("alice"), client("bob")
+    assert alice.mount(place, PLACE).code
+    rule = allow(cloud, share, "alice")
+    assert alice.mount(place, PLACE).code == 0
+    assert size_gib(alice) == 1
+    said(alice, f"echo hers > {PLACE}/file && sync {PLACE}/file")
+    assert bob.mount(place, PLACE).code
+    allow(cloud, share, "bob")
+    assert bob.mount(place, PLACE).code == 0
+    assert said(bob, f"cat {PLACE}/file") == "hers\n"
+
+    resize(cloud, share, 4, bob)
+    names = itertools.count()
+    wait_until(lambda: are_all_bricks_used(cluster, bob, names), SHOWN_S, 0.5)
+    resize(cloud, share, 2, bob)
+
+    cloud.run("share", "access", "delete", share, rule)
+    wait_until(lambda: alice.script(f"timeout -s KILL 20 cat {PLACE}/file || exit 1", SHOWN_S).code, SHOWN_S, 0.5)
+    alice.unmount(PLACE)
+    assert alice.mount(place, PLACE).code
+    assert said(bob, f"cat {PLACE}/file") == "hers\n"
+    bob.unmount(PLACE)
+    delete(cloud, share)
+
+
+def test_a_share_lives_from_create_to_delete_and_nobody_reaches_it_without_a_rule(cluster, cloud, client):
+    with Stranger(cluster) as stranger:
+        with an_open_volume(cluster) as name:
+            assert stranger.without_tls(name)
+        with stranger.trying():
+            live(cluster, cloud, client)
+    assert stranger.reached == []
+    assert {way for way, _ in stranger.tried} == {"with_its_certificate", "without_tls"}
+    assert (cluster.volumes(), cluster.bricks()) == ([], [])
+
+
+@thorough
+def test_a_share_comes_and_goes_although_heketi_is_killed_in_the_middle(cluster, cloud):
+    share = cloud.read("share", "create", "GLUSTERFS", "1", "--name", "cut short")["id"]
+    wait_until(cluster.bricks, SHOWN_S)
+    cluster.heketi.kill()
+    cluster.heketi.start()
+    wait_until(lambda: cloud.read("share", "show", share)["status"] == "available", SHOWN_S, 0.5)
+    assert len(cluster.volumes()) == 1
+    cloud.run("share", "delete", share)
+    wait_until(lambda: not cluster.volumes(), SHOWN_S)
+    cluster.heketi.kill()
+    cluster.heketi.start()
+    wait_until(lambda: share not in str(cloud.read("share", "list")), SHOWN_S, 0.5)
+    assert (cluster.volumes(), cluster.bricks()) == ([], [])
+
+
+@thorough
+def test_a_share_is_used_and_changed_while_a_node_has_no_power(cluster, cloud, client):
+    share = made(cloud, "powerless")
+    place, alice, bob = location(cloud, share), client("alice"), client("bob")
+    allow(cloud, share, "alice")
+    assert alice.mount(place, PLACE).code == 0
+    lost = cluster.nodes[2]
+    lost.kill()
+    said(alice, f"echo meanwhile > {PLACE}/file && sync {PLACE}/file")
+    allow(cloud, share, "bob")
+    assert bob.mount(place, PLACE).code == 0
+    assert said(bob, f"cat {PLACE}/file") == "meanwhile\n"
+    lost.start()
+    brick = lost.script("ls -d /var/lib/heketi/mounts/*/*/brick").stdout.strip()
+    wait_until(lambda: lost.script(f"cat {brick}/file").stdout == "meanwhile\n", SHOWN_S, 0.5)
+    for machine in (alice, bob):
+        machine.unmount(PLACE)
+    delete(cloud, share)
+    assert (cluster.volumes(), cluster.bricks()) == ([], [])
