@@ -32,6 +32,7 @@ DROPPED = {
     "GET /shares/detail": SHARES,
     "GET /snapshots": SNAPSHOTS,
     "GET /snapshots/detail": SNAPSHOTS,
+    "POST /snapshots/manage": {"metadata": "2.73"},
     "POST /snapshots": {"metadata": "2.73"},
     "POST /shares": {
         "share_group_id": "2.31",

@@ -75,7 +75,7 @@ ANSWERS = {
     "end_clone": lambda clone: created(clone.instance),
     "export_snapshot": lambda taken: [contract.Export(path=f"127.0.0.1:/idle/{taken.id}", preferred=True)],
     "set_snapshot_access": lambda taken, rules: {},
-    "manage_snapshot": lambda taken, options: 2,
+    "manage_snapshot": lambda taken, options: contract.ManagedSnapshot(size_gib=2),
     "end_replica_creation": lambda asked: contract.ReplicaOutcome(state="in_sync", exports=exports_of(asked.replica)),
     "end_promotion": promoted,
     "replica_state": lambda replica, replicas: "in_sync",

@@ -4,8 +4,9 @@
 import pytest
 
 from abaca.drivers import contract
+from abaca.drivers.clients import btrfs
 from lab import processes
-from tests.drivers.harness import LocalHarness, rules
+from tests.drivers.harness import LocalHarness, rules, snapshot
 
 pytestmark = pytest.mark.system
 
@@ -174,3 +175,100 @@ def test_the_commands_for_a_directory_are_quoted(local):
     with pytest.raises(contract.Refused, match=r"'[^']*/a b; c/\.'"):
         local.driver.manage(found_at(local, plain), {})
     plain.rmdir()
+
+
+def a_snapshot(local, text="text"):
+    """A share with that in it, and a snapshot of it."""
+    share = local.share(text)
+    taken = snapshot(share)
+    local.driver.create_snapshot(taken)
+    return share, taken
+
+
+def test_a_snapshot_that_was_given_up_is_served_as_before_also_after_a_restart(local):
+    share, old = a_snapshot(local)
+    local.driver.export_snapshot(old)
+    local.driver.set_snapshot_access(old, rules("10.0.0.1 rw"))
+    local.driver.unmanage_snapshot(old)
+    for again in (False, True):
+        if again:
+            local.driver.shutdown()
+            local.driver = None
+            local.start()
+        assert local.snapshot_clients(old) == {("10.0.0.1", "ro")}
+        assert (local.directory / "snapshots" / old.id / "file").read_text() == "text"
+        assert btrfs.is_read_only(local.directory / "pool" / "unmanaged" / old.id)
+    new = snapshot(share, provider_location=f"snapshots/{old.id}")
+    local.driver.manage_snapshot(new, {})
+    assert str(local.directory / "snapshots" / old.id) not in local.shown()
+    assert btrfs.is_read_only(local.directory / "pool" / "snapshots" / new.id)
+    local.driver.delete_snapshot(new)
+    local.driver.delete(share)
+
+
+@pytest.mark.parametrize("is_absolute", [True, False])
+def test_a_read_only_subvolume_of_the_pool_becomes_a_snapshot(local, is_absolute):
+    share = local.share("now")
+    path = a_subvolume(local, "before", "before")
+    refused = snapshot(share, provider_location="before")
+    with pytest.raises(contract.Refused, match=r"btrfs property set -ts .*/before ro true"):
+        local.driver.manage_snapshot(refused, {})
+    btrfs.make_read_only(path, so=True)
+    with pytest.raises(contract.Refused, match="'size' is much"):
+        local.driver.manage_snapshot(refused, {"size": "much"})
+    taken = snapshot(share, provider_location=str(path) if is_absolute else "before")
+    managed = local.driver.manage_snapshot(taken, {"size": "2"})
+    assert (managed.size_gib, managed.provider_location) == (2, f"snapshots/{taken.id}")
+    copy = local.instance(size_gib=2)
+    local.driver.create_from_snapshot(copy, taken)
+    assert (local.read(copy), path.exists()) == ("before", False)
+    local.driver.delete_snapshot(taken)
+    for one in (copy, share):
+        local.driver.delete(one)
+
+
+def test_a_snapshot_of_somebody_else_or_elsewhere_is_refused(local):
+    share, other = a_snapshot(local)
+    mine = a_subvolume(local, "mine")
+    (local.directory / "pool" / "led").symlink_to(mine)
+    for place in (
+        f"snapshots/{other.id}",
+        f"{local.directory}/pool/snapshots/{other.id}",
+        f"shares/{share.id}",
+        "led",
+        "/etc",
+        "../x",
+        "",
+    ):
+        with pytest.raises(contract.Refused):
+            local.driver.manage_snapshot(snapshot(share, provider_location=place), {})
+    for place in ("nosuch", "snapshots/nosuch"):
+        with pytest.raises(contract.Gone):
+            local.driver.manage_snapshot(snapshot(share, provider_location=place), {})
+    assert other.id in local.snapshots()
+    (local.directory / "pool" / "led").unlink()
+    processes.command(["btrfs", "subvolume", "delete", str(mine)])
+    local.driver.delete_snapshot(other)
+    local.driver.delete(share)
+
+
+@pytest.mark.parametrize("moves", ["gives up", "takes"])
+def test_whoever_dies_while_a_snapshot_moves_goes_on_and_it_stays_read_only(local, moves):
+    """For a moment it can be written, since nothing moves that cannot."""
+    share, old = a_snapshot(local)
+    pool = local.directory / "pool"
+    if moves == "takes":
+        local.driver.unmanage_snapshot(old)
+    new = snapshot(share, provider_location=f"snapshots/{old.id}")
+    source, target = pool / "snapshots" / old.id, pool / "unmanaged" / old.id
+    if moves == "takes":
+        source, target = target, pool / "snapshots" / new.id
+    btrfs.make_read_only(source, so=False)
+    source.rename(target)
+    if moves == "gives up":
+        local.driver.unmanage_snapshot(old)
+        assert btrfs.is_read_only(target)
+    assert local.driver.manage_snapshot(new, {}).size_gib == 1
+    assert btrfs.is_read_only(pool / "snapshots" / new.id)
+    local.driver.delete_snapshot(new)
+    local.driver.delete(share)

@@ -481,6 +481,10 @@ CASES = {
     "snapshot-access-sync": Case(a_snapshot_with_rules, change_snapshot_rules),
     "snapshot-create": Case(a_share_for_snapshots, take_snapshot),
     "snapshot-delete": Case(a_snapshot, delete_snapshot),
+    "snapshot-manage": Case(
+        lambda theatre: takeover.snapshot_given_up(theatre, a_snapshot(theatre)), takeover.manage_snapshot
+    ),
+    "snapshot-unmanage": Case(lambda theatre: a_snapshot_with_rules(theatre)[:2], takeover.unmanage_snapshot),
     "snapshot-mend": Case(a_snapshot_that_is_gone, mend_snapshot),
     "access-rules-sync": Case(a_share_with_rules, change_rules),
 }

@@ -130,7 +130,7 @@ def deny_snapshots(theatre, share_id):
 def delete_snapshots(theatre, share_id):
     """What there is of it, and then the share grows."""
     for one in theatre.ask("GET", f"/snapshots?share_id={share_id}")["snapshots"]:
-        theatre.ask("DELETE", f"/snapshots/{one['id']}")
+        theatre.ask("POST", f"/snapshots/{one['id']}/action", {"force_delete": None}, who="admin")
     grow(theatre, share_id)
 
 
@@ -161,7 +161,14 @@ def mend_servers(theatre, _prepared):
 PREPARE = {"share-server-remove-subnet": lambda theatre: cases.a_share_on_two_subnets(theatre)[0]}
 REQUEST = {"share-server-create": cases.new_lone_share_server}
 # Which call is the first on the way back, where that is not the second.
-FIRST_BACK = {"share-clone": 4, "share-manage": 3, "share-revert": 4, "share-server-mend": 3, "snapshot-create": 3}
+FIRST_BACK = {
+    "share-clone": 4,
+    "share-manage": 3,
+    "share-revert": 4,
+    "share-server-mend": 3,
+    "snapshot-create": 3,
+    "snapshot-manage": 3,
+}
 # By kind: what its user does next when it has succeeded, and when it has failed and gone back.
 NEXT = {
     "access-rules-sync": (deny, None),
@@ -180,7 +187,9 @@ NEXT = {
     "snapshot-access-sync": (deny_snapshots, None),
     "snapshot-create": (delete_snapshots, delete_snapshots),
     "snapshot-delete": (grow, None),
+    "snapshot-manage": (delete_snapshots, delete_snapshots),
     "snapshot-mend": (grow, None),
+    "snapshot-unmanage": (grow, None),
     "share-network-check": (nothing, None),
     "share-server-add-subnet": (leave_servers, mend_servers),
     "share-server-create": (leave_servers, mend_servers),

@@ -180,9 +180,31 @@ class TestManagesSnapshots:
         twice(driver.unmanage_snapshot, old)
         assert old.id not in harness.snapshots()
         new = snapshot(share, provider_location=place)
-        assert twice(driver.manage_snapshot, new, {}) == 2
+        managed = twice(driver.manage_snapshot, new, {})
+        assert managed.size_gib == 2
         assert new.id in harness.snapshots()
         gone(driver.manage_snapshot, snapshot(share, provider_location=place), {})
+        driver.unmanage_snapshot(new)
+        again = snapshot(share, provider_location=managed.provider_location)
+        assert driver.manage_snapshot(again, {}).size_gib == 2
+        driver.delete_snapshot(again)
+        assert again.id not in harness.snapshots()
+        gone(driver.manage_snapshot, snapshot(share, provider_location=managed.provider_location), {})
+
+    def test_a_snapshot_that_was_taken_over_is_mounted_by_nobody_of_before(self, harness, driver):
+        share = harness.share("text")
+        old = snapshot(share)
+        place = driver.create_snapshot(old).provider_location
+        driver.export_snapshot(old)
+        driver.set_snapshot_access(old, rules("10.0.0.1 rw"))
+        driver.unmanage_snapshot(old)
+        new = snapshot(share, provider_location=place)
+        driver.manage_snapshot(new, {})
+        driver.export_snapshot(new)
+        assert harness.snapshot_clients(new) == set()
+        driver.set_snapshot_access(new, rules("10.0.0.2 rw"))
+        assert harness.snapshot_clients(new) == {("10.0.0.2", "ro")}
+        driver.delete_snapshot(new)
 
     def test_a_snapshot_that_was_taken_over_has_its_content(self, harness, driver):
         share = harness.share("text")

@@ -61,15 +61,15 @@ def manage(call: Call, body: ManageShare) -> Row:
     if body.is_public:
         call.require(CREATE_PUBLIC)
     wanted = ManageRequest(
-        export_path=_needed("export_path", body.export_path),
-        host=_needed("service_host", body.service_host),
-        protocol=_needed("protocol", body.protocol),
+        export_path=needed("export_path", body.export_path),
+        host=needed("service_host", body.service_host),
+        protocol=needed("protocol", body.protocol),
         share_type=body.share_type,
         name=body.name,
         description=body.description,
         is_public=body.is_public,
         mount_point_name=body.mount_point_name,
-        options=_options(body.driver_options or {}),
+        options=options_of(body.driver_options or {}),
     )
     with call.db.write() as tx:
         return share_manage_accept.accept(tx, call.settings, call.caller, wanted, call.columns)
@@ -96,13 +96,15 @@ def unmanage_formerly(call: Call, id: str) -> None:
     unmanage(call, id)
 
 
-def _needed(name: str, value: str | None) -> str:
+def needed(name: str, value: str | None) -> str:
+    """The value. Raises `Unprocessable` without one."""
     if not value:
         raise errors.Unprocessable(f"'{name}' is required.")
     return value
 
 
-def _options(said: Mapping[str, object]) -> dict[str, str]:
+def options_of(said: Mapping[str, object]) -> dict[str, str]:
+    """What is said to a driver, as text. Raises `Invalid` for what is no text, and for too much of it."""
     if not all(isinstance(value, str | int | float | bool) for value in said.values()):
         raise errors.Invalid("'driver_options' must be an object of text values.")
     found = {key: str(value) for key, value in said.items()}

@@ -15,6 +15,7 @@ from abaca.api.shares import (
     shares,
     snapshot_access,
     snapshot_instances,
+    snapshot_managing,
     snapshot_metadata,
     snapshots,
 )
@@ -36,6 +37,7 @@ RESOURCES = (
     snapshot_access.LOCATIONS,
     snapshot_access.OF_INSTANCE,
     snapshot_instances.RESOURCE,
+    snapshot_managing.RESOURCE,
     snapshot_metadata.RESOURCE,
     snapshots.RESOURCE,
 )

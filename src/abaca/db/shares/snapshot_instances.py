@@ -29,14 +29,34 @@ INSTANCES = lists.Listing(
 )
 
 
-def add(tx: Tx, values: Mapping[str, object]) -> None:
-    """A new instance, which is being made."""
-    moving.add(tx, t, {"created_at": tx.now, "progress": "0%", **values}, {"status": "create"})
+def add(tx: Tx, values: Mapping[str, object], event: str = "create") -> None:
+    """A new instance, which is being made, or taken over where `event` is manage."""
+    moving.add(tx, t, {"created_at": tx.now, "progress": "0%", **values}, {"status": event})
 
 
 def finish_create(tx: Tx, instance_id: str, provider_location: str | None) -> None:
     """`created`; nothing where an operator has set another status meanwhile."""
     STATUS.try_move(tx, instance_id, "created", also={"progress": "100%", "provider_location": provider_location})
+
+
+def finish_manage(tx: Tx, instance_id: str, provider_location: str | None) -> None:
+    """`managed`; nothing where an operator has set another status meanwhile."""
+    also = {"progress": "100%"} | ({} if provider_location is None else {"provider_location": provider_location})
+    STATUS.try_move(tx, instance_id, "managed", also=also)
+
+
+def at(tx: Tx, share_instance_id: str, provider_location: str) -> str | None:
+    """The id of the snapshot of that share instance that is there on the back end; None where none is."""
+    asked = {"of_instance": share_instance_id, "place": provider_location}
+    found: str | None = tx.scalar(_AT, asked)
+    return found
+
+
+_AT = (
+    sa.select(t.c.snapshot_id)
+    .where(t.c.share_instance_id == sa.bindparam("of_instance"), t.c.provider_location == sa.bindparam("place"))
+    .limit(1)
+)
 
 
 def delete(tx: Tx, instance_id: str) -> None:

@@ -152,7 +152,7 @@ _DETAILS: dict[str, str] = {
     Detail.NOT_ON_SERVER: "The share is not on the server as it shall be; this is tried again with growing pauses.",
     Detail.STILL_ON_SERVER: "The share is still on the server; this is tried again with growing pauses.",
     Detail.NOT_MANAGED: "It could not be taken over and is as it was on the back end; release it, and try again.",
-    Detail.NOT_UNMANAGED: "The back end could not let go of the share; its data is as it was. Release it once more.",
+    Detail.NOT_UNMANAGED: "The back end could not let go of it; its data is as it was. Release it once more.",
 }
 
 

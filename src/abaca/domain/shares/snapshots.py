@@ -14,6 +14,9 @@ from abaca.domain.state_machine import StateMachine
 # Wherever the last operation has ended, well or badly, its user may delete.
 DELETABLE = ("available", "error", "error_deleting")
 
+# And an administrator may release it.
+MANAGEABLE = ("available", "error", "error_deleting", "manage_error", "unmanage_error")
+
 # What an operator may set by hand (reset_status); every status may be left this way.
 RESETTABLE = (
     "available",
@@ -32,18 +35,24 @@ RESETTABLE = (
 
 SNAPSHOT_INSTANCE = StateMachine(
     "snapshot",
-    # at           event           to
-    ("none",       "create",       "creating"),
-    ("creating",   "created",      "available"),
-    ("creating",   "failed",       "error"),
-    ("available",  "restore",      "restoring"),  # its share goes back to it
-    ("restoring",  "restored",     "available"),
-    ("restoring",  "failed",       "available"),  # nothing has happened to it
-    (DELETABLE,    "delete",       "deleting"),
-    (RESETTABLE,   "force_delete", "deleting"),
-    ("deleting",   "deleted",      "gone"),
-    ("deleting",   "failed",       "error_deleting"),
-    busy=("creating", "deleting", "restoring"),
+    # at                  event           to
+    ("none",              "create",       "creating"),
+    ("creating",          "created",      "available"),
+    ("creating",          "failed",       "error"),
+    ("available",         "restore",      "restoring"),  # its share goes back to it
+    ("restoring",         "restored",     "available"),
+    ("restoring",         "failed",       "available"),  # nothing has happened to it
+    ("none",              "manage",       "manage_starting"),
+    ("manage_starting",   "managed",      "available"),
+    ("manage_starting",   "failed",       "manage_error"),
+    (MANAGEABLE,          "unmanage",     "unmanage_starting"),
+    ("unmanage_starting", "unmanaged",    "gone"),
+    ("unmanage_starting", "failed",       "unmanage_error"),
+    (DELETABLE,           "delete",       "deleting"),
+    (RESETTABLE,          "force_delete", "deleting"),
+    ("deleting",          "deleted",      "gone"),
+    ("deleting",          "failed",       "error_deleting"),
+    busy=("creating", "deleting", "restoring", "manage_starting", "unmanage_starting"),
     resettable=RESETTABLE,
 )  # fmt: skip
 

@@ -39,6 +39,7 @@ _SYNC = _number(_NONE, 8, 0)
 _GET_FLAGS = _number(_READ, 25, 8)
 _SUBVOL_CREATE = _number(_WRITE, 14, 4096)
 _SNAP_DESTROY = _number(_WRITE, 15, 4096)
+_SET_FLAGS = _number(_WRITE, 26, 8)
 _TREE_SEARCH = _number(_READ | _WRITE, 17, 4096)
 _INO_LOOKUP = _number(_READ | _WRITE, 18, 4096)
 _SNAP_CREATE = _number(_WRITE, 23, 4096)
@@ -84,6 +85,14 @@ def tree_id(path: Path) -> int:
 def is_read_only(path: Path) -> bool:
     """Whether the subvolume takes no writes, as a snapshot or one that was received."""
     return bool(struct.unpack("=Q", _call(path, _GET_FLAGS, bytes(8), f"looking at {path}"))[0] & 2)
+
+
+def make_read_only(path: Path, *, so: bool) -> None:
+    """Let the subvolume take no writes, or let it take them. Raises `contract.Refused` while it is being sent."""
+    flags = struct.unpack("=Q", _call(path, _GET_FLAGS, bytes(8), f"looking at {path}"))[0]
+    wanted = flags | 2 if so else flags & ~2
+    if wanted != flags:
+        _call(path, _SET_FLAGS, struct.pack("=Q", wanted), f"changing {path}")
 
 
 def limit(path: Path, size_bytes: int) -> None:

@@ -157,13 +157,19 @@ class MountsSnapshots(abc.ABC):
         """As `set_access`, for the snapshot; whatever a rule's level is, nobody can write."""
 
 
+class ManagedSnapshot(SnapshotOutcome, frozen=True, kw_only=True):
+    """What came out of taking a snapshot over: how large the share was, and where it is from now on."""
+
+    size_gib: int
+
+
 class ManagesSnapshots(abc.ABC):
     """Snapshots that exist on the back end can be taken over and given up."""
 
     @abc.abstractmethod
-    def manage_snapshot(self, snapshot: Snapshot, options: Mapping[str, str]) -> int:
-        """Take over `snapshot.provider_location`; its size in GiB. Raises `Gone`, `Refused`."""
+    def manage_snapshot(self, snapshot: Snapshot, options: Mapping[str, str]) -> ManagedSnapshot:
+        """Take over `snapshot.provider_location`; nobody can mount it afterwards. Raises `Gone`, `Refused`."""
 
     @abc.abstractmethod
     def unmanage_snapshot(self, snapshot: Snapshot) -> None:
-        """Forget it; it stays on the back end. Absent is success."""
+        """Forget it; it stays on the back end, mounted by whoever could. Absent is success."""

@@ -9,7 +9,7 @@ import msgspec
 
 from abaca.drivers import contract
 from abaca.drivers.dummy.state_file import Record, Records
-from abaca.drivers.dummy.storage import INSTANCE, SNAPSHOT, Storage, with_faults
+from abaca.drivers.dummy.storage import INSTANCE, SNAPSHOT, Storage, snapshot_outcome, with_faults
 
 UNMANAGED = "unmanaged"
 # What a share keeps for whoever takes it over.
@@ -54,15 +54,16 @@ class Managing(Storage, contract.Manages, contract.ManagesSnapshots):
                 records.put(UNMANAGED, record["mount"], record)
 
     @with_faults
-    def manage_snapshot(self, snapshot: contract.Snapshot, options: Mapping[str, str]) -> int:
+    def manage_snapshot(self, snapshot: contract.Snapshot, options: Mapping[str, str]) -> contract.ManagedSnapshot:
         with self.state_file.change() as records:
             record = records.get(SNAPSHOT, snapshot.id)
             if record is None:
                 old_id = (snapshot.provider_location or "").rpartition("/")[2]
-                record = records.need(UNMANAGED, old_id) | {"instance_id": snapshot.instance.id}
+                record = records.need(UNMANAGED, old_id) | {"instance_id": snapshot.instance.id, "rules": []}
                 records.drop(UNMANAGED, old_id)
                 records.put(SNAPSHOT, snapshot.id, record)
-        return int(record["size_gib"])
+        place = snapshot_outcome(snapshot.id).provider_location
+        return contract.ManagedSnapshot(size_gib=int(record["size_gib"]), provider_location=place)
 
     @with_faults
     def unmanage_snapshot(self, snapshot: contract.Snapshot) -> None:

@@ -106,11 +106,29 @@ class Pool(FileSystem):
         self.path("shares", id).rename(self.path(UNMANAGED, id))
         btrfs.sync(self.root)
 
+    def take_snapshot(self, source: Path, id: str) -> None:
+        """Make a read-only subvolume of the pool the snapshot; one that was half taken is taken wholly."""
+        self._move_read_only(source, self.path("snapshots", id))
+
+    def give_up_snapshot(self, id: str) -> None:
+        """The subvolume is a snapshot no more; whatever is mounted and exported of it stays so."""
+        self._move_read_only(self.path("snapshots", id), self.path(UNMANAGED, id))
+
+    def _move_read_only(self, source: Path, target: Path) -> None:
+        """Directories that cannot be written do not move: for that moment it can be, mounted read-only all the same."""
+        if source != target and btrfs.is_subvolume(source):
+            btrfs.limit(source, btrfs.UNLIMITED)
+            btrfs.make_read_only(source, so=False)
+            source.rename(target)
+        if btrfs.is_subvolume(target):
+            btrfs.make_read_only(target, so=True)
+        btrfs.sync(self.root)
+
     def _lies(self, kind: str, id: str) -> Path:
         """Where it is, though it was given up: its export outlives that."""
         path = self.path(kind, id)
         given_up = self.path(UNMANAGED, id)
-        return given_up if kind == "shares" and not path.exists() and btrfs.is_subvolume(given_up) else path
+        return given_up if kind != "work" and not path.exists() and btrfs.is_subvolume(given_up) else path
 
     def limit(self, id: str, size_gib: int) -> None:
         """Raises `contract.Gone`."""

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from abaca.db.journal import keys
+from abaca.db.journal import keys, operations
 from abaca.db.shares import shares, snapshot_instances, snapshots
 from abaca.domain.administration.messages import Action, Detail
 from abaca.drivers import contract
 from abaca.journal import kinds, queueing
 from abaca.operations.parts import DRIVER_CALL_S, BackEnd
-from abaca.operations.shares import snapshot_access_sync
+from abaca.operations.shares import snapshot_access_sync, snapshot_delete
 from abaca.operations.shares.share_instances import keys_of_share
 from abaca.operations.shares.snapshot_instances import changed_snapshot, taking, tell
 
@@ -53,8 +53,23 @@ def start(tx: Tx, args: Args, host: str, by: Requester | None) -> str:
 def look(op: Op[BackEnd], tx: Tx) -> None:
     """Say whether the back end shall have it."""
     row = snapshot_instances.whole(tx, op.args.snapshot.id)
-    # one that was taken has its data, whatever status an operator gives it
-    op.record(is_gone=row is None or (row.status == "error" and row.progress != "100%"))
+    if row is None:
+        op.record(is_gone=_is_deleted(tx, op.args.snapshot_id))
+    else:
+        # one that was taken has its data, whatever status an operator gives it
+        op.record(is_gone=row.status == "error" and row.progress != "100%" and bool(row.size))
+
+
+def _is_deleted(tx: Tx, snapshot_id: str) -> bool:
+    """Whether an operation of ours has deleted what the back end held; what was released stays there."""
+    done = operations.done_on(tx, [snapshot_id], [snapshot_delete.OPERATION.kind])
+    return any(msgspec.convert(one.args, Held).is_held for one in done)
+
+
+class Held(msgspec.Struct):
+    """What the arguments of a deletion say of the snapshot."""
+
+    is_held: bool = True
 
 
 def look_away(_op: Op[BackEnd], _tx: Tx) -> None:

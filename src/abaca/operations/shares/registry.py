@@ -18,6 +18,8 @@ from abaca.operations.shares import (
     snapshot_access_sync,
     snapshot_create,
     snapshot_delete,
+    snapshot_manage,
+    snapshot_unmanage,
 )
 
 OPERATIONS = (
@@ -35,4 +37,6 @@ OPERATIONS = (
     snapshot_access_sync.OPERATION,
     snapshot_create.OPERATION,
     snapshot_delete.OPERATION,
+    snapshot_manage.OPERATION,
+    snapshot_unmanage.OPERATION,
 )

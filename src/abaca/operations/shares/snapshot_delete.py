@@ -14,7 +14,7 @@ from abaca.domain.administration.messages import Action, Detail
 from abaca.journal import kinds, queueing
 from abaca.operations import events
 from abaca.operations.parts import DRIVER_CALL_S, BackEnd
-from abaca.operations.shares.snapshot_instances import Args, changed_snapshot, forget, found, taking, tell
+from abaca.operations.shares.snapshot_instances import Args, forget, found, take_away, tell
 
 if TYPE_CHECKING:
     from abaca import errors
@@ -33,7 +33,7 @@ def start(tx: Tx, snapshot: Snapshot, by: Requester | None, *, event: str = "del
 
 def delete_on_backend(op: Op[BackEnd]) -> None:
     """Its export first, then the data."""
-    taking(op).delete_snapshot(changed_snapshot(op, op.args.snapshot))
+    take_away(op, op.args.snapshot, is_held=op.args.is_held)
 
 
 def succeed(op: Op[BackEnd], tx: Tx) -> None:

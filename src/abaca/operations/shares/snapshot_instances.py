@@ -27,12 +27,16 @@ if TYPE_CHECKING:
 
 
 class Args(msgspec.Struct, frozen=True):
-    """What the driver is told, which snapshot that is, and where it is (host@backend#pool)."""
+    """What the driver is told, which snapshot that is, and where it is (host@backend#pool).
+
+    One that could not be taken over is not `held`: what is on its back end is not the service's to delete.
+    """
 
     snapshot: contract.Snapshot
     snapshot_id: str
     host: str
     is_mountable: bool = False
+    is_held: bool = True
 
     @property
     def target(self) -> Target:
@@ -44,7 +48,8 @@ class Args(msgspec.Struct, frozen=True):
 
 def args_of(row: SnapshotInstance, instance: ShareInstance) -> Args:
     """For a row of `snapshot_instances.whole`, and that of the share instance which it is of."""
-    return Args(told_snapshot(row, instance), row.snapshot_id, instance.placed().host)
+    # until it is taken over, it has no size
+    return Args(told_snapshot(row, instance), row.snapshot_id, instance.placed().host, is_held=bool(row.size))
 
 
 def told_snapshot(row: SnapshotInstance, instance: ShareInstance) -> contract.Snapshot:
@@ -76,6 +81,22 @@ def taking(op: Op[BackEnd]) -> contract.Snapshots:
     if not isinstance(op.parts.driver, contract.Snapshots):
         raise errors.BackendError(reason="it cannot take snapshots")
     return op.parts.driver
+
+
+def releasing(op: Op[BackEnd]) -> contract.ManagesSnapshots:
+    """The driver, as one that takes snapshots over. Raises `BackendError` when it does not."""
+    if not isinstance(op.parts.driver, contract.ManagesSnapshots):
+        raise errors.BackendError(reason="it cannot take snapshots over")
+    return op.parts.driver
+
+
+def take_away(op: Op[BackEnd], snapshot: contract.Snapshot, *, is_held: bool) -> None:
+    """Its export and its data; of one that never was taken over all stays on the back end."""
+    changed = changed_snapshot(op, snapshot)
+    if is_held:
+        taking(op).delete_snapshot(changed)
+    elif isinstance(op.parts.driver, contract.ManagesSnapshots):
+        op.parts.driver.unmanage_snapshot(changed)
 
 
 def forget(tx: Tx, row: SnapshotInstance, share_type_id: str | None) -> None:
