@@ -5,7 +5,15 @@ import sqlalchemy as sa
 
 from abaca.db.journal import operations as rows
 from abaca.db.tables.networks import network_allocations, share_servers
-from abaca.db.tables.shares import share_instances, snapshot_access_rules, snapshot_instances, snapshots
+from abaca.db.tables.shares import (
+    access_rules,
+    instance_access_rules,
+    share_instances,
+    shares,
+    snapshot_access_rules,
+    snapshot_instances,
+    snapshots,
+)
 from abaca.domain.networks.share_servers import SHARE_SERVER
 from abaca.domain.shares.access_rules import PENDING
 from abaca.domain.shares.snapshots import SNAPSHOT_INSTANCE
@@ -14,8 +22,10 @@ from abaca.domain.shares.snapshots import SNAPSHOT_INSTANCE
 def snapshots_wrong(tx, drivers):
     """Snapshots that are under way without anybody, and where back ends hold others than the database says."""
     t = snapshot_instances.c
-    query = sa.select(t.id, t.status, t.snapshot_id, t.share_instance_id, snapshots.c.size)
-    known = {row.id: row for row in tx.rows(query.join(snapshots, snapshots.c.id == t.snapshot_id))}
+    inherits = shares.c.snapshot_inherit_share_access_support.label("inherits")
+    query = sa.select(t.id, t.status, t.snapshot_id, t.share_instance_id, snapshots.c.size, inherits)
+    joined = query.join(snapshots, snapshots.c.id == t.snapshot_id).join(shares, shares.c.id == snapshots.c.share_id)
+    known = {row.id: row for row in tx.rows(joined)}
     held = {key: entry for one in drivers for key, entry in one.contents().get("snapshot", {}).items()}
     found = [
         f"stuck: snapshot {row.id} is {row.status}" for row in known.values() if row.status in SNAPSHOT_INSTANCE.busy
@@ -28,7 +38,7 @@ def snapshots_wrong(tx, drivers):
     for key, row in known.items():
         entry = held.get(key)
         if row.status == "available" and entry:
-            rules = tx.rows(sa.select(r.client, r.state).where(r.snapshot_id == row.snapshot_id))
+            rules = tx.rows(rules_of(row))
             let_in = {to for _, to, _ in entry["rules"]}
             active = {rule.client for rule in rules if rule.state == "active"}
             unsure = {rule.client for rule in rules if rule.state == "error"}
@@ -41,6 +51,16 @@ def snapshots_wrong(tx, drivers):
         if row.status == "available" and entry and entry["size_gib"] != row.size:
             found.append(f"snapshot {key} has {row.size} GiB, its back end says {entry['size_gib']}")
     return found
+
+
+def rules_of(row):
+    """What says who can mount a snapshot: its own rules, or those of its share."""
+    if not row.inherits:
+        r = snapshot_access_rules.c
+        return sa.select(r.client, r.state).where(r.snapshot_id == row.snapshot_id)
+    on = instance_access_rules.c
+    of_share = sa.select(access_rules.c.client, on.state).join(access_rules, access_rules.c.id == on.access_rule_id)
+    return of_share.where(on.share_instance_id == row.share_instance_id)
 
 
 # A share server that was left in error by one of these is as it was before, or half gone.

@@ -29,6 +29,7 @@ from tests.operations.snapshot_cases import (
     a_share_for_snapshots,
     a_snapshot,
     a_snapshot_with_rules,
+    an_inheriting_snapshot,
     change_snapshot_rules,
     clone,
     delete_snapshot,
@@ -487,4 +488,5 @@ CASES = {
     "snapshot-unmanage": Case(lambda theatre: a_snapshot_with_rules(theatre)[:2], takeover.unmanage_snapshot),
     "snapshot-mend": Case(a_snapshot_that_is_gone, mend_snapshot),
     "access-rules-sync": Case(a_share_with_rules, change_rules),
+    "access-rules-sync with a snapshot": Case(an_inheriting_snapshot, change_rules, ("apply_rules",)),
 }

@@ -5,8 +5,8 @@
 COUNTED = {"metadata": "is counted"}
 
 
-def a_share_for_snapshots(theatre, size=3):
-    body = {"share": {"share_proto": "NFS", "size": size, "share_type": "copied", "metadata": COUNTED}}
+def a_share_for_snapshots(theatre, size=3, share_type="copied"):
+    body = {"share": {"share_proto": "NFS", "size": size, "share_type": share_type, "metadata": COUNTED}}
     share_id = theatre.ask("POST", "/shares", body)["share"]["id"]
     theatre.until_ended("share-create", share_id)
     return share_id
@@ -35,6 +35,18 @@ def a_snapshot_with_rules(theatre):
     rule = allow_snapshot(theatre, snapshot_id, "10.0.0.1")
     theatre.settle()
     return share_id, snapshot_id, rule
+
+
+def an_inheriting_snapshot(theatre):
+    """A share with rules, by which its snapshot can be mounted."""
+    share_id = a_share_for_snapshots(theatre, share_type="inherited")
+    rules = []
+    for to in ("10.0.0.1", "10.0.0.2", "10.0.0.3"):
+        body = {"allow_access": {"access_type": "ip", "access_to": to}}
+        rules.append(theatre.ask("POST", f"/shares/{share_id}/action", body)["access"]["id"])
+    theatre.settle()
+    theatre.until_ended("snapshot-create", take_snapshot(theatre, share_id))
+    return share_id, rules
 
 
 def change_snapshot_rules(theatre, prepared):

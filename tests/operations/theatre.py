@@ -222,6 +222,10 @@ class Theatre:
         able = dict.fromkeys(OF_SNAPSHOTS, "True")
         copied = {"name": "copied", "extra_specs": {DHSS: "False", **able}}
         self.ask("POST", "/types", {"share_type": copied}, who="admin")
+        able |= {"snapshot_inherit_share_access_support": "True"}
+        self.ask(
+            "POST", "/types", {"share_type": {"name": "inherited", "extra_specs": {DHSS: "False", **able}}}, "admin"
+        )
         if makes_servers:
             self.ask("POST", "/types", {"share_type": {"name": "served", "extra_specs": {DHSS: "True"}}}, who="admin")
 

@@ -177,7 +177,7 @@ def capabilities(found: contract.Driver | type[contract.Driver]) -> dict[str, An
         "share_replicas_migration_support": False,
         "thin_provisioning": False,
         "mount_point_name_support": False,
-        "snapshot_inherit_share_access_support": False,
+        "snapshot_inherit_share_access_support": issubclass(cls, contract.MountsSnapshots),
         "encryption_support": None,
         "qos_type_support": False,
         "qos": False,

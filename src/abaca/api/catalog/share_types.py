@@ -50,8 +50,6 @@ def _shown_specs(call: Call, specs: dict[str, str]) -> Mapping[str, str | bool]:
     if call.caller.is_admin:
         return specs
     shown: dict[str, str | bool] = {**extra_specs.visible(specs)}
-    # what is not served yet no share of the type has
-    shown |= dict.fromkeys(shown.keys() & extra_specs.NOT_SERVED, "False")
     if call.has(SNAPSHOTS_ARE_OPTIONAL):
         shown = {**dict.fromkeys(extra_specs.INFERRED, False), **shown}
     if call.has(INHERITED_ACCESS):

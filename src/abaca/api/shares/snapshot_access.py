@@ -95,7 +95,7 @@ def allow(call: Call, id: str, body: AllowSnapshot) -> Row:
         raise errors.Invalid(f"'access_type' must be one of: {', '.join(_TYPES)}.")
     client = rules.client_of(body.access_type, body.access_to)
     with call.db.write() as tx:
-        snapshot = _open(call, tx, id)
+        snapshot = _open(call, tx, id, adding=True)
         values = {"access_type": body.access_type, "access_to": body.access_to, "client": client}
         rule_id = snapshot_access_rules.add(tx, {"snapshot_id": id, **values})
         snapshot_access_sync.start(tx, snapshot, call.caller)
@@ -161,12 +161,16 @@ def location_of_instance(call: Call, id: str, location_id: str) -> Row:
         return _location(call, tx, location_id, snapshot_instance_id=id)
 
 
-def _open(call: Call, tx: Tx, snapshot_id: str) -> Snapshot:
+def _open(call: Call, tx: Tx, snapshot_id: str, *, adding: bool = False) -> Snapshot:
     """A snapshot whose rules may change, which nobody else changes meanwhile."""
     snapshot = snapshot_held_for_change(call, tx, snapshot_id)
     share = shares.find(tx, snapshot.share_id)
     if share is None or not share.mount_snapshot_support:
         raise errors.Invalid(f"Snapshots of share {snapshot.share_id} cannot be mounted: its type does not say so.")
+    if adding and share.snapshot_inherit_share_access_support:
+        raise errors.Invalid(
+            f"Snapshot {snapshot_id} is mounted by whom its share lets in; change the access rules of share {share.id}."
+        )
     if snapshot.status != "available":
         raise errors.Invalid(f"Access to snapshot {snapshot_id} cannot change while it is {snapshot.status}.")
     return snapshot

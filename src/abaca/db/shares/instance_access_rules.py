@@ -129,6 +129,11 @@ def take(tx: Tx, share_id: str, instance_id: str) -> list[InstanceAccessRule]:
     return tx.entities(InstanceAccessRule, _ALL, given) if new or kept else rules
 
 
+def of_instance(tx: Tx, share_id: str, instance_id: str) -> list[InstanceAccessRule]:
+    """All rules of a share as they are on an instance of it."""
+    return tx.entities(InstanceAccessRule, _ALL, {"of_share": share_id, "instance": instance_id})
+
+
 _TAKE = STATE.moves("take", _OF_INSTANCE)
 _DROP_AGAIN = STATE.moves("drop", _AMONG, _OF_INSTANCE)
 _JOIN = moving.added_from(

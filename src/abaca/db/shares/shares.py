@@ -21,7 +21,6 @@ from abaca.db.engine.statements import Column, Row, columns_of, joined, planned_
 from abaca.db.tables.catalog import share_types
 from abaca.db.tables.shares import IN_RECYCLE_BIN, OF_ANY_PROJECT, export_locations, share_instances, shares
 from abaca.domain import metadata
-from abaca.domain.catalog.extra_specs import NOT_SERVED
 from abaca.domain.shares.shares import Share
 
 _better = share_instances.alias("better")
@@ -77,8 +76,6 @@ _SHOWN_OF_INSTANCE = (
 )  # fmt: skip
 COLUMNS: dict[str, Column] = {
     **{column.name: column for column in shares.c},
-    # whatever its type shall give it then
-    **{name: sa.false() for name in NOT_SERVED},
     "export_paths": _exports(export_locations.c.is_admin_only.is_(False)),
     "all_export_paths": _exports(),
     "instance_id": share_instances.c.id,
@@ -211,7 +208,6 @@ def show_added(
         "instance_statuses": instance["status"],
         "share_type_name": its_type.share_type_name,
         "extra_specs": its_type.extra_specs,
-        **dict.fromkeys(NOT_SERVED, False),
     }
     return _maker(names)([known[name] for name in names])
 

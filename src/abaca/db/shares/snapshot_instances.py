@@ -13,7 +13,7 @@ from abaca.db.engine.database import Tx
 from abaca.db.engine.statements import Select, columns_of, planned_for_values
 from abaca.db.journal import keys
 from abaca.db.shares.snapshots import KEY
-from abaca.db.tables.shares import driver_data, share_instances, snapshots
+from abaca.db.tables.shares import driver_data, share_instances, shares, snapshots
 from abaca.db.tables.shares import snapshot_instances as t
 from abaca.domain.shares.snapshots import SNAPSHOT_INSTANCE, SnapshotInstance
 
@@ -87,6 +87,23 @@ _WHOLE_ONE = _WHOLE.where(t.c.id == sa.bindparam("instance"))
 def whole(tx: Tx, instance_id: str) -> SnapshotInstance | None:
     """An instance with what its driver is told of it."""
     return tx.entity(SnapshotInstance, _WHOLE_ONE, {"instance": instance_id})
+
+
+def inheriting(tx: Tx, share_instance_id: str) -> list[SnapshotInstance]:
+    """The snapshots on a share instance that were taken and exported, and inherit the access rules of their share."""
+    return tx.entities(SnapshotInstance, _INHERITING, {"of_instance": share_instance_id})
+
+
+_INHERITING = (
+    _WHOLE.join(shares, shares.c.id == snapshots.c.share_id)
+    .where(
+        t.c.share_instance_id == sa.bindparam("of_instance"),
+        t.c.progress == sa.literal_column("'100%'"),
+        shares.c.snapshot_inherit_share_access_support.is_(True),
+        shares.c.mount_snapshot_support.is_(True),
+    )
+    .order_by(t.c.id)
+)
 
 
 def lock(tx: Tx, instance_id: str) -> None:

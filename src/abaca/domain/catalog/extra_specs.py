@@ -23,8 +23,6 @@ INFERRED = (
     "revert_to_snapshot_support",
     "mount_snapshot_support",
 )
-# What is not served yet: whatever a type says, none of its shares has it.
-NOT_SERVED = frozenset(("snapshot_inherit_share_access_support",))
 BOOLEANS = (*REQUIRED, *INFERRED, "mount_point_name_support", "snapshot_inherit_share_access_support")
 
 VISIBLE = (

@@ -195,6 +195,7 @@ class Share(msgspec.Struct, frozen=True, gc=False):
     create_share_from_snapshot_support: bool
     revert_to_snapshot_support: bool
     mount_snapshot_support: bool
+    snapshot_inherit_share_access_support: bool
     share_type_id: str | None
     extra_specs: dict[str, str] | None
     instance_id: str

@@ -26,7 +26,7 @@ from abaca.drivers import contract
 from abaca.journal import kinds, queueing
 from abaca.operations import events
 from abaca.operations.parts import DRIVER_CALL_S, BackEnd
-from abaca.operations.shares import metadata_limits
+from abaca.operations.shares import inherited_access, metadata_limits
 from abaca.operations.shares.share_instances import changed_by, keys_of_instances, service_host, told
 
 if TYPE_CHECKING:
@@ -101,12 +101,15 @@ def leave_rules(_op: Op[BackEnd], _tx: Tx) -> None:
 
 
 def apply_rules(op: Op[BackEnd]) -> None:
-    """One call with the whole set."""
+    """One call with the whole set, and one for each snapshot that inherits it."""
     if op.data["instance"] is None:
         return
     instance = msgspec.convert(op.data["instance"], contract.ShareInstance)
     wanted = msgspec.convert(op.data["wanted"], list[contract.AccessRule])
-    op.record(outcomes=op.parts.driver.set_access(changed_by(op, instance), wanted))
+    outcomes = op.parts.driver.set_access(changed_by(op, instance), wanted)
+    refused = {rule_id for rule_id, outcome in outcomes.items() if outcome.state == "error"}
+    inherited_access.follow(op, instance.id, [rule for rule in wanted if rule.id not in refused])
+    op.record(outcomes=outcomes)
 
 
 def succeed(op: Op[BackEnd], tx: Tx) -> None:

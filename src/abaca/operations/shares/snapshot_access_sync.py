@@ -18,6 +18,7 @@ from abaca.domain.administration.messages import Action, Detail
 from abaca.drivers import contract
 from abaca.journal import kinds, queueing
 from abaca.operations.parts import DRIVER_CALL_S, BackEnd
+from abaca.operations.shares import inherited_access
 from abaca.operations.shares import snapshot_instances as told
 from abaca.operations.shares.snapshot_instances import Args, changed_snapshot
 
@@ -38,11 +39,13 @@ def start(tx: Tx, snapshot: Snapshot, by: Requester | None) -> str:
 def take_rules(op: Op[BackEnd], tx: Tx) -> None:
     """Say which rules are being worked on, and remember the whole set that is wanted."""
     rules = snapshot_access_rules.take(tx, op.args.snapshot_id)
-    wanted = [
+    inherited = inherited_access.rules_for(tx, op.args.snapshot.instance)
+    own = [
         contract.AccessRule(id=rule.id, type=rule.access_type, to=rule.client, level="ro")
         for rule in rules
         if not rule.is_denied
     ]
+    wanted = own if inherited is None else inherited
     op.record(wanted=wanted, denied=[rule.id for rule in rules if rule.is_denied])
 
 

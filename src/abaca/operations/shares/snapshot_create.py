@@ -24,7 +24,7 @@ from abaca.drivers import contract
 from abaca.journal import kinds, queueing
 from abaca.operations import events
 from abaca.operations.parts import DRIVER_CALL_S, BackEnd
-from abaca.operations.shares import metadata_limits
+from abaca.operations.shares import inherited_access, metadata_limits
 from abaca.operations.shares.snapshot_instances import Args, changed_snapshot, found, taking, tell
 
 if TYPE_CHECKING:
@@ -95,13 +95,15 @@ def take_on_backend(op: Op[BackEnd]) -> None:
 
 
 def export_on_backend(op: Op[BackEnd]) -> None:
-    """It can be mounted, by nobody yet; nothing where its share type does not say so."""
+    """It can be mounted, by nobody yet but whom it inherits; nothing where its share type does not say so."""
     if not op.args.is_mountable:
         return
     driver = op.parts.driver
     if not isinstance(driver, contract.MountsSnapshots):
         raise errors.BackendError(reason="its snapshots cannot be mounted")
-    op.record(exports=driver.export_snapshot(changed_snapshot(op, op.args.snapshot)))
+    exports = driver.export_snapshot(changed_snapshot(op, op.args.snapshot))
+    inherited_access.open_new(op, op.args.snapshot)
+    op.record(exports=exports)
 
 
 def remove_from_backend(op: Op[BackEnd]) -> None:

@@ -32,7 +32,7 @@ from abaca.drivers import contract
 from abaca.journal import kinds, queueing
 from abaca.operations import events
 from abaca.operations.parts import DRIVER_CALL_S, BackEnd
-from abaca.operations.shares import metadata_limits
+from abaca.operations.shares import inherited_access, metadata_limits
 from abaca.operations.shares.share_delete import refuse_replicated
 from abaca.operations.shares.snapshot_instances import Args as AboutSnapshot
 from abaca.operations.shares.snapshot_instances import changed_snapshot, found, releasing, tell
@@ -134,7 +134,7 @@ def give_up_on_backend(op: Op[BackEnd]) -> None:
 
 
 def export_on_backend(op: Op[BackEnd]) -> None:
-    """It can be mounted, by nobody yet; nothing where its share type does not say so."""
+    """It can be mounted, by nobody yet but whom it inherits; nothing where its share type does not say so."""
     if not op.args.is_mountable:
         return
     driver = op.parts.driver
@@ -142,7 +142,9 @@ def export_on_backend(op: Op[BackEnd]) -> None:
         raise errors.BackendError(reason="its snapshots cannot be mounted")
     place, kept = op.data.get("provider_location"), op.data.get("driver_data") or {}
     known = msgspec.structs.replace(op.args.snapshot, provider_location=place, driver_data=kept)
-    op.record(exports=driver.export_snapshot(changed_snapshot(op, known)))
+    exports = driver.export_snapshot(changed_snapshot(op, known))
+    inherited_access.open_new(op, known)
+    op.record(exports=exports)
 
 
 def succeed(op: Op[BackEnd], tx: Tx) -> None:
