@@ -101,19 +101,23 @@ def dies_at(of):
 def on_databases(found, of, *, system=()):
     """Each on one of the databases, drawn by the seed, or on both if all are wanted; one database after the other.
 
-    `system` says on which `make quick` leaves them out.
+    `system` says on which `make quick` leaves them out. What is hurt is one argument, another for each test: pytest
+    puts those together that share one, and shall do so by the database alone.
     """
     drawn = random.Random(f"{SEED} {of} databases")
     places = [DATABASES if IS_THOROUGH else (drawn.choice(DATABASES),) for _ in found]
     return pytest.mark.parametrize(
-        ("theatre", "case", "way", "point"),
+        ("theatre", "hurt"),
         [
-            pytest.param(name, *one.values, id=f"{one.id}-{name}", marks=[pytest.mark.system] if name in system else [])
+            pytest.param(
+                name, (of, *one.values), id=f"{one.id}-{name}", marks=[pytest.mark.system] if name in system else []
+            )
             for name in DATABASES
             for one, its in zip(found, places, strict=True)
             if name in its
         ],
         indirect=["theatre"],
+        scope="module",  # without a word the theatre would be made anew for each, as the other argument is
     )
 
 
@@ -178,13 +182,15 @@ def test_every_operation_has_a_case():
 
 
 @on_databases(raised_at("final"), "final", system=["postgresql"])
-def test_a_final_error_is_raised(theatre, conclude, case, way, point):
+def test_a_final_error_is_raised(theatre, conclude, hurt):
+    _, case, way, point = hurt
     ended = raised(theatre, conclude, case, way, point, "final")
     assert way == "forward" or ended.state == "failed"
 
 
 @on_databases(raised_at("passing"), "passing", system=DATABASES)
-def test_a_passing_error_is_raised(theatre, conclude, case, way, point):
+def test_a_passing_error_is_raised(theatre, conclude, hurt):
+    _, case, way, point = hurt
     assert raised(theatre, conclude, case, way, point, "passing").state == ("failed" if way == "back" else "done")
 
 
@@ -206,14 +212,16 @@ def kill(theatre, case, way, point, timing):
 
 
 @on_databases(dies_at("comes back"), "comes back", system=DATABASES)
-def test_its_worker_is_killed_and_comes_back(theatre, conclude, case, way, point):
+def test_its_worker_is_killed_and_comes_back(theatre, conclude, hurt):
+    _, case, way, point = hurt
     subject = kill(theatre, case, way, point, stage.TIMING)
     theatre.enter()
     conclude(case, subject, "kill and restart", point)
 
 
 @on_databases(dies_at("takes over"), "takes over", system=DATABASES)
-def test_its_worker_is_killed_and_another_takes_over(theatre, conclude, case, way, point):
+def test_its_worker_is_killed_and_another_takes_over(theatre, conclude, hurt):
+    _, case, way, point = hurt
     subject = kill(theatre, case, way, point, stage.HASTY)
     theatre.enter("another", timing=stage.HASTY)
     conclude(case, subject, "kill and take over", point)

@@ -146,15 +146,16 @@ def everywhere():
         for name in DATABASES:
             stands, marks = (name, driver), [pytest.mark.system] if name == "postgresql" else []
             found += [
-                pytest.param(stands, *way.values, id=f"{way.id}-{name}{fence}", marks=marks)
+                pytest.param(stands, (stands, *way.values), id=f"{way.id}-{name}{fence}", marks=marks)
                 for way, its in zip(ways(), places, strict=True)
                 if name in its
             ]
     return found
 
 
-@pytest.mark.parametrize(("theatre", "kind", "way"), everywhere(), indirect=["theatre"])
-def test_what_a_thawed_worker_does_too_late_does_not_stay(theatre, freeze, kind, way):
+@pytest.mark.parametrize(("theatre", "frozen_in"), everywhere(), indirect=["theatre"], scope="module")
+def test_what_a_thawed_worker_does_too_late_does_not_stay(theatre, freeze, frozen_in):
+    _, kind, way = frozen_in
     theatre.ensure_actor()
     prepared = frozen.PREPARE.get(kind, CASES[kind].prepare)(theatre)
     theatre.leave()
