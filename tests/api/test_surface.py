@@ -136,7 +136,8 @@ def test_what_another_project_owns_looks_like_nothing_at_all(here, things, route
         path = seeds.filled(route.path, ids)
         answer = here.ask("other", route.method, start(route) + path, body(route), **asked(route))
         assert answer.status in (400, 403, 404), f"{answer.status}: {answer.body}"
-        text = json.dumps(answer.body)
+        # of each request its own, as told by data processing
+        text = re.sub(r"Error ID: [0-9a-f-]{36}", "Error ID", json.dumps(answer.body))
         for place in seeds.places(route.path):
             text = text if place.endswith("{key}") else text.replace(ids[place], "ID")
         answers.append((answer.status, text))
