@@ -67,6 +67,7 @@ def rules_of(row):
 CHANGES_OF_SERVERS = (
     "share-server-delete",
     "share-server-add-subnet",
+    "share-server-join",
     "share-server-mend",
     "share-server-remove-subnet",
 )

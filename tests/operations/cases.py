@@ -150,6 +150,38 @@ def remove_subnet(theatre, network_id):
         return share_servers.on_network(tx, network_id)[0].id
 
 
+def a_directory(theatre):
+    """The id of a security service."""
+    return theatre.ask("POST", "/security-services", {"security_service": {"type": "ldap"}})["security_service"]["id"]
+
+
+def a_served_network_and_a_directory(theatre):
+    return a_served_network(theatre), a_directory(theatre)
+
+
+def check_directory(theatre, prepared):
+    network_id, directory_id = prepared
+    body = {"add_security_service_check": {"security_service_id": directory_id}}
+    theatre.ask("POST", f"/share-networks/{network_id}/action", body)
+    return network_id
+
+
+def a_checked_directory(theatre):
+    prepared = a_served_network_and_a_directory(theatre)
+    check_directory(theatre, prepared)
+    theatre.until_ended("security-service-check", prepared[0])
+    return prepared
+
+
+def join_directory(theatre, prepared):
+    """The id of the first server that joins it."""
+    network_id, directory_id = prepared
+    body = {"add_security_service": {"security_service_id": directory_id}}
+    theatre.ask("POST", f"/share-networks/{network_id}/action", body)
+    with theatre.db.read() as tx:
+        return share_servers.on_network(tx, network_id)[0].id
+
+
 def plan_subnet(theatre, network_id):
     """The id of the question, as the API asks it; who is answered is nobody."""
     with theatre.db.read() as tx:
@@ -459,6 +491,7 @@ CASES = {
     "instance-mend": Case(a_share, mend),
     "backend-ensure": Case(a_share_that_has_moved, ensure),
     "backend-ensure of share servers": Case(a_served_network, ensure_served, ("ensure_servers",)),
+    "security-service-check": Case(a_served_network_and_a_directory, check_directory),
     "server-check": Case(a_share_and_a_server, check),
     "share-clone": Case(a_snapshot, clone),
     "share-create": Case(nothing, new_share),
@@ -473,6 +506,7 @@ CASES = {
     "share-network-look": Case(a_served_network, plan_subnet),
     "share-server-remove-subnet": Case(on_two_subnets, remove_subnet),
     "share-server-create": Case(a_share_network, new_share_server),
+    "share-server-join": Case(a_checked_directory, join_directory),
     "share-server-mend": Case(a_failed_share_server, mend_share_server),
     "share-server-delete": Case(an_unused_share_server, delete_share_server),
     "share-revert": Case(a_share_to_take_back, revert),

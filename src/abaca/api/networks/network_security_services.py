@@ -3,23 +3,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from abaca import errors
-from abaca.api.networks.lookups import share_network, share_network_for_change
+from abaca.api.networks.lookups import share_network_for_change
 from abaca.api.networks.security_services import security_service
 from abaca.api.networks.share_networks import ONE, found
 from abaca.db.engine.database import Tx
 from abaca.db.networks import security_services as services
 from abaca.db.networks import share_servers
 from abaca.domain.networks.security_services import SecurityService
+from abaca.domain.networks.share_networks import ShareNetwork
 from abaca.http.bodies import Body, Flag, Text
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
-from abaca.http.wire import Plain
+from abaca.http.wire import Feature, Plain
+from abaca.operations.networks import security_service_change, share_network_change
+from abaca.operations.networks.security_service_change import Wanted
 from abaca.policy import member
 
 ADD = member("share_network:add_security_service", "Give a share network a security service.")
 REMOVE = member("share_network:remove_security_service", "Take a security service from a share network.")
 UPDATE = member("share_network:update_security_service", "Replace a share network's security service.")
+
+WHILE_IN_USE = Feature(
+    "security_services_while_in_use", "2.63", "Security services of a share network may change while it is in use."
+)
 
 ACTIONS = Resource("share network security services", "/share-networks")
 
@@ -53,8 +62,11 @@ class CheckAddition(SecurityServiceRef):
 def add_security_service(call: Call, id: str, body: SecurityServiceRef) -> dict[str, object]:
     """Have share servers of this network join a directory."""
     with call.db.write() as tx:
-        share_network_for_change(call, tx, id)
-        _attach(call, tx, id, body.security_service_id)
+        network = share_network_for_change(call, tx, id)
+        services.hold(tx, body.security_service_id)
+        service = security_service(call, tx, body.security_service_id)
+        _refuse_second(tx, id, service)
+        _have_join(call, tx, network, Wanted(service))
         return found(call, tx, id)
 
 
@@ -73,10 +85,11 @@ def remove_security_service(call: Call, id: str, body: SecurityServiceRef) -> di
 def update_security_service(call: Call, id: str, body: ReplaceSecurityService) -> dict[str, object]:
     """Replace a directory by another one of its type."""
     with call.db.write() as tx:
-        share_network_for_change(call, tx, id)
+        network = share_network_for_change(call, tx, id)
+        for service_id in sorted({body.current_service_id, body.new_service_id}):
+            services.hold(tx, service_id)
         current, new = _replacement(call, tx, id, body)
-        _detach(call, tx, id, current.id)
-        _attach(call, tx, id, new.id)
+        _have_join(call, tx, network, Wanted(new, current))
         return found(call, tx, id)
 
 
@@ -90,10 +103,11 @@ def update_security_service(call: Call, id: str, body: ReplaceSecurityService) -
 )
 def check_replacement(call: Call, id: str, body: CheckReplacement) -> dict[str, object]:
     """Whether every share server of the network can change from one directory to the other."""
-    with call.db.read() as tx:
-        share_network(call, tx, id)
-        current, new = _replacement(call, tx, id, body)
-        return _answer(call, tx, id, _requested("update_security_service", current.id, new.id))
+    with call.db.write() as tx:
+        network = share_network_for_change(call, tx, id)
+        wanted = Wanted(*reversed(_replacement(call, tx, id, body)))
+        answers = security_service_change.ask(tx, network, wanted, call.caller, anew=bool(body.reset_operation))
+    return _answer(call, "update_security_service", wanted, answers)
 
 
 @ACTIONS.action(
@@ -106,17 +120,23 @@ def check_replacement(call: Call, id: str, body: CheckReplacement) -> dict[str, 
 )
 def check_addition(call: Call, id: str, body: CheckAddition) -> dict[str, object]:
     """Whether every share server of the network can join a directory more."""
-    with call.db.read() as tx:
-        share_network(call, tx, id)
-        service = security_service(call, tx, body.security_service_id)
-        return _answer(call, tx, id, _requested("add_security_service", None, service.id))
+    with call.db.write() as tx:
+        network = share_network_for_change(call, tx, id)
+        wanted = Wanted(security_service(call, tx, body.security_service_id))
+        _refuse_second(tx, id, wanted.new)
+        answers = security_service_change.ask(tx, network, wanted, call.caller, anew=bool(body.reset_operation))
+    return _answer(call, "add_security_service", wanted, answers)
 
 
-def _answer(call: Call, tx: Tx, network_id: str, requested: dict[str, object]) -> dict[str, object]:
-    """No, where share servers are on the network: directories are not changed under what serves."""
-    hosts = {server.host: False for server in share_servers.on_network(tx, network_id)}
-    shown = {"hosts_check_result": hosts} if call.caller.is_admin else {}
-    return {"compatible": not hosts, "requested_operation": requested, **shown}
+def _answer(call: Call, operation: str, wanted: Wanted, answers: Mapping[str, bool | None]) -> dict[str, object]:
+    """What is known by now; null where a back end has not said."""
+    requested = {
+        "operation": operation,
+        "current_security_service": None if wanted.current is None else wanted.current.id,
+        "new_security_service": wanted.new.id,
+    }
+    shown = {"hosts_check_result": dict(answers)} if call.caller.is_admin else {}
+    return {"compatible": share_network_change.verdict(answers), "requested_operation": requested, **shown}
 
 
 def _replacement(
@@ -132,18 +152,22 @@ def _replacement(
     return current, new
 
 
-def _requested(operation: str, current: str | None, new: str) -> dict[str, object]:
-    return {"operation": operation, "current_security_service": current, "new_security_service": new}
-
-
-def _attach(call: Call, tx: Tx, network_id: str, service_id: str) -> None:
-    _refuse_in_use(tx, network_id)
-    services.hold(tx, service_id)
-    service = security_service(call, tx, service_id)
-    if not services.attach(tx, network_id, service):
+def _refuse_second(tx: Tx, network_id: str, service: SecurityService) -> None:
+    if any(one.type == service.type for one in services.of_network(tx, network_id)):
         raise errors.Conflict(
             f"Share network {network_id} has a security service of the type {service.type} already; remove that first."
         )
+
+
+def _have_join(call: Call, tx: Tx, network: ShareNetwork, wanted: Wanted) -> None:
+    """The network has it from now on, and its share servers join it, if all have said that they could."""
+    if not call.has(WHILE_IN_USE):
+        _refuse_in_use(tx, network.id)
+    servers = security_service_change.approve(tx, network, wanted)
+    if wanted.current is not None:
+        services.detach(tx, network.id, wanted.current.id)
+    services.attach(tx, network.id, wanted.new)
+    security_service_change.begin(tx, network, wanted, servers, call.caller)
 
 
 def _detach(call: Call, tx: Tx, network_id: str, service_id: str) -> None:

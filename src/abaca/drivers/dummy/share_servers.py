@@ -32,8 +32,8 @@ class ShareServers(
             record = records.get(SERVER, setup.id) or {
                 "share_network_id": setup.share_network_id,
                 "identifier": f"dummy-{setup.id}",
-                "security_services": {service.type: service.id for service in setup.security_services},
             }
+            record["security_services"] = {service.type: service.id for service in setup.security_services}
             record["addresses"] = addresses(setup.subnets)
             record["subnets"] = {subnet.id: dict(subnet.metadata) for subnet in setup.subnets}
             records.put(SERVER, setup.id, record)

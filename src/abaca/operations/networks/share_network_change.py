@@ -50,12 +50,17 @@ class Obstacle(msgspec.Struct, frozen=True):
     server_id: str | None = None
 
 
-def obstacles(tx: Tx, network: ShareNetwork, found: Sequence[ShareServer]) -> Iterator[Obstacle]:
-    """What stands in the way of any change of the subnets of these share servers, the whole network's first."""
+def obstacles(
+    tx: Tx, network: ShareNetwork, found: Sequence[ShareServer], capability: str = "network_allocation_update_support"
+) -> Iterator[Obstacle]:
+    """What stands in the way of any change of these share servers that takes a capability, the whole network's first.
+
+    By default that of their subnets.
+    """
     if network.status != "active":
         yield Obstacle(f"it is {network.status}")
     for server in found:
-        if not server.network_allocation_update_support:
+        if not getattr(server, capability):
             yield Obstacle(f"share server {server.id} does not support it", server.id)
         if server.status != "active":
             yield Obstacle(f"share server {server.id} is {server.status}", server.id)

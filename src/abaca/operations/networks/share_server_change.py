@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What it takes to change the subnets of a share server that serves, whether one comes or goes."""
+"""What it takes to change a share server that serves: a subnet comes or goes, or a directory."""
 
 from __future__ import annotations
 
@@ -31,17 +31,22 @@ if TYPE_CHECKING:
 
 
 class Which(Protocol):
-    """The arguments of an operation that changes a share server: of which share network it is, and which subnet."""
+    """The arguments of an operation that changes a share server: of which share network it is."""
 
     @property
     def server_id(self) -> str: ...
     @property
     def share_network_id(self) -> str: ...
+
+
+class OnSubnet(Which, Protocol):
+    """The same, and by which subnet."""
+
     @property
     def subnet_id(self) -> str: ...
 
 
-def found(tx: Tx, which: Which) -> tuple[ShareServer, Subnet]:
+def found(tx: Tx, which: OnSubnet) -> tuple[ShareServer, Subnet]:
     """The share server and the subnet. Raises `NoSuchServer` where one of them is gone."""
     server = share_servers.show(tx, which.server_id)
     its = share_network_subnets.of_network(tx, which.share_network_id)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -58,7 +58,7 @@ def setup_of(
         id=server.id,
         share_network_id=server.share_network_id,
         subnets=subnets_of(tx, server, subnet_ids),
-        security_services=told_services(security_services.of_network(tx, server.share_network_id)),
+        security_services=[told_service(one) for one in security_services.of_network(tx, server.share_network_id)],
         generation=op.generation,
     )
 
@@ -112,18 +112,15 @@ def told_subnet(subnet: Subnet, has: Sequence[Allocation] = (), network: Network
     )
 
 
-def told_services(found: Iterable[SecurityService]) -> list[contract.SecurityService]:
-    """The values for these."""
-    return [
-        contract.SecurityService(
-            id=one.id,
-            type=one.type,
-            dns_ip=one.dns_ip,
-            server=one.server,
-            domain=one.domain,
-            user=one.user,
-            password=one.password,
-            ou=one.ou,
-        )
-        for one in found
-    ]
+def told_service(one: SecurityService) -> contract.SecurityService:
+    """The value for a directory."""
+    return contract.SecurityService(
+        id=one.id,
+        type=one.type,
+        dns_ip=one.dns_ip,
+        server=one.server,
+        domain=one.domain,
+        user=one.user,
+        password=one.password,
+        ou=one.ou,
+    )
