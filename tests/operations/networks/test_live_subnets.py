@@ -2,11 +2,14 @@
 """A subnet is added to share networks whose servers serve: export locations follow, and who fails fails alone."""
 
 import contextlib
+import datetime
 
 import pytest
 
+from abaca.db.tables.administration import services
+from tests import planting
 from tests.operations import cases
-from tests.operations.networks.test_share_servers import a_theatre, addresses, exports, made, message, servers
+from tests.operations.networks.test_share_servers import HOST, a_theatre, addresses, exports, made, message, servers
 
 
 @pytest.fixture
@@ -65,3 +68,53 @@ def test_addresses_at_which_a_back_end_may_serve_still_are_nobody_elses(database
         theatre.ask("DELETE", f"/share-servers/{servers(theatre)[0].id}", who="admin")
         theatre.settle()
         assert (servers(theatre), addresses(theatre)) == ([], [])
+
+
+def ask(theatre, network_id, body):
+    path = f"/share-networks/{network_id}/action"
+    return theatre.world.ask("member", "POST", path, body, **cases.VERSION)
+
+
+@pytest.mark.parametrize("verb", ["share_network_subnet_create_check", "add_security_service_check"])
+def test_a_back_end_that_nobody_serves_is_not_asked(theatre, verb):
+    network_id = cases.a_share_network(theatre)
+    made(theatre, network_id)
+    body = cases.FIELDS if verb.startswith("share") else {"security_service_id": cases.a_directory(theatre)}
+    theatre.leave()
+    long_ago = theatre.db.now() - datetime.timedelta(days=1)
+    planting.put(theatre.db, services, services.c.host == HOST, heartbeat_at=long_ago)
+    answer = ask(theatre, network_id, {verb: body})
+    assert (answer.status, HOST in str(answer.body)) == (503, True)
+    theatre.enter()
+    planting.put(theatre.db, services, services.c.host == HOST, heartbeat_at=theatre.db.now())
+    assert ask(theatre, network_id, {verb: body}).body["compatible"] is None, "it was not asked before"
+
+
+def test_a_subnet_that_the_check_refused_is_refused_with_its_reason(theatre):
+    network_id = cases.a_share_network(theatre)
+    made(theatre, network_id)
+    (server,) = servers(theatre)
+    wanted = {"neutron_net_id": "fields", "neutron_subnet_id": "nosuch"}
+    ask(theatre, network_id, {"share_network_subnet_create_check": wanted})
+    theatre.until_ended("share-network-check", network_id)
+    body = {"share-network-subnet": wanted}
+    answer = theatre.world.ask("member", "POST", f"/share-networks/{network_id}/subnets", body, **cases.VERSION)
+    said = answer.body["badRequest"]["message"]
+    assert (answer.status, server.id in said, "has declared no subnet nosuch" in said) == (400, True, True)
+
+
+def test_a_subnet_goes_while_shares_are_reached_by_those_of_other_zones(theatre):
+    network_id = cases.a_share_network(theatre)
+    theatre.ask(
+        "POST",
+        f"/share-networks/{network_id}/subnets",
+        {"share-network-subnet": {**cases.FIELDS, "availability_zone": "nova"}},
+    )
+    made(theatre, network_id)
+    its = theatre.ask("GET", f"/share-networks/{network_id}/subnets")["share_network_subnets"]
+    unused, used = (next(one["id"] for one in its if one["availability_zone"] == zone) for zone in (None, "nova"))
+    answer = theatre.world.ask("member", "DELETE", f"/share-networks/{network_id}/subnets/{used}", **cases.VERSION)
+    assert answer.status == 409
+    theatre.ask("DELETE", f"/share-networks/{network_id}/subnets/{unused}")
+    left = theatre.ask("GET", f"/share-networks/{network_id}/subnets")["share_network_subnets"]
+    assert [one["id"] for one in left] == [used]

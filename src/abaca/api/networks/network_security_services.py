@@ -106,7 +106,14 @@ def check_replacement(call: Call, id: str, body: CheckReplacement) -> dict[str, 
     with call.db.write() as tx:
         network = share_network_for_change(call, tx, id)
         wanted = Wanted(*reversed(_replacement(call, tx, id, body)))
-        answers = security_service_change.ask(tx, network, wanted, call.caller, anew=bool(body.reset_operation))
+        answers = security_service_change.ask(
+            tx,
+            network,
+            wanted,
+            call.caller,
+            anew=bool(body.reset_operation),
+            service_down_time_s=call.settings.service_down_time,
+        )
     return _answer(call, "update_security_service", wanted, answers)
 
 
@@ -124,7 +131,14 @@ def check_addition(call: Call, id: str, body: CheckAddition) -> dict[str, object
         network = share_network_for_change(call, tx, id)
         wanted = Wanted(security_service(call, tx, body.security_service_id))
         _refuse_second(tx, id, wanted.new)
-        answers = security_service_change.ask(tx, network, wanted, call.caller, anew=bool(body.reset_operation))
+        answers = security_service_change.ask(
+            tx,
+            network,
+            wanted,
+            call.caller,
+            anew=bool(body.reset_operation),
+            service_down_time_s=call.settings.service_down_time,
+        )
     return _answer(call, "add_security_service", wanted, answers)
 
 

@@ -14,7 +14,6 @@ from abaca import errors
 from abaca.api.networks.lookups import check_room, check_zone, rows, share_network, share_network_for_change
 from abaca.api.networks.share_network_subnets import CREATE, DELETE, subnet_of
 from abaca.api.networks.share_networks import ALL_PROJECTS, LIST
-from abaca.db.administration import services
 from abaca.db.networks import share_network_subnets as subnets
 from abaca.db.networks import share_networks as db
 from abaca.db.networks import share_servers
@@ -232,9 +231,8 @@ def _wanted(body: AddSubnet) -> Wanted:
 
 def _away(call: Call, tx: Tx, servers: Iterable[ShareServer]) -> Mapping[str, str]:
     """By share server whose back end no worker serves now that it cannot be asked."""
-    alive_since = services.alive_since(tx, call.settings.service_down_time)
-    up = {one.host for one in services.of_back_ends(tx) if one.state(alive_since) == "up"}
-    return {one.id: f"no worker serves {one.host} now" for one in servers if one.host not in up}
+    down = share_network_change.away(tx, {one.host for one in servers}, call.settings.service_down_time)
+    return {one.id: f"no worker serves {one.host} now" for one in servers if one.host in down}
 
 
 def _ask(

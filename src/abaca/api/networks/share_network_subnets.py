@@ -96,14 +96,17 @@ def create(call: Call, id: str, body: CreateSubnet) -> dict[str, object]:
 
 @RESOURCE.delete("/{subnet_id}", policy=DELETE, status=202)
 def delete(call: Call, id: str, subnet_id: str) -> None:
-    """Take away a subnet of a network that no share is on."""
+    """Take away a subnet by which no share is reached."""
     with call.db.write() as tx:
         network = share_network_for_change(call, tx, id)
         subnet_of(call, tx, id, subnet_id)
         if network.status == "network_change":
             raise errors.Conflict(f"Share network {id} gets another subnet just now; try again when it is active.")
-        if share_networks.has_shares(tx, id):
-            raise errors.Conflict(f"Share network {id} has shares, which this subnet may lead to; delete them first.")
+        if share_networks.has_placeless_shares(tx, id):
+            raise errors.Conflict(
+                f"Share network {id} has shares that have no share server yet, which this subnet may lead to; try "
+                "again when they are available, or delete them first."
+            )
         share_server_delete.start_all(tx, share_servers.on_subnets(tx, [subnet_id]), call.caller)
         db.delete(tx, subnet_id)
 

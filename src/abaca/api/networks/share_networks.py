@@ -273,7 +273,14 @@ def check_subnet(call: Call, id: str, body: CheckSubnet) -> dict[str, object]:
         network = share_network_for_change(call, tx, id)
         check_zone(tx, body.availability_zone)
         check_room(call, tx, id)
-        answers = share_network_change.ask(tx, network, wanted, call.caller, anew=bool(body.reset_operation))
+        answers = share_network_change.ask(
+            tx,
+            network,
+            wanted,
+            call.caller,
+            anew=bool(body.reset_operation),
+            service_down_time_s=call.settings.service_down_time,
+        )
     said = {"hosts_check_result": dict(answers)} if call.caller.is_admin else {}
     return {"compatible": share_network_change.verdict(answers), **said}
 

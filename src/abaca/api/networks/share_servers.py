@@ -72,6 +72,7 @@ class ShareServerFilters(Filters):
     share_network_subnet_id: Text
     project_id: Text
     identifier: Text
+    source_share_server_id: Text
 
 
 class ResetStatus(Body):
@@ -83,6 +84,8 @@ class ResetStatus(Body):
 @RESOURCE.get(policy=LIST, view=Many("share_servers", ShareServerListed), filters=ShareServerFilters)
 def index(call: Call, filters: dict[str, object]) -> Listed:
     """Share servers of all projects."""
+    if filters.pop("source_share_server_id", None) is not None:
+        return Listed([])  # none has moved here from another one
     with call.db.read() as tx:
         found = db.SHARE_SERVERS.entities(tx, NamedShareServer, filters, call.page)
         subnets = db.subnets_of(tx, [one.id for one in found])

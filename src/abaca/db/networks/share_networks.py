@@ -90,6 +90,11 @@ def has_shares(tx: Tx, network_id: str) -> bool:
     return tx.scalar(_HAS_SHARES, {"network": network_id}) is not None
 
 
+def has_placeless_shares(tx: Tx, network_id: str) -> bool:
+    """Whether a share is on it that has no share server yet, and may get one on any of its subnets."""
+    return tx.scalar(_HAS_PLACELESS_SHARES, {"network": network_id}) is not None
+
+
 def unsettled_share(tx: Tx, network_id: str) -> str | None:
     """The id of a share on it that is not available, or whose access rules are not all in force; None for none."""
     found = tx.scalar(_UNSETTLED, {"network": network_id})
@@ -107,3 +112,4 @@ _UNSETTLED = (
 _HAS_SHARES = (
     sa.select(share_instances.c.id).where(share_instances.c.share_network_id == sa.bindparam("network")).limit(1)
 )
+_HAS_PLACELESS_SHARES = _HAS_SHARES.where(share_instances.c.share_server_id.is_(None))

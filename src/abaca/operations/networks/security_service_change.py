@@ -51,9 +51,9 @@ def servers_of(tx: Tx, network: ShareNetwork) -> Sequence[ShareServer]:
 
 
 def ask(
-    tx: Tx, network: ShareNetwork, wanted: Wanted, by: Requester | None, *, anew: bool
+    tx: Tx, network: ShareNetwork, wanted: Wanted, by: Requester | None, *, anew: bool, service_down_time_s: int
 ) -> Mapping[str, bool | None]:
-    """By back end whether its servers could join that; None: it is asked now. Raises `CannotJoin`."""
+    """By back end whether its servers could join that; None: it is asked now. Raises `CannotJoin`, `Away`."""
     servers = servers_of(tx, network)
     if anew:
         share_network_checks.forget(tx, network.id, wanted.subject)
@@ -62,6 +62,7 @@ def ask(
         by_host[server.host].append(server.id)
     known = share_network_checks.answers(tx, network.id, wanted.subject)
     unasked = [host for host in by_host if host not in known]
+    share_network_change.refuse_away(tx, unasked, service_down_time_s)
     share_network_checks.begin(tx, network.id, wanted.subject, unasked)
     current_id = None if wanted.current is None else wanted.current.id
     for host in unasked:

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from abaca import errors
+from abaca.db.administration import services
+from abaca.db.journal import operations
 from abaca.db.networks import share_network_checks, share_network_subnets, share_networks, share_servers
 from abaca.operations.networks import share_network_check, share_server_add_subnet
 from abaca.operations.networks.share_network_check import Wanted
@@ -19,6 +21,14 @@ if TYPE_CHECKING:
     from abaca.domain.networks.share_networks import ShareNetwork, Subnet
     from abaca.domain.networks.share_servers import ShareServer
     from abaca.journal.requester import Requester
+
+
+# So many checks of a share network are looked through for the reason of one.
+CHECKS = 20
+
+
+class Away(errors.Unavailable):
+    """No worker serves {host} now, whose share servers have to be asked; start it, and try again."""
 
 
 class CannotChange(errors.Invalid):
@@ -70,9 +80,9 @@ def obstacles(
 
 
 def ask(
-    tx: Tx, network: ShareNetwork, wanted: Wanted, by: Requester | None, *, anew: bool
+    tx: Tx, network: ShareNetwork, wanted: Wanted, by: Requester | None, *, anew: bool, service_down_time_s: int
 ) -> Mapping[str, bool | None]:
-    """By back end whether its servers could have that subnet; None: it is asked now. Raises `CannotChange`."""
+    """By back end whether its servers could have that subnet; None: it is asked now. Raises `CannotChange`, `Away`."""
     servers = servers_of(tx, network, wanted.availability_zone)
     if anew:
         share_network_checks.forget(tx, network.id, wanted.subject)
@@ -81,6 +91,7 @@ def ask(
         by_host[server.host].append(server.id)
     known = share_network_checks.answers(tx, network.id, wanted.subject)
     unasked = [host for host in by_host if host not in known]
+    refuse_away(tx, unasked, service_down_time_s)
     share_network_checks.begin(tx, network.id, wanted.subject, unasked)
     for host in unasked:
         args = share_network_check.Args(network.id, wanted, tuple(by_host[host]))
@@ -106,9 +117,35 @@ def approve(tx: Tx, network: ShareNetwork, wanted: Wanted) -> Sequence[ShareServ
             reason="no check operation was found for exactly this subnet; ask with share_network_subnet_create_check",
         )
     if (said := verdict(answers)) is not True:
-        pending = "the check has not ended; try again" if said is None else "the check says that a server could not"
+        pending = "the check has not ended; try again" if said is None else _why_not(tx, network, wanted)
         raise CannotChange(id=network.id, reason=pending)
     return servers
+
+
+def _why_not(tx: Tx, network: ShareNetwork, wanted: Wanted) -> str:
+    """Why the last check of that subnet says no, as far as the journal remembers."""
+    kind = share_network_check.OPERATION.kind
+    for one in operations.find(tx, kind=kind, resource_id=network.id, limit=CHECKS):
+        if one.args.get("wanted") != msgspec.to_builtins(wanted):
+            continue
+        for server_id, reason in msgspec.convert(one.data.get("refusals", {}), dict[str, str]).items():
+            return f"the check says that share server {server_id} could not: {reason}"
+        if one.error_text:
+            return f"the check failed: {one.error_text}"
+    return "the check says that a server could not"
+
+
+def refuse_away(tx: Tx, hosts: Collection[str], service_down_time_s: int) -> None:
+    """Raises `Away` for one of these back ends that no worker serves now."""
+    for host in away(tx, hosts, service_down_time_s):
+        raise Away(host=host)
+
+
+def away(tx: Tx, hosts: Collection[str], service_down_time_s: int) -> list[str]:
+    """Those of these back ends that no worker serves now."""
+    alive_since = services.alive_since(tx, service_down_time_s)
+    up = {one.host for one in services.of_back_ends(tx) if one.state(alive_since) == "up"} if hosts else set()
+    return sorted(set(hosts) - up)
 
 
 def begin(tx: Tx, network: ShareNetwork, subnet: Subnet, servers: Sequence[ShareServer], by: Requester | None) -> None:

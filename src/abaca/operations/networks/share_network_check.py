@@ -59,7 +59,8 @@ def start(tx: Tx, host: str, args: Args, by: Requester | None) -> str:
 
 def look_at_servers(op: Op[ServerHost]) -> None:
     """Whether each could."""
-    op.record(is_compatible=not refusals(op))
+    found = refusals(op)
+    op.record(is_compatible=not found, refusals=found)
 
 
 def refusals(op: Op[ServerHost]) -> Mapping[str, str]:
