@@ -23,6 +23,8 @@ from abaca.operations.shares import snapshot_instances
 from abaca.operations.shares.share_instances import told
 from tests import planting
 from tests.operations import takeover
+from tests.operations.cluster_cases import change_cluster, delete_cluster, make_cluster
+from tests.operations.directory_cases import a_directory, check_directory, join_directory
 from tests.operations.machines import NUMBERS, a_guest, a_server, a_wide_server
 from tests.operations.snapshot_cases import (
     COUNTED,
@@ -150,20 +152,8 @@ def remove_subnet(theatre, network_id):
         return share_servers.on_network(tx, network_id)[0].id
 
 
-def a_directory(theatre):
-    """The id of a security service."""
-    return theatre.ask("POST", "/security-services", {"security_service": {"type": "ldap"}})["security_service"]["id"]
-
-
 def a_served_network_and_a_directory(theatre):
     return a_served_network(theatre), a_directory(theatre)
-
-
-def check_directory(theatre, prepared):
-    network_id, directory_id = prepared
-    body = {"add_security_service_check": {"security_service_id": directory_id}}
-    theatre.ask("POST", f"/share-networks/{network_id}/action", body)
-    return network_id
 
 
 def a_checked_directory(theatre):
@@ -171,15 +161,6 @@ def a_checked_directory(theatre):
     check_directory(theatre, prepared)
     theatre.until_ended("security-service-check", prepared[0])
     return prepared
-
-
-def join_directory(theatre, prepared):
-    """The id of the first server that joins it."""
-    network_id, directory_id = prepared
-    body = {"add_security_service": {"security_service_id": directory_id}}
-    theatre.ask("POST", f"/share-networks/{network_id}/action", body)
-    with theatre.db.read() as tx:
-        return share_servers.on_network(tx, network_id)[0].id
 
 
 def plan_subnet(theatre, network_id):
@@ -439,12 +420,6 @@ def a_share_and_servers(theatre, number=3):
     ]
 
 
-def make_cluster(theatre, prepared, **more):
-    share_id, server_ids = prepared
-    wish = {"name": f"mpi-{next(NUMBERS)}", "servers": server_ids, "shares": [{"id": share_id}], **more}
-    return theatre.ask("POST", "//abaca/v1/clusters", {"cluster": wish})["cluster"]["id"]
-
-
 def a_cluster(theatre):
     cluster_id = make_cluster(theatre, a_share_and_servers(theatre))
     theatre.until_ended("cluster-change", cluster_id)
@@ -455,22 +430,6 @@ def a_cluster(theatre):
 def a_cluster_and_more(theatre):
     share_id, (server_id,) = a_share_and_servers(theatre, 1)
     return a_cluster(theatre), share_id, server_id
-
-
-def change_cluster(theatre, prepared):
-    """One share comes in the place of another, one node comes and one goes."""
-    cluster_id, share_id, server_id = prepared
-    node = theatre.ask("GET", f"//abaca/v1/clusters/{cluster_id}/nodes?limit=1")["nodes"][0]["server_id"]
-    groups = [{"name": "nodes", "add_servers": [server_id], "remove_servers": [node]}]
-    theatre.ask(
-        "PATCH", f"//abaca/v1/clusters/{cluster_id}", {"cluster": {"shares": [{"id": share_id}], "node_groups": groups}}
-    )
-    return cluster_id
-
-
-def delete_cluster(theatre, cluster_id):
-    theatre.ask("DELETE", f"//abaca/v1/clusters/{cluster_id}")
-    return cluster_id
 
 
 # By kind; a second case of a kind has a word more.

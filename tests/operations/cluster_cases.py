@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How operations on clusters come about."""
+
+from tests.operations.machines import NUMBERS
+
+
+def make_cluster(theatre, prepared, **more):
+    share_id, server_ids = prepared
+    wish = {"name": f"mpi-{next(NUMBERS)}", "servers": server_ids, "shares": [{"id": share_id}], **more}
+    return theatre.ask("POST", "//abaca/v1/clusters", {"cluster": wish})["cluster"]["id"]
+
+
+def change_cluster(theatre, prepared):
+    """One share comes in the place of another, one node comes and one goes."""
+    cluster_id, share_id, server_id = prepared
+    node = theatre.ask("GET", f"//abaca/v1/clusters/{cluster_id}/nodes?limit=1")["nodes"][0]["server_id"]
+    groups = [{"name": "nodes", "add_servers": [server_id], "remove_servers": [node]}]
+    theatre.ask(
+        "PATCH", f"//abaca/v1/clusters/{cluster_id}", {"cluster": {"shares": [{"id": share_id}], "node_groups": groups}}
+    )
+    return cluster_id
+
+
+def delete_cluster(theatre, cluster_id):
+    theatre.ask("DELETE", f"//abaca/v1/clusters/{cluster_id}")
+    return cluster_id
