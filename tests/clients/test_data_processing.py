@@ -10,6 +10,7 @@ from keystoneauth1 import session
 from keystoneauth1.identity import v3
 from saharaclient.api import base, client
 
+from lab import runs
 from tests.clients.command import Cloud, Refused
 from tests.clients.conftest import BACKEND
 from tests.clients.datacentre import Datacentre
@@ -23,8 +24,9 @@ NOTHING = "00000000-0000-4000-8000-000000000000"
 
 
 @pytest.fixture(scope="module")
-def site(run):
-    with Datacentre(run, BACKEND) as site:
+def site():
+    """A data centre has its own database and Keystone in its run, and other modules of this package have one, too."""
+    with runs.Run() as run, Datacentre(run, BACKEND) as site:
         Cloud(site.clouds, "admin").run("share", "type", "create", "default", "false")
         yield site
 
