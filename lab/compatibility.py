@@ -29,13 +29,13 @@ LARGE = {
     "share networks": "GET /share-networks",
     "security services": "GET /security-services",
     "share servers": "GET /share-servers",
-    "share groups": "GET /share-groups",
-    "replicas": "GET /share-replicas",
+    "share groups": "POST /share-groups",
+    "replicas": "POST /share-replicas",
     "migration": "POST /shares/{id}/action < migration_start",
     "taking shares under management": "POST /shares/manage",
     "transfers": "GET /share-transfers",
-    "backups": "GET /share-backups",
-    "types of quality of service": "GET /qos-types",
+    "backups": "POST /share-backups",
+    "types of quality of service": "POST /qos-types",
 }
 
 Schema = Mapping[str, Any]

@@ -92,6 +92,8 @@ def plant(world: World) -> dict[str, str]:
     things |= {
         "/shares/{id}": share_id,
         "/share-transfers/{id}": _transfer(world),
+        "/share-group-types/{type_id}": _group_type(world),
+        "/share-group-types/{type_id}/group-specs/{key}": "k",
         "/os-share-unmanage/{id}": share_id,
         "/shares/{id}/metadata/{key}": "k",
         "/shares/{id}/export_locations/{location_id}": export["id"],
@@ -202,6 +204,12 @@ def _transfer(world: World) -> str:
     share = _made(world, "member", "/shares", {"share": {"share_proto": "NFS", "size": 1}})["share"]["id"]
     world.settle()
     return _made(world, "member", "/share-transfers", {"transfer": {"share_id": share}})["transfer"]["id"]
+
+
+def _group_type(world: World) -> str:
+    """A private share group type of the default share type."""
+    wish = {"name": "grouped", "share_types": ["default"], "group_specs": {"k": "v"}, "is_public": False}
+    return _made(world, "admin", "/share-group-types", {"share_group_type": wish})["share_group_type"]["id"]
 
 
 def _lock(world: World, rule_id: str) -> str:

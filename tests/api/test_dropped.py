@@ -30,6 +30,7 @@ DROPPED = {
     "GET /share_instances": {"export_location_id": "2.35", "export_location_path": "2.35", "is_soft_deleted": "2.69"},
     "GET /shares": SHARES,
     "GET /shares/detail": SHARES,
+    "GET /share-group-types": {"group_specs": "2.66"},
     "GET /snapshots": SNAPSHOTS,
     "GET /snapshots/detail": SNAPSHOTS,
     "POST /snapshots/manage": {"metadata": "2.73"},

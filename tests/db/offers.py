@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from abaca.db.administration import events, messages, resource_locks, services
 from abaca.db.attachments import attachments, orphaned_mounts, servers
-from abaca.db.catalog import availability_zones, share_types
+from abaca.db.catalog import availability_zones, share_group_types, share_types
 from abaca.db.clusters import clusters, nodes, templates
 from abaca.db.journal import findings, operations
 from abaca.db.networks import security_services, share_networks, share_servers
@@ -348,7 +348,7 @@ OFFERS = {
 }
 
 # Lists that do not grow with the number of shares, but with what operators configure.
-SHORT = (share_types.TYPES, availability_zones.ZONES, services.SERVICES)
+SHORT = (share_types.TYPES, share_group_types.GROUP_TYPES, availability_zones.ZONES, services.SERVICES)
 
 _SORTED = "the ids of all that is asked for are sorted, and only the page is read: an index more would cost every write"
 _PATTERN = "a part of a text is looked for in all that may be shown"

@@ -10,7 +10,6 @@ from __future__ import annotations
 # By the first part of the path: what is missing.
 SHARED_FILE_SYSTEMS = {
     "share-groups": "Share groups",
-    "share-group-types": "Share group types",
     "share-group-snapshots": "Share group snapshots",
     "share-replicas": "Share replicas",
     "share-backups": "Share backups",

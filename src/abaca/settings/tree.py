@@ -254,6 +254,7 @@ class Settings(Section, frozen=True):
     enabled_share_protocols: Annotated[Names, said("Share protocols that users may ask for.")] = ("NFS", "CIFS")
     storage_availability_zone: Annotated[str, said("Availability zone where nothing else says one.")] = "nova"
     default_share_type: Annotated[str | None, said("Share type of shares that are created without one.")] = None
+    default_share_group_type: Annotated[str | None, said("The share group type that users are shown as usual.")] = None
 
     auth_strategy: Annotated[
         Literal["keystone", "http_basic", "none"],

@@ -3,7 +3,15 @@
 
 from __future__ import annotations
 
-from abaca.api.catalog import availability_zones, extensions, limits, quotas, share_types
+from abaca.api.catalog import (
+    availability_zones,
+    extensions,
+    limits,
+    quotas,
+    share_group_types,
+    share_types,
+    unserved_lists,
+)
 
 RESOURCES = (
     availability_zones.RESOURCE,
@@ -11,5 +19,7 @@ RESOURCES = (
     limits.RESOURCE,
     quotas.RESOURCE,
     quotas.CLASSES,
+    share_group_types.RESOURCE,
     share_types.RESOURCE,
+    *unserved_lists.RESOURCES,
 )

@@ -12,7 +12,7 @@ from abaca import errors
 from abaca.db.engine import lists
 from abaca.db.engine.database import Tx
 from abaca.db.engine.statements import Row
-from abaca.db.tables.catalog import share_type_projects, share_types
+from abaca.db.tables.catalog import share_group_type_share_types, share_type_projects, share_types
 from abaca.db.tables.shares import share_instances
 from abaca.domain.catalog.share_types import ShareType
 from abaca.domain.ids import new_id
@@ -86,6 +86,10 @@ def delete(tx: Tx, type_id: str) -> bool:
     used = sa.select(share_instances.c.id).where(share_instances.c.share_type_id == type_id).limit(1)
     if tx.row(used) is not None:
         raise errors.Invalid(f"Share type {type_id} is in use by shares; delete them or change their type first.")
+    grouped = sa.select(share_group_type_share_types.c.share_group_type_id)
+    of = tx.row(grouped.where(share_group_type_share_types.c.share_type_id == type_id).limit(1))
+    if of is not None:
+        raise errors.Invalid(f"Share type {type_id} is in use by share group type {of[0]}; delete that first.")
     try:
         return tx.execute(sa.delete(share_types).where(share_types.c.id == type_id)).rowcount > 0
     except exc.IntegrityError:

@@ -34,6 +34,48 @@ share_type_projects = sa.Table(
     sa.Column("created_at", TIME, nullable=False),
 )
 
+# Share groups will be made of these: which share types their shares may have.
+share_group_types = sa.Table(
+    "share_group_types",
+    metadata,
+    an_id(),
+    sa.Column("name", NAME, nullable=False, unique=True),
+    sa.Column("is_public", sa.Boolean, nullable=False, default=True),
+    sa.Column("group_specs", sa.JSON, nullable=False),
+    *times(),
+)
+
+share_group_type_share_types = sa.Table(
+    "share_group_type_share_types",
+    metadata,
+    sa.Column(
+        "share_group_type_id",
+        ID,
+        sa.ForeignKey("share_group_types.id", name="fk_share_group_type_share_types_group_type", ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    sa.Column(
+        "share_type_id",
+        ID,
+        sa.ForeignKey("share_types.id", name="fk_share_group_type_share_types_share_type"),
+        primary_key=True,
+    ),
+    sa.Index("ix_share_group_type_share_types_share_type_id", "share_type_id"),
+)
+
+share_group_type_projects = sa.Table(
+    "share_group_type_projects",
+    metadata,
+    sa.Column(
+        "share_group_type_id",
+        ID,
+        sa.ForeignKey("share_group_types.id", name="fk_share_group_type_projects_group_type", ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    sa.Column("project_id", KEY, primary_key=True),
+    sa.Column("created_at", TIME, nullable=False),
+)
+
 # `scope` says whose: a project, `user:<id>` or `type:<id>` in it. One row holds all counters, so one UPDATE counts.
 # `metadata_characters` is counted of projects only, and is no quota of the API.
 quota_usages = sa.Table(
