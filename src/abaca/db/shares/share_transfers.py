@@ -36,6 +36,7 @@ TRANSFERS = Listing(
     sorts={"created_at": ("created_at", "id"), "id": ("id",), "name": (), "expires_at": ()},
     # opens the index over all projects (db/tables)
     unless=(frozenset({"id", "project_id"}), TRANSFER_OF_ANY_PROJECT),
+    unindexed=("name", "name_like", "by name", "by expires_at"),
 )
 
 
