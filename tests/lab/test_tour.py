@@ -5,6 +5,7 @@ import http.server
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -75,6 +76,15 @@ class Serving:
     state: Path
     lines: list[str]
     facts: dict[str, Any]
+    elsewhere: subprocess.Popen[str]
+    said_elsewhere: Path
+
+
+def clone(place: Path) -> dict[str, str]:
+    """Another clone, and the environment in which its own code is run."""
+    for name in ("src", "lab"):
+        shutil.copytree(ROOT / name, place / name, ignore=shutil.ignore_patterns("__pycache__"))
+    return {**os.environ, "PYTHONPATH": str(place / "src")}
 
 
 @pytest.fixture(scope="module")
@@ -82,14 +92,23 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     client.need()
     place = tmp_path_factory.mktemp("tour")
     state, output = place / "state", place / "output"
+    other, said = place / "clone", place / "elsewhere"
+    environment = clone(other)
     argv = [*TOUR, "--state", str(state), "--port", str(processes.free_port())]
-    with output.open("w") as file, subprocess.Popen(argv, cwd=ROOT, stdout=file, text=True) as process:
-        wait_until(lambda: "Ctrl-C" in output.read_text() or process.poll() is not None, timeout_s=240)
+    once = [*TOUR, "--once", "--port", str(processes.free_port())]
+    with (
+        output.open("w") as file,
+        said.open("w") as said_file,
+        subprocess.Popen(argv, cwd=ROOT, stdout=file, text=True) as process,
+        subprocess.Popen(once, cwd=other, env=environment, stdout=said_file, text=True) as elsewhere,
+    ):
+        wait_until(lambda: "Ctrl-C" in output.read_text() or process.poll() is not None, timeout_s=480)
         assert process.poll() is None, output.read_text()
         records = (runs.read(record) for record in runs.records_directory().glob("*.json"))
         facts = next(facts for facts in records if facts and facts["owner"] == process.pid)
-        yield Serving(process, state, output.read_text().splitlines(), facts)
+        yield Serving(process, state, output.read_text().splitlines(), facts, elsewhere, said)
         process.kill()
+        elsewhere.kill()
 
 
 def test_every_step_of_the_tour_holds(serving: Serving) -> None:
@@ -101,6 +120,14 @@ def test_every_step_of_the_tour_holds(serving: Serving) -> None:
     on_networks = ("two subnets", "answers on both", "a third subnet is added while it serves")
     for word in (*by_hand, *by_call, *by_action, *on_networks, "deleted and gone"):
         assert any(word in step for step in said), word
+
+
+def test_another_clone_takes_its_tour_at_the_same_time(serving: Serving) -> None:
+    assert serving.elsewhere.wait(480) == 0, serving.said_elsewhere.read_text()
+    lines = serving.said_elsewhere.read_text().splitlines()
+    assert lines[-1] == f"tour: {len(held(lines))} steps, 0 failed"
+    assert not any(line.startswith("Without mounting") for line in lines)
+    assert serving.process.poll() is None
 
 
 @pytest.fixture(scope="module")
