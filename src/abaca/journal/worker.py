@@ -277,13 +277,15 @@ class Worker(Hooks):
             free = one.free
             if not free or self._stopping.is_set():
                 return
-            found, until_s = self._leases.claim(one.name, list(self.operations), free)
+            # a power of two, so that the database knows the few statements that come of it
+            most = 1 << free.bit_length() - 1
+            found, until_s = self._leases.claim(one.name, list(self.operations), most)
             taken = [op for row in found if (op := self._taken(one, row, until_s))]
             with self._agenda.changed:
                 one.running += len(taken)
                 self._leases.held.update((op.id, op) for op in taken)
-                if len(found) == free and one.free:
-                    self._agenda.at_once(one.name)  # there may be more, and something ended meanwhile
+                if len(found) == most and one.free:
+                    self._agenda.at_once(one.name)  # there may be more
             for op in taken:
                 self._pool.submit(lambda op=op: self._run(one, op))  # type: ignore[misc]
 
