@@ -161,8 +161,10 @@ class Stranger:
 def an_open_volume(cluster):
     """The name of a volume that anybody reaches meanwhile."""
     node = cluster.nodes[0]
-    node.gluster("volume", "create", "open", f"{node.ipv4}:/var/lib/heketi/open", "force")
-    node.gluster("volume", "start", "open")
+    # what Heketi does at the same moment has the nodes' lock
+    brick = f"{node.ipv4}:/var/lib/heketi/open"
+    for words in (["create", "open", brick, "force"], ["start", "open"]):
+        wait_until(lambda words=words: node.run(["gluster", "--mode=script", "volume", *words]).code == 0)
     yield "open"
     node.gluster("volume", "stop", "open", "force")
     node.gluster("volume", "delete", "open")

@@ -46,7 +46,7 @@ def test_all_of_it_is_small_once_the_api_is_ready_for_many_callers(started):
     )
     pids = [running.pid, *running.children().values()]
     pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in pids)
-    assert pages * os.sysconf("SC_PAGESIZE") / 2**20 < 160
+    assert pages * os.sysconf("SC_PAGESIZE") / 2**20 < 176
 
 
 def test_term_stops_everything_within_seconds_and_the_next_start_goes_on(started, tmp_path):

@@ -57,6 +57,10 @@ def ways_in(things):
             "member", "POST", "/snapshots",
             lambda m: {"snapshot": {"share_id": things["/shares/{id}"], "metadata": m}},
         ),
+        "a snapshot that is taken over": (
+            "admin", "POST", "/snapshots/manage",
+            lambda m: {"snapshot": {"share_id": things["/shares/{id}"], "provider_location": "there", "metadata": m}},
+        ),
         "more of a snapshot": ("member", "POST", f"{snapshot}/metadata", lambda m: {"metadata": m}),
         "all of a snapshot": ("member", "PUT", f"{snapshot}/metadata", lambda m: {"metadata": m}),
         "a new subnet": ("member", "POST", f"{network}/subnets", lambda m: {"share-network-subnet": {"metadata": m}}),
