@@ -7,6 +7,7 @@ import time
 import pytest
 import sqlalchemy as sa
 
+from abaca.db.engine.limits import PATIENCE_S
 from tests.api.world import world
 from tests.conftest import wait_until
 
@@ -24,7 +25,7 @@ TYPE = {"share_type": {"name": "slow", "extra_specs": {"driver_handles_share_ser
 
 @pytest.fixture(scope="module")
 def slow(tmp_path_factory):
-    with world(tmp_path_factory.mktemp("slow"), worker=False, more=LIMITS) as made:
+    with world(tmp_path_factory.mktemp("slow"), worker=False, more=f"[api]\nthreads = 4\n{LIMITS}") as made:
         with made.db.write() as tx:
             for statement in ENDLESS:
                 tx.execute(sa.text(statement))
@@ -53,6 +54,7 @@ def test_what_would_never_end_is_answered_in_time_with_the_reason(slow, method, 
         "/shares/detail?offset=10000",
         "/shares/detail?sort_key=size",
         "/shares?name~=ab",
+        "/shares?status=available",
         "//abaca/v1/operations?sort_key=kind",
         "//abaca/v1/events?with_count=true",
     ],
@@ -72,3 +74,12 @@ def test_who_asks_for_much_while_another_takes_long_is_told_to_come_again(slow, 
     assert [answer.status for answer in answers] == [503, 503, 200]
     (fault,) = answers[0].body.values()
     assert "served first" in fault["message"]
+
+
+def test_of_two_threads_one_stays_for_those_who_ask_for_little(tmp_path):
+    with world(tmp_path, worker=False, more="[api]\nthreads = 2") as made, made.db.read() as tx, tx.turn():
+        begun_s = time.monotonic()
+        answer = made.ask("admin", "GET", "/shares?with_count=true", **NEWEST)
+        assert time.monotonic() - begun_s < PATIENCE_S  # for so long it would have a thread
+        assert (answer.status, "served first" in answer.body["serviceUnavailable"]["message"]) == (503, True)
+        assert made.ask("member", "GET", "/shares").status == 200

@@ -38,7 +38,9 @@ def open_database(settings: Settings, *, for_requests: bool = False) -> Database
         wakeup.Datagrams(settings.state_path) if settings.uses_sqlite else wakeup.Notify()
     )
     said = settings.database
-    most = Limits(said.look_limit_s, said.change_limit_s) if for_requests else None
+    # of two threads one stays for those who ask for little
+    waiting = 1 if settings.api_threads > 2 else 0
+    most = Limits(said.look_limit_s, said.change_limit_s, waiting) if for_requests else None
     try:
         db = Database(settings.database_url, wakeup=announce, pool_size=said.max_pool_size, most=most)
     except ImportError as error:

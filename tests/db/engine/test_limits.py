@@ -92,6 +92,19 @@ def test_of_what_takes_long_one_is_under_way_and_one_waits():
         pass
 
 
+def test_where_threads_are_few_nobody_waits_for_what_takes_long():
+    now_s = [0.0]
+    turns = Turns(lambda: now_s[0], waiting=0)
+    first = Asking(turns)
+    assert first.is_let.wait(60)
+    now_s[0] = (limits.LONG_S + limits.PATIENCE_S) / 2
+    other = Asking(turns)
+    wait_until(lambda: other.error is not None)
+    first.end()
+    with turns.one():
+        pass
+
+
 def test_what_takes_no_time_is_waited_for_by_all():
     turns, done = Turns(lambda: 0.0), []
     first = Asking(turns)

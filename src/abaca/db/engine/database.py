@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import datetime
-import select
 import sqlite3
 import threading
 import time
@@ -22,7 +21,7 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy import event, exc
 
-from abaca.db.engine import guard, inserts, limits, statements
+from abaca.db.engine import connections, guard, inserts, limits, statements
 from abaca.db.engine.statements import Entity, Parameters, Row
 
 Clock = Callable[[], float]
@@ -260,9 +259,10 @@ class Database:
         self._is_rehearsal = False
         self._statements = statements.Statements()
         # who asks for much
-        self._turns = limits.Turns()
+        self._turns = limits.Turns() if most is None else limits.Turns(waiting=most.waiting)
         self._writer = _engine(self.url, pool_size, autocommit=False)
         self._reader = _engine(self.url, pool_size, autocommit=True)
+        self._looking = connections.Connections(self._reader)
         if not self.is_sqlite:
             event.listen(self._writer, "connect", _not_abandoned(abandoned_s))
         if most is not None:
@@ -312,11 +312,16 @@ class Database:
     @contextlib.contextmanager
     def read(self) -> Iterator[Tx]:
         """A connection for looking. Each statement sees what was committed before it."""
-        with _connect(self._reader) as connection:
+        connection = self._looking.take()
+        try:
             tx = Tx(connection, self.now(), self._statements)
             tx.turns = self._turns
             yield tx
             tx.flush()
+        except BaseException:
+            connection.close()
+            raise
+        self._looking.give_back(connection)
 
     def once(self) -> contextlib.AbstractContextManager[Tx]:
         """A connection for one statement that is a transaction by itself: a round trip where `write()` takes three."""
@@ -325,7 +330,7 @@ class Database:
     @contextlib.contextmanager
     def write(self) -> Iterator[Tx]:
         """A transaction: commits at the end of the block, rolls back when it raises."""
-        with _connect(self._writer) as connection, connection.begin() as begun:
+        with connections.connect(self._writer) as connection, connection.begin() as begun:
             tx = Tx(connection, self.now(), self._statements, self.subscriptions)
             yield tx
             tx.flush()
@@ -340,7 +345,7 @@ class Database:
 
     def connect(self) -> sa.Connection:
         """A connection of one's own, in autocommit, outside the pools' bounds of time."""
-        return _connect(self._reader)
+        return connections.connect(self._reader)
 
     def rehearsal(self) -> Database:
         """The same database, by the same connections; but what is written is taken back, and wakes nobody."""
@@ -351,24 +356,17 @@ class Database:
     def open_connections(self, number: int) -> None:
         """Have so many of each pool open, if not more are. Raises SQLAlchemyError."""
         with contextlib.ExitStack() as stack:
-            for engine in (self._reader, self._writer):
-                for _ in range(number):
-                    stack.enter_context(_connect(engine))
+            for _ in range(number):
+                stack.callback(self._looking.give_back, self._looking.take())
+                stack.enter_context(connections.connect(self._writer))
 
     def close(self) -> None:
         """Give all connections back."""
         self._closed.set()
+        self._looking.close()
         self._writer.dispose()
         self._reader.dispose()
         self.wakeup.close()
-
-
-def _connect(engine: sa.Engine) -> sa.Connection:
-    """As the engine does it; when connections die as fast as they are made, that is the database being away."""
-    try:
-        return engine.connect()
-    except exc.InvalidRequestError as error:
-        raise exc.OperationalError(None, None, error) from error
 
 
 def _engine(url: sa.URL, pool_size: int, *, autocommit: bool) -> sa.Engine:
@@ -396,7 +394,7 @@ def _engine(url: sa.URL, pool_size: int, *, autocommit: bool) -> sa.Engine:
         "cursor_factory": guard.postgresql_cursor(),
     }
     engine = sa.create_engine(url.set(drivername="postgresql+psycopg"), **options)
-    event.listen(engine, "checkout", _refuse_a_dead_socket)
+    event.listen(engine, "checkout", connections.refuse_a_dead_one)
     if autocommit:
         event.listen(engine, "connect", _plan_once)
     return engine
@@ -457,13 +455,3 @@ def _not_abandoned(after_s: float) -> Callable[[Any, object], None]:
         connection.commit()
 
     return limit
-
-
-def _refuse_a_dead_socket(dbapi_connection: Any, _record: object, _proxy: object) -> None:
-    """An idle server has nothing to say: a readable socket is a closed one. Costs no round trip."""
-    if not dbapi_connection.closed:
-        poll = select.poll()
-        poll.register(dbapi_connection.fileno(), select.POLLIN)
-        if not poll.poll(0):
-            return
-    raise exc.DisconnectionError("the database closed the connection")

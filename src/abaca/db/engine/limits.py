@@ -21,10 +21,14 @@ _QUERY_CANCELED = "57014"
 
 
 class Limits(NamedTuple):
-    """How many seconds one statement may take that looks, and one that belongs to a change."""
+    """How many seconds one statement may take that looks, and one that belongs to a change.
+
+    Of those who ask for much `waiting` may wait while another takes long: each of them holds a thread.
+    """
 
     look_s: float
     change_s: float
+    waiting: int = 1
 
 
 class _Postgresql(Protocol):
@@ -88,11 +92,12 @@ class Turns:
     """Those who ask for what may take long take turns, so that threads and connections are left for all others.
 
     While it takes no time, as it does where there is little to read, they just wait for each other. Of something that
-    takes long one is under way, and one waits; whoever comes then is told to come again.
+    takes long one is under way, and `waiting` wait; whoever comes then is told to come again.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, *, waiting: int = 1) -> None:
         self._clock = clock
+        self._most_waiting = waiting
         self._changed = threading.Condition()
         self._since_s: float | None = None
         self._waiting = 0
@@ -115,7 +120,7 @@ class Turns:
     def _wait(self, long_at_s: float, until_s: float) -> None:
         now_s = self._clock()
         is_long = now_s >= long_at_s
-        if now_s >= until_s or (is_long and self._waiting):
+        if now_s >= until_s or (is_long and self._waiting >= self._most_waiting):
             raise errors.Unavailable(
                 "Others have asked for much at once, such as a count or what is far behind in a list, and are served "
                 "first; try again in some seconds, or ask for less."

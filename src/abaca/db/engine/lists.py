@@ -19,7 +19,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import re
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -171,6 +171,13 @@ def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
+class Unindexed(NamedTuple):
+    """Filters, and orders as "by NAME", for which all is read that may be shown: by any database, or by SQLite."""
+
+    everywhere: tuple[str, ...] = ()
+    on_sqlite: tuple[str, ...] = ()
+
+
 class Listing:
     """What can be asked of one kind of thing."""
 
@@ -182,14 +189,14 @@ class Listing:
         filters: Mapping[str, Filter] | None = None,
         sorts: Mapping[str, Sequence[str]] | Sequence[str] = ("created_at",),
         unless: tuple[frozenset[str], sa.ColumnElement[bool]] | None = None,
-        unindexed: Iterable[str] = (),
+        unindexed: Unindexed | None = None,
     ) -> None:
         """`columns` are added to those of `source`, whose `id` is unique.
 
         `sorts` are the orders that are offered, each with the columns that make it, of which the last is unique; one
         without any, or that is just named, is of the column called so and the id. For the first there are indexes,
-        whoever asks. `unless` is a condition that goes with it where none of some filters is asked for. `unindexed` are
-        the filters, and the orders as "by NAME", for which all is read that may be shown.
+        whoever asks. `unless` is a condition that goes with it where none of some filters is asked for. `unindexed`
+        says for which pages all is read that may be shown.
         """
         self._source = source
         self._columns: dict[str, Column] = {**{c.name: c for c in source.columns}, **(columns or {})}
@@ -198,7 +205,7 @@ class Listing:
         self._sorts = {name: tuple(by) or tuple(dict.fromkeys((name, _KEY))) for name, by in found.items()}
         self._usual = next(iter(self._sorts))
         self._unless = unless
-        self._unindexed = frozenset(unindexed)
+        self._unindexed, self._unindexed_on_sqlite = map(frozenset, unindexed or Unindexed())
         self._vague = {name: one.is_vague for name, one in self._filters.items() if one.is_vague}
         self._statement = functools.lru_cache(REMEMBERED)(self._write)
         self._counting = functools.lru_cache(REMEMBERED)(self._write_count)
@@ -265,16 +272,24 @@ class Listing:
 
     def _turn(self, tx: Tx, asked: Mapping[str, object], page: Page | None) -> contextlib.AbstractContextManager[None]:
         """What a page is to be looked for in."""
-        return contextlib.nullcontext() if page is None or not self._reads_much(asked, page) else tx.turn()
+        return contextlib.nullcontext() if page is None or not self._reads_much(tx, asked, page) else tx.turn()
 
-    def _reads_much(self, asked: Mapping[str, object], page: Page) -> bool:
+    def _reads_much(self, tx: Tx, asked: Mapping[str, object], page: Page) -> bool:
         """Whether what is read for a page grows with all that may be shown."""
         return (
             page.offset >= DEEP
             or not self._unindexed.isdisjoint(asked)
             or f"by {page.sort_key}" in self._unindexed
             or any(name in asked and is_vague(asked[name]) for name, is_vague in self._vague.items())
+            or (tx.dialect == "sqlite" and self._sqlite_reads_much(asked, page))
         )
+
+    def _sqlite_reads_much(self, asked: Mapping[str, object], page: Page) -> bool:
+        """Whether SQLite does; it goes by the index of a filter, whatever the order."""
+        if page.sort_key != self._usual and not all(self._filters[name].is_steady for name in asked):
+            return True
+        # nearly all that there is does not have a flag
+        return any(asked[name] is not False for name in self._unindexed_on_sqlite & asked.keys())
 
     def _after(self, tx: Tx, page: Page) -> Row | tuple[()]:
         """Where the page before ended, or nothing: then the offset counts. A marker that is gone is no marker."""
