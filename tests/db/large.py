@@ -277,6 +277,7 @@ def _node_groups(words, n):
         "name": "'nodes'",
         "shares": "'[]'",
         "selector": "'{}'",
+        "is_leaving": words.false,
         "created_at": words.time(),
     }
 

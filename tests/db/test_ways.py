@@ -64,7 +64,7 @@ def test_every_page_has_its_way(filled, name):
             elif found.number > watch.most(SHARES):
                 too_much[str(wanted)] = found.number
             # one at a time reads much: it never takes the last thread or connection
-            elif found.wrong and not in_turn and not filled.is_sqlite and not is_bounded(name, wanted):
+            elif found.wrong and not in_turn and not is_bounded(name, wanted):
                 beside[str(wanted)] = found.wrong
     assert (wrong, too_much, beside) == ({}, {}, {})
 

@@ -25,8 +25,8 @@ class Words:
         """Rows `i` from 0."""
         if self.is_postgresql:
             return f"generate_series(0, {number - 1}) AS n (i)"
-        counted = f"SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {number - 1}"  # noqa: S608
-        return f"(WITH RECURSIVE n (i) AS ({counted}) SELECT i FROM n)"  # noqa: S608
+        counted = f"SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {number - 1}"  # noqa: S608 - a number of ours
+        return f"(WITH RECURSIVE n (i) AS ({counted}) SELECT i FROM n)"  # noqa: S608 - that
 
     def id(self, of="i"):
         """An id for a number, in no order."""

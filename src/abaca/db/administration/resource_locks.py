@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import sqlalchemy as sa
 
 from abaca.db.engine.database import Tx
-from abaca.db.engine.lists import Listing, before, contains, equal, since, steady
+from abaca.db.engine.lists import Listing, Unindexed, before, contains, equal, since, steady
 from abaca.db.engine.statements import columns_of
 from abaca.db.tables.administration import LOCK_OF_ANY_PROJECT
 from abaca.db.tables.administration import resource_locks as t
@@ -35,7 +35,7 @@ LOCKS = Listing(
     },
     # opens the index over all projects (db/tables)
     unless=(frozenset({"id", "project_id"}), LOCK_OF_ANY_PROJECT),
-    unindexed=("lock_reason", "lock_reason_like", "by lock_reason", "by updated_at"),
+    unindexed=Unindexed(("lock_reason", "lock_reason_like", "by lock_reason", "by updated_at")),
 )
 
 

@@ -51,7 +51,7 @@ ATTACHMENTS = lists.Listing(
     },
     # opens the index over all projects (db/tables)
     unless=(frozenset({"id", "project_id", "share_id"}), OF_ANY_PROJECT),
-    unindexed=("by updated_at", "by state"),
+    unindexed=lists.Unindexed(("by updated_at", "by state"), on_sqlite=("state", "server_id")),
 )
 STATE = moving.Mover(t.c.state, "Attachment")
 move, try_move = STATE.move, STATE.try_move
@@ -121,7 +121,7 @@ def _around(mount_point: str) -> dict[str, object]:
     return {"above": above, "start": f"{mount_point}/", "length": len(mount_point) + 1}
 
 
-_AGES_AGO = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 (naive UTC, as all times here)
+AGES_AGO = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 (naive UTC, as all times here)
 _IS_BELOW = sa.func.substr(t.c.mount_point, 1, sa.bindparam("length", type_=sa.Integer())) == sa.bindparam("start")
 _NESTED = sa.select(*columns_of(Place, t)).where(
     t.c.server_id.in_(sa.bindparam("of_servers", expanding=True)),
@@ -133,7 +133,7 @@ _NESTED = sa.select(*columns_of(Place, t)).where(
 _DOUBT = (
     sa.update(t)
     .where(t.c.server_id == sa.bindparam("of_server"), t.c.state == "active", _IS_BELOW)
-    .values(last_verified_at=_AGES_AGO)
+    .values(last_verified_at=AGES_AGO)
 )
 
 
@@ -256,10 +256,20 @@ def doubt(tx: Tx, attachment_ids: Collection[str]) -> bool:
     return bool(attachment_ids) and tx.execute(_DOUBT_THESE, {"rows": sorted(attachment_ids)}).rowcount > 0
 
 
+def doubt_cluster(tx: Tx, cluster_id: str) -> bool:
+    """The same of all that a cluster has attached, but for what is being changed just now."""
+    return tx.execute(_DOUBT_CLUSTER, {"cluster": cluster_id}).rowcount > 0
+
+
 _DOUBT_THESE = (
     sa.update(t)
     .where(t.c.id.in_(sa.bindparam("rows", expanding=True)), t.c.state == "active")
-    .values(last_verified_at=_AGES_AGO)
+    .values(last_verified_at=AGES_AGO)
+)
+# who changes one goes on to its cluster, which whoever asks for this has locked
+_RESTS = sa.select(t.c.id).where(t.c.cluster_id == sa.bindparam("cluster"), t.c.state == "active")
+_DOUBT_CLUSTER = (
+    sa.update(t).where(t.c.id.in_(_RESTS.with_for_update(skip_locked=True))).values(last_verified_at=AGES_AGO)
 )
 
 

@@ -11,6 +11,7 @@ from sqlalchemy import exc
 from abaca import errors
 from abaca.db.engine import lists
 from abaca.db.engine.database import Tx
+from abaca.db.engine.statements import columns_of
 from abaca.db.tables.attachments import attachments, server_addresses, servers
 from abaca.domain.attachments.servers import RegisteredServer, check_hypervisor
 from abaca.domain.ids import new_id
@@ -52,13 +53,23 @@ SERVERS = lists.Listing(
         "project_id": ("project_id", "created_at", "id"),
         "status": ("status", "created_at", "id"),
     },
-    unindexed=("changed_since", "changed_before"),
+    unindexed=lists.Unindexed(("changed_since", "changed_before")),
 )
 
 
 def show(tx: Tx, server_id: str) -> RegisteredServer | None:
     """One server, or None. Whose it may be is the caller's business."""
     return SERVERS.entity(tx, RegisteredServer, {"id": server_id})
+
+
+def named(tx: Tx, project_id: str, names: Sequence[str]) -> list[RegisteredServer]:
+    """Those of a project that have one of these names."""
+    return tx.entities(RegisteredServer, _NAMED, {"project": project_id, "names": list(names)}) if names else []
+
+
+_NAMED = sa.select(*columns_of(RegisteredServer, servers)).where(
+    servers.c.project_id == sa.bindparam("project"), servers.c.name.in_(sa.bindparam("names", expanding=True))
+)
 
 
 def addresses(tx: Tx, server_ids: Sequence[str]) -> dict[str, list[tuple[str, str]]]:

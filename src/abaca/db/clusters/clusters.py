@@ -16,7 +16,7 @@ from abaca.db.engine import lists, moving
 from abaca.db.engine.database import Tx
 from abaca.db.engine.statements import columns_of, planned_for_values
 from abaca.db.journal import keys
-from abaca.db.tables.clusters import CLUSTER_OF_ANY_PROJECT
+from abaca.db.tables.clusters import CLUSTER_OF_ANY_PROJECT, cluster_nodes
 from abaca.db.tables.clusters import cluster_node_groups as g
 from abaca.db.tables.clusters import clusters as t
 from abaca.domain.clusters.clusters import CLUSTER, Cluster, NodeGroup, Selector, WantedShare
@@ -145,8 +145,30 @@ def _of_group(group: NodeGroup) -> dict[str, object]:
     }
 
 
+def let_group_go(tx: Tx, group_id: str) -> None:
+    """A group shall be none of its cluster's any more: it goes when its nodes are gone, and is shown to nobody."""
+    tx.execute(sa.update(g).where(g.c.id == group_id).values(is_leaving=True))
+
+
+def sweep_groups(tx: Tx, cluster_id: str) -> None:
+    """Those go that shall, and that have no node left."""
+    tx.execute(_SWEEP_GROUPS, {"cluster": cluster_id})
+
+
+_HAS_NODES = sa.exists().where(cluster_nodes.c.node_group_id == g.c.id)
+_SWEEP_GROUPS = sa.delete(g).where(g.c.cluster_id == sa.bindparam("cluster"), g.c.is_leaving.is_(True), ~_HAS_NODES)
+
+
+def leaving_groups(tx: Tx, cluster_id: str) -> set[str]:
+    """The names of the node groups that are on their way out."""
+    return {str(row.name) for row in tx.rows(_LEAVING_GROUPS, {"cluster": cluster_id})}
+
+
+_LEAVING_GROUPS = sa.select(g.c.name).where(g.c.cluster_id == sa.bindparam("cluster"), g.c.is_leaving.is_(True))
+
+
 def groups(tx: Tx, cluster_id: str) -> list[NodeGroup]:
-    """The node groups of a cluster, by name."""
+    """The node groups of a cluster, by name; those that leave it are none of them."""
     return [_group(one) for one in tx.entities(NodeGroup, _GROUPS, {"cluster": cluster_id})]
 
 
@@ -167,7 +189,7 @@ def _group(row: NodeGroup) -> NodeGroup:
     )
 
 
-_ALL_GROUPS = sa.select(*columns_of(NodeGroup, g)).order_by(g.c.name)
+_ALL_GROUPS = sa.select(*columns_of(NodeGroup, g)).where(g.c.is_leaving.is_(False)).order_by(g.c.name)
 _GROUPS = _ALL_GROUPS.where(g.c.cluster_id == sa.bindparam("cluster"))
 
 
@@ -196,11 +218,12 @@ def _names(shares: sa.Column[object]) -> sa.ColumnElement[bool]:
     return sa.cast(shares, sa.Text()).like(sa.bindparam("share", type_=sa.Text()))
 
 
+_OF_ONE = sa.and_(g.c.cluster_id == t.c.id, g.c.is_leaving.is_(False))
 _WANTING = (
     sa.select(t.c.id, t.c.name)
     .where(
         t.c.project_id == sa.bindparam("project"),
-        sa.or_(_names(t.c.shares), sa.exists().where(g.c.cluster_id == t.c.id, _names(g.c.shares))),
+        sa.or_(_names(t.c.shares), sa.exists().where(_OF_ONE, _names(g.c.shares))),
     )
     .order_by(t.c.created_at, t.c.id)
     .limit(sa.bindparam("most"))

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import msgspec
 import sqlalchemy as sa
 
+from abaca.db.attachments.attachments import AGES_AGO
 from abaca.db.engine import lists
 from abaca.db.engine.database import Tx
 from abaca.db.engine.statements import Select, columns_of
@@ -85,6 +86,11 @@ def let_go(tx: Tx, cluster_id: str, server_ids: Collection[str]) -> None:
     """Servers shall be nodes no more."""
     for part in _parts(list(server_ids)):
         tx.execute(sa.update(t).where(t.c.cluster_id == cluster_id, t.c.server_id.in_(part)).values(is_leaving=True))
+
+
+def let_group_go(tx: Tx, group_id: str) -> None:
+    """The servers of a group shall be nodes no more."""
+    tx.execute(sa.update(t).where(t.c.node_group_id == group_id).values(is_leaving=True))
 
 
 def sweep(tx: Tx, cluster_id: str) -> None:
@@ -164,6 +170,21 @@ def begun(tx: Tx, cluster_ids: Sequence[str]) -> set[str]:
     has_any = sa.exists().where(a.c.cluster_id == clusters.c.id)
     found = sa.select(clusters.c.id).where(clusters.c.id.in_(list(cluster_ids)), has_any)
     return {str(row.id) for row in tx.rows(found)} if cluster_ids else set()
+
+
+class Looks(msgspec.Struct, frozen=True, gc=False):
+    """How many attachments of a cluster nobody has looked at since that was asked for, and how many do not hold."""
+
+    cluster_id: str
+    ahead: int
+    failing: int
+
+
+def looks(tx: Tx, cluster_ids: Sequence[str]) -> dict[str, Looks]:
+    """What looks at the nodes of some clusters have found, by these; nothing of one that has nothing attached."""
+    return (
+        {one.cluster_id: one for one in tx.entities(Looks, _LOOKS, {"these": list(cluster_ids)})} if cluster_ids else {}
+    )
 
 
 # ---------------------------------------------------------------- compared with what is attached
@@ -285,6 +306,18 @@ _PROBLEMS = (
     .where(t.c.cluster_id == sa.bindparam("cluster"), sa.or_(_REFUSED, a.c.id.is_not(None)))
     .order_by(t.c.created_at, t.c.id)
     .limit(sa.bindparam("most"))
+)
+
+_LOOKS = (
+    sa.select(
+        a.c.cluster_id,
+        sa.func.sum(sa.case((sa.and_(a.c.state == "active", a.c.last_verified_at == AGES_AGO), 1), else_=0)).label(
+            "ahead"
+        ),
+        sa.func.sum(sa.case((_FAIL, 1), else_=0)).label("failing"),
+    )
+    .where(a.c.cluster_id.in_(sa.bindparam("these", expanding=True)))
+    .group_by(a.c.cluster_id)
 )
 
 

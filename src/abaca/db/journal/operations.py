@@ -208,7 +208,7 @@ OPERATIONS = lists.Listing(
     },
     # `seq` is the order of writing
     sorts={"created_at": ("seq",), "updated_at": (), "kind": (), "state": ()},
-    unindexed=("by updated_at", "by kind", "by state"),
+    unindexed=lists.Unindexed(("by updated_at", "by kind", "by state"), on_sqlite=("state", "states")),
 )
 
 

@@ -27,18 +27,98 @@ _HOLD_SERVER = sa.select(share_servers.c.id).where(share_servers.c.id == sa.bind
 def take(tx: Tx, server_id: str, subnet_id: str | None, network: Network, address: Address) -> bool:
     """Give an address to a share server; whether it has the address now, and nobody had before."""
     values = {
-        **{name: value for name, value in msgspec.structs.asdict(network).items() if name != "key"},
+        **_beneath(network),
         "id": address.id or new_id(),
         "share_server_id": server_id,
         "share_network_subnet_id": subnet_id,
         "network": network.key,
         "ip_address": address.ip,
         "mac_address": address.mac,
+        "left_host": None,
+        "left_identifier": None,
         "created_at": tx.now,
         "updated_at": None,
     }
     statement = insert_into(t, tx.dialect).on_conflict_do_nothing()
     return tx.row(statement.returning(t.c.id), values) is not None
+
+
+def _beneath(network: Network) -> dict[str, object]:
+    return {name: value for name, value in msgspec.structs.asdict(network).items() if name != "key"}
+
+
+def adopt(tx: Tx, server_id: str, subnet_id: str, network: Network, address: Address) -> bool:
+    """Give a share server an address that it answers at already; whether it has it now.
+
+    It may be nobody's, the server's own on that subnet, or what the server itself has left when it was given up.
+    """
+    if take(tx, server_id, subnet_id, network, address):
+        return True
+    of_server = (
+        sa.select(share_servers.c.id)
+        .where(
+            share_servers.c.id == server_id,
+            share_servers.c.host == t.c.left_host,
+            share_servers.c.identifier == t.c.left_identifier,
+        )
+        .correlate(t)
+    )
+    is_own = sa.and_(t.c.share_server_id == server_id, t.c.share_network_subnet_id == subnet_id)
+    has_left = sa.and_(t.c.share_server_id.is_(None), of_server.exists())
+    values: dict[str, object] = {
+        **_beneath(network),
+        "share_server_id": server_id,
+        "share_network_subnet_id": subnet_id,
+        "updated_at": tx.now,
+    }
+    if address.id is not None:
+        values |= {"id": address.id, "mac_address": address.mac}
+    at = sa.and_(t.c.network == network.key, t.c.ip_address == address.ip)
+    return tx.row(sa.update(t).where(at, sa.or_(is_own, has_left)).values(values).returning(t.c.id)) is not None
+
+
+def disown(tx: Tx, server_id: str) -> None:
+    """What a share server had left before it was to be taken over is left again; of the rest nothing stays."""
+    parameters = {"server": server_id}
+    tx.execute(_LEAVE_AGAIN, {**parameters, "at": tx.now})
+    tx.execute(_GIVE_BACK, parameters)
+
+
+def leave(tx: Tx, server_id: str) -> None:
+    """A share server that is given up goes on with its addresses: they are kept for what its back end calls it."""
+    tx.execute(_LEAVE, {"server": server_id, "at": tx.now})
+
+
+_LEAVE_AGAIN = (
+    sa.update(t)
+    .where(t.c.share_server_id == sa.bindparam("server"), t.c.left_identifier.is_not(None))
+    .values(share_server_id=None, share_network_subnet_id=None, updated_at=sa.bindparam("at"))
+)
+
+
+def _of_leaving(value: sa.ColumnElement[str]) -> sa.ScalarSelect[str]:
+    return sa.select(value).where(share_servers.c.id == sa.bindparam("server")).scalar_subquery()
+
+
+_LEAVE = (
+    sa.update(t)
+    .where(t.c.share_server_id == sa.bindparam("server"))
+    .values(
+        share_server_id=None,
+        share_network_subnet_id=None,
+        left_host=_of_leaving(share_servers.c.host),
+        left_identifier=_of_leaving(sa.func.coalesce(share_servers.c.identifier, share_servers.c.id)),
+        updated_at=sa.bindparam("at"),
+    )
+)
+
+
+def let_go(tx: Tx, allocation_id: str) -> bool:
+    """An address that a server has left is free; whether it was such a one."""
+    return tx.row(_LET_GO, {"allocation": allocation_id}) is not None
+
+
+_LET_GO = sa.delete(t).where(t.c.id == sa.bindparam("allocation"), t.c.share_server_id.is_(None)).returning(t.c.id)
 
 
 def of_server(tx: Tx, server_id: str) -> list[Allocation]:

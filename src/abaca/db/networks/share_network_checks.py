@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable, Mapping
 
 import sqlalchemy as sa
 
 from abaca.db.engine.database import Tx
+from abaca.db.engine.statements import planned_for_values
 from abaca.db.tables.networks import share_network_checks as t
 
 
@@ -60,3 +62,12 @@ def forget(tx: Tx, network_id: str, subject: str) -> None:
 
 
 _FORGET = sa.delete(t).where(t.c.share_network_id == sa.bindparam("network"), t.c.subject == sa.bindparam("about"))
+
+
+def purge(tx: Tx, asked_before: datetime.datetime, most: int) -> int:
+    """Forget up to `most` that were asked before then, answered or not; how many."""
+    return tx.execute(_PURGE, {"before": asked_before, "most": most}).rowcount
+
+
+_OLD = sa.select(*t.primary_key).where(t.c.created_at < sa.bindparam("before")).limit(sa.bindparam("most"))
+_PURGE = planned_for_values(sa.delete(t).where(sa.tuple_(*t.primary_key).in_(_OLD)))

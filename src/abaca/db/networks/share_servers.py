@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from abaca.db.engine import moving
 from abaca.db.engine.database import Tx, insert_into
-from abaca.db.engine.lists import Listing, begins, equal, where
+from abaca.db.engine.lists import Listing, Unindexed, begins, equal, where
 from abaca.db.engine.statements import columns_of
 from abaca.db.journal import keys
 from abaca.db.tables.networks import NOBODY_USES, share_network_subnets, share_networks, share_server_subnets
@@ -51,6 +51,7 @@ SHARE_SERVERS = Listing(
             )
         ),
     },
+    unindexed=Unindexed(on_sqlite=("host",)),
 )
 
 
@@ -59,11 +60,11 @@ def settled_condition(server_id: str) -> str:
     return keys.key(KEY, server_id)
 
 
-def add(tx: Tx, values: Mapping[str, object], subnet_ids: Iterable[str]) -> str:
-    """A new share server, which is being made, on these subnets; its id."""
+def add(tx: Tx, values: Mapping[str, object], subnet_ids: Iterable[str], event: str = "create") -> str:
+    """A new share server, which is being made, or to which another `event` happens, on these subnets; its id."""
     server_id = new_id()
     row = {**_NEW, "id": server_id, "created_at": tx.now, "updated_at": None, **values}
-    moving.add(tx, t, row, {"status": "create"})
+    moving.add(tx, t, row, {"status": event})
     tx.execute(_ADD_SUBNETS, [{"share_server_id": server_id, "share_network_subnet_id": one} for one in subnet_ids])
     return server_id
 
@@ -102,6 +103,11 @@ def put_on(tx: Tx, server_id: str, instance_id: str) -> None:
     tx.change(share_instances, instance_id, {"share_server_id": server_id})
 
 
+def keep_unused(tx: Tx, server_id: str) -> None:
+    """It is not deleted by itself: something is on it that is not managed here."""
+    tx.change(t, server_id, {"is_auto_deletable": False})
+
+
 def is_used(tx: Tx, server_id: str) -> bool:
     """Whether a share instance is on it, or on its way there."""
     return tx.scalar(_IS_USED, {"server": server_id}) is not None
@@ -128,6 +134,18 @@ _DELETE = sa.delete(t).where(t.c.id == sa.bindparam("server"))
 def show(tx: Tx, server_id: str) -> ShareServer | None:
     """One, or None."""
     return SHARE_SERVERS.entity(tx, ShareServer, {"id": server_id})
+
+
+def called(tx: Tx, host: str, identifier: str) -> dict[str, str]:
+    """The ids and statuses of those that a back end (host@backend) calls so, oldest first."""
+    return {row.id: row.status for row in tx.rows(_WITH_IDENTIFIER, {"on_host": host, "called": identifier})}
+
+
+_WITH_IDENTIFIER = (
+    sa.select(t.c.id, t.c.status)
+    .where(t.c.identifier == sa.bindparam("called"), t.c.host == sa.bindparam("on_host"))
+    .order_by(t.c.created_at, t.c.id)
+)
 
 
 def on_network(tx: Tx, network_id: str, host: str | None = None) -> list[ShareServer]:

@@ -16,6 +16,7 @@ from abaca.db.shares import instance_access_rules
 from abaca.db.tables.shares import access_rules as t
 from abaca.db.tables.shares import share_instances
 from abaca.domain import metadata
+from abaca.domain.attachments import clients
 from abaca.domain.ids import new_id
 from abaca.domain.shares.access_rules import AccessRule
 
@@ -114,14 +115,14 @@ def _select_of_share(names: tuple[str, ...]) -> Select:
 
 
 def of_addresses(tx: Tx, share_id: str, addresses: Sequence[str]) -> list[AccessRule]:
-    """A share's rules of type ip whose clients are these addresses, however many others it has."""
+    """A share's rules whose clients are these addresses, or certificates of servers, however many others it has."""
     asked = {"of_share": share_id, "addresses": list(addresses)}
     return tx.entities(AccessRule, _OF_ADDRESSES, asked) if addresses else []
 
 
 _OF_ADDRESSES = _RULES.where(
     t.c.share_id == sa.bindparam("of_share"),
-    t.c.access_type == "ip",
+    t.c.access_type.in_(clients.TYPES),
     t.c.client.in_(sa.bindparam("addresses", expanding=True)),
 )
 

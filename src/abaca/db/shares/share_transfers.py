@@ -10,7 +10,7 @@ from sqlalchemy import exc
 
 from abaca import errors
 from abaca.db.engine.database import Tx
-from abaca.db.engine.lists import Listing, contains, equal, steady
+from abaca.db.engine.lists import Listing, Unindexed, contains, equal, steady
 from abaca.db.engine.statements import columns_of, planned_for_values
 from abaca.db.tables.shares import TRANSFER_OF_ANY_PROJECT
 from abaca.db.tables.shares import share_transfers as t
@@ -36,7 +36,7 @@ TRANSFERS = Listing(
     sorts={"created_at": ("created_at", "id"), "id": ("id",), "name": (), "expires_at": ()},
     # opens the index over all projects (db/tables)
     unless=(frozenset({"id", "project_id"}), TRANSFER_OF_ANY_PROJECT),
-    unindexed=("name", "name_like", "by name", "by expires_at"),
+    unindexed=Unindexed(("name", "name_like", "by name", "by expires_at")),
 )
 
 

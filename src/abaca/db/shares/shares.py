@@ -113,6 +113,10 @@ _SORTS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("share_type_id", "share_network_id", "snapshot_id"), ()),
 }
 _UNINDEXED = tuple(f"by {name}" for name, columns in _SORTS.items() if not columns)
+_UNINDEXED_ON_SQLITE = (
+    "description", "status", "share_type_id", "availability_zone", "extra_specs", "name_like", "description_like",
+    "metadata", "is_soft_deleted",
+)  # fmt: skip
 # Other names under which clients ask for an order.
 SORT_ALIASES = {
     "display_name": "name",
@@ -165,7 +169,7 @@ SHARES = lists.Listing(
     sorts=_SORTS,
     # opens the index over all projects (db/tables)
     unless=(frozenset({"id", "id_prefix", "project_id", "is_public"}), OF_ANY_PROJECT),
-    unindexed=_UNINDEXED,
+    unindexed=lists.Unindexed(_UNINDEXED, on_sqlite=_UNINDEXED_ON_SQLITE),
 )
 
 
@@ -175,6 +179,23 @@ TASK_STATE = moving.Mover(shares.c.task_state, "Share")
 def find(tx: Tx, share_id: str) -> Share | None:
     """One share, or None. Who may see it is the caller's business."""
     return SHARES.entity(tx, Share, {"id": share_id})
+
+
+class Size(msgspec.Struct, frozen=True, gc=False):
+    """How large a share is, in GiB, whose it is, and its protocol."""
+
+    id: str
+    project_id: str
+    size: int
+    share_proto: str
+
+
+def sizes(tx: Tx, share_ids: Sequence[str]) -> dict[str, Size]:
+    """The sizes of some shares, by their ids."""
+    return {one.id: one for one in tx.entities(Size, _SIZES, {"these": list(share_ids)})} if share_ids else {}
+
+
+_SIZES = sa.select(*columns_of(Size, shares)).where(shares.c.id.in_(sa.bindparam("these", expanding=True)))
 
 
 def show(tx: Tx, share_id: str, names: tuple[str, ...]) -> Row | None:

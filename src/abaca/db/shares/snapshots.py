@@ -62,7 +62,10 @@ SNAPSHOTS = lists.Listing(
     },
     # opens the index over all projects (db/tables)
     unless=(frozenset({"id", "project_id", "share_id"}), SNAPSHOT_OF_ANY_PROJECT),
-    unindexed=("size", "usage", "by size", "by status", "by updated_at"),
+    unindexed=lists.Unindexed(
+        ("size", "usage", "by size", "by status", "by updated_at"),
+        on_sqlite=("share_id", "description", "status", "name_like", "description_like", "metadata"),
+    ),
 )
 
 

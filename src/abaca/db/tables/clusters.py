@@ -69,6 +69,8 @@ cluster_node_groups = sa.Table(
     sa.Column("count", sa.Integer),
     # as of clusters
     sa.Column("told", sa.JSON),
+    # it goes with the last of its nodes
+    sa.Column("is_leaving", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("created_at", TIME, nullable=False),
     sa.UniqueConstraint("cluster_id", "name"),
 )

@@ -150,15 +150,17 @@ share_network_checks = sa.Table(
     sa.Column("host", KEY, primary_key=True),
     sa.Column("is_compatible", sa.Boolean),
     sa.Column("created_at", TIME, nullable=False),
+    sa.Index("ix_share_network_checks_created_at", "created_at"),
 )
 
 # The addresses of share servers; without a subnet one of the operator's own network. `network` is where the address is
-# unique, as the network plug-in calls it.
+# unique, as the network plug-in calls it. Without a server it was left by one that was given up: what the back end
+# `left_host` calls `left_identifier` still answers there, and nobody else gets it.
 network_allocations = sa.Table(
     "network_allocations",
     metadata,
     an_id(),
-    sa.Column("share_server_id", ID, sa.ForeignKey("share_servers.id"), nullable=False),
+    sa.Column("share_server_id", ID, sa.ForeignKey("share_servers.id")),
     sa.Column(
         "share_network_subnet_id",
         ID,
@@ -173,6 +175,8 @@ network_allocations = sa.Table(
     sa.Column("network_type", sa.String(32)),
     sa.Column("segmentation_id", sa.BigInteger),
     sa.Column("mac_address", sa.String(32)),
+    sa.Column("left_host", KEY),
+    sa.Column("left_identifier", NAME),
     *times(),
     sa.UniqueConstraint("network", "ip_address"),
     sa.Index("ix_network_allocations_share_server_id", "share_server_id"),
