@@ -37,6 +37,12 @@ class GlusterCluster:
             list(pool.map(GlusterNode.start, self.nodes))
         self.heketi.start()
         self.cluster = self.heketi.load([node.ipv4 for node in self.nodes])
+        # Heketi does not wait for that; a node that is not yet one of them never hears of a volume that is made.
+        processes.wait_until(self._is_joined, 60.0, "all nodes of GlusterFS to know each other")
+
+    def _is_joined(self) -> bool:
+        others = len(self.nodes) - 1
+        return all(node.gluster("peer", "status").count("Peer in Cluster (Connected)") == others for node in self.nodes)
 
     def section(self) -> dict[str, str]:
         """The options of a back end over this."""

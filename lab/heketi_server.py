@@ -87,16 +87,19 @@ class HeketiServer:
 
     def _asked(self, path: str, body: object) -> Any:
         status, place, text = self._send("POST", path, body)
-        while status in (200, 202) and place.startswith("/queue/"):
-            status, found, text = self._send("GET", place)
-            if status == 200:
-                time.sleep(0.05)
-            place = found or (place if status == 200 else "")
+        if place.startswith("/queue/"):
+            queue = place
+            status, place, text = processes.wait_until(lambda: self._ended(queue), processes.PATIENCE_S, path)
         if status == 303:
             status, _, text = self._send("GET", place)
         if status >= 400:
             raise processes.LabError(f"Heketi, {path}: {status}: {text.strip()}")
         return json.loads(text) if text.strip() else None
+
+    def _ended(self, queue: str) -> tuple[int, str, str] | None:
+        """What came of its work, told once; None while that goes on."""
+        answer = self._send("GET", queue)
+        return None if answer[0] == 200 else answer
 
     def _send(self, method: str, path: str, body: object = None) -> tuple[int, str, str]:
         token = heketi.token(self._key.encode(), method, path, time.time())

@@ -10,7 +10,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from abaca.drivers.glusterfs.authority import Authority
+from abaca.drivers.authority import Authority
 
 ONE = "enabled_share_backends = gold\n[gold]\ndriver = glusterfs\ndriver_handles_share_servers = false\n"
 TWO = ONE.replace("gold\n[", "gold, red\n[", 1) + ONE.partition("\n")[2].replace("[gold]", "[red]")

@@ -17,7 +17,7 @@ from abaca.nodes.rehearsal import Rehearsal
 from abaca.nodes.shell import Limits
 from lab import fabric, runs
 from lab.ssh_node import SshNode
-from tests.nodes.machines import Login, Memory, login_of, wanted
+from tests.nodes.machines import Certified, Login, Memory, login_of, wanted
 
 OTHER_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
 
@@ -64,7 +64,7 @@ class PaperHarness(Kind):
 
     def more_nodes(self):
         """As another worker has them."""
-        return Rehearsal(Path(self._place.name) / "nodes.sqlite", [Memory()])
+        return Rehearsal(Path(self._place.name) / "nodes.sqlite", [Memory(), Certified()])
 
     def clean(self):
         self.nodes.scrap(self.login.host)
@@ -113,6 +113,10 @@ class PaperHarness(Kind):
         with self.nodes._sheet(self.login.host) as (sheet, _):
             return [line for lines in sheet.kept.values() for line in lines]
 
+    def shown(self):
+        with self.nodes._sheet(self.login.host) as (sheet, _):
+            return (sheet.identity, *(f"{one}\n" for one in sheet.certificates)) if sheet.identity else None
+
     def reboot(self):
         self.nodes.reboot(self.login.host)
 
@@ -132,14 +136,27 @@ CLEAN = """
 for round in 1 2 3; do
     awk '$2 ~ "^/mnt/" {print $2}' /proc/mounts | while read -r point; do umount -l "$(printf '%b' "$point")"; done
 done
-rm -rf --one-file-system /mnt/*
+rm -rf --one-file-system /mnt/* /etc/ssl/abaca
+rm -f /etc/ssl/glusterfs.* /usr/lib/ssl/glusterfs.*
 : > /etc/fstab
+"""
+SHOWN = """
+for place in /etc/ssl /usr/lib/ssl; do
+    [ ! -L $place/glusterfs.key ] || [ -s $place/glusterfs.key ] || echo "no key below $place"
+done
+[ -e /etc/ssl/abaca ] || exit 0
+[ "$(stat -c %a /etc/ssl/abaca/key)" = 600 ] || echo "others read the key"
+for part in /etc/ssl/abaca/name /usr/lib/ssl/glusterfs.pem /etc/ssl/glusterfs.ca; do
+    [ ! -e $part ] || { cat $part; echo abaca-part; }
+done
 """
 HUNG = """
 mkdir -p /run/over/upper /run/over/work
 mount -t overlay overlay -o lowerdir=/usr/sbin,upperdir=/run/over/upper,workdir=/run/over/work /usr/sbin
 printf '#!/bin/sh\\nexec sleep 1000\\n' > /usr/sbin/mount.hung
 chmod 755 /usr/sbin/mount.hung
+mkdir -p /run/openssl/upper /run/openssl/work
+mount -t overlay overlay -o lowerdir=/usr/lib/ssl,upperdir=/run/openssl/upper,workdir=/run/openssl/work /usr/lib/ssl
 """
 
 
@@ -160,7 +177,7 @@ class SshHarness(Kind):
         self.login = login_of(self.machine)
 
     def more_nodes(self):
-        return mounts.Nodes([Memory(), Refused(), Hung()], limits=Limits(connect_s=10, command_s=10))
+        return mounts.Nodes([Memory(), Certified(), Refused(), Hung()], limits=Limits(connect_s=10, command_s=10))
 
     def clean(self):
         self.machine.script(CLEAN)
@@ -207,6 +224,14 @@ class SshHarness(Kind):
 
     def kept(self):
         return self.machine.check(["cat", "/etc/fstab"]).splitlines()
+
+    def shown(self):
+        """As what it is known, its certificate and the authority's, where GlusterFS looks; None where nothing is."""
+        found = self.machine.script(SHOWN).stdout
+        if not found:
+            return None
+        name, *pems = found.split("abaca-part\n")[:-1]
+        return (name.strip(), *pems)
 
     def reboot(self):
         """What a boot does: nothing is mounted any more, then what is kept is."""

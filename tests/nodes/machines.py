@@ -33,6 +33,14 @@ class Memory(Mounter):
         return ("ro" if mount.is_read_only else "rw", "size=1m")
 
 
+class Certified(Memory):
+    """The same, where machines show a certificate."""
+
+    protocols = ("CERTIFIED",)
+    program = "mount openssl"
+    is_certified = True
+
+
 class Absent(Memory):
     """A protocol whose program no machine has."""
 

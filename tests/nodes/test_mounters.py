@@ -8,7 +8,7 @@ import pkgutil
 import pytest
 
 from abaca import nodes
-from abaca.nodes import contract, distributions, nfs, persistence
+from abaca.nodes import contract, distributions, glusterfs, nfs, persistence
 from abaca.nodes.contract import Mount
 
 HARNESSES = {
@@ -29,6 +29,28 @@ HARNESSES = {
             "$(id):/x",
             "host:/" + "x" * 1024,
         ],
+        "waits": ("hard", "timeo=", "retrans="),
+    },
+    "glusterfs": {
+        "mounter": glusterfs.Glusterfs(),
+        "sources": ["10.0.0.10:/abaca_x", "gl-1.example.org:/volume", "10.0.0.10:/volume/a/b.c"],
+        "no_sources": [
+            "",
+            "/volume",
+            "10.0.0.10:",
+            "10.0.0.10:/",
+            "[fd77::1]:/volume",
+            "-o:/volume",
+            "host:/vo lume",
+            "host:/volume,log-file=x",
+            "host:/volume/../other",
+            "host:/volume\nx",
+            "host:/vol*",
+            "host name:/volume",
+            "$(id):/volume",
+            "host:/" + "x" * 256,
+        ],
+        "waits": (),
     },
 }
 
@@ -77,10 +99,13 @@ def test_its_options_are_words_that_begin_with_the_level(harness, mounter):
 
 def test_a_server_that_is_away_loses_nobody_data(harness, mounter):
     options = mounter.options(wanted(harness))
-    assert "hard" in options
     assert {"soft", "softerr"}.isdisjoint(options)
-    assert any(one.startswith("timeo=") for one in options)
-    assert any(one.startswith("retrans=") for one in options)
+    assert [any(one.startswith(said) for one in options) for said in harness["waits"]] == [True] * len(harness["waits"])
+
+
+def test_it_says_at_which_port_to_knock_and_as_what_the_kernel_shows_it(mounter):
+    assert mounter.port
+    assert mounter.fstype.removeprefix("fuse.") == (mounter.mount_type or mounter.fstype)
 
 
 def test_every_known_family_has_a_package_and_the_unknown_none(mounter):
@@ -105,3 +130,29 @@ def test_nfs_for_a_kernel_alone_names_the_address():
 def test_a_port_of_its_own_is_told_to_the_machine():
     assert "port=3049" in nfs.Nfs(port=3049).options(wanted(HARNESSES["nfs"]))
     assert not any(one.startswith("port=") for one in nfs.Nfs().options(wanted(HARNESSES["nfs"])))
+
+
+def test_further_nodes_of_a_volume_are_asked_where_the_first_is_away():
+    harness = HARNESSES["glusterfs"]
+    others = ("10.0.0.10:/abaca_x", "10.0.0.11:/abaca_x", "[fd77::1]:/abaca_x", "gl-2:/abaca_x", "10.0.0.11:/abaca_x")
+    assert harness["mounter"].options(wanted(harness, others=others))[1] == "backup-volfile-servers=10.0.0.11:gl-2"
+    alone = harness["mounter"].options(wanted(harness, others=others[:1]))
+    assert not any(one.startswith("backup") for one in alone)
+
+
+def test_the_volume_of_a_share_is_the_same_from_every_node_and_other_peoples_are_not():
+    is_same = glusterfs.Glusterfs().is_same
+    assert is_same("10.0.0.10:/abaca_x", "10.0.0.11:abaca_x")
+    assert not is_same("10.0.0.10:/abaca_x", "10.0.0.10:/abaca_y")
+    assert not is_same("10.0.0.10:/abaca_x", "10.0.0.10:/abaca_x/below")
+    assert not is_same("10.0.0.10:/theirs", "10.0.0.11:/theirs")
+
+
+def test_options_that_its_helper_would_refuse_are_left_out():
+    assert glusterfs.Glusterfs(more=("nosuid", "nconnect=4", "noexec")).more == ("nosuid", "noexec")
+
+
+@pytest.mark.parametrize("place", ["/mnt/a b", "/mnt/*", "/mnt/[x]"])
+def test_its_helper_would_mount_elsewhere_so_such_places_are_refused(place):
+    assert glusterfs.Glusterfs().place_problem(place)
+    assert nfs.Nfs().place_problem(place) is None

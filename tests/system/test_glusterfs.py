@@ -16,6 +16,7 @@ from tests.conftest import wait_until
 
 PROJECT = "a1" * 16
 PLACE = "/mnt/share"
+ATTACHMENTS = "//abaca/v1/attachments"
 SHOWN_S = 600
 
 thorough = pytest.mark.skipif(not os.environ.get("GLUSTER_THOROUGH"), reason="minutes: make thorough")
@@ -58,6 +59,8 @@ def abaca(run, cluster):
             "enabled_share_protocols": "GLUSTERFS",
         },
         "gluster": {"driver": "glusterfs", "driver_handles_share_servers": False, **cluster.section()},
+        "compute": {"key_directory": run.directory},
+        "nodes": {"connect_timeout_s": 60, "command_timeout_s": 300, "verify_interval_s": 5, "longest_pause_s": 5},
     }
     with service.Service(run, sections, directory=directory) as made:
         made.admin = caller.Caller(made.url, caller.basic("admin", passwords["admin"]))
@@ -161,13 +164,21 @@ class Stranger:
 def an_open_volume(cluster):
     """The name of a volume that anybody reaches meanwhile."""
     node = cluster.nodes[0]
-    # what Heketi does at the same moment has the nodes' lock
-    brick = f"{node.ipv4}:/var/lib/heketi/open"
-    for words in (["create", "open", brick, "force"], ["start", "open"]):
-        wait_until(lambda words=words: node.run(["gluster", "--mode=script", "volume", *words]).code == 0)
-    yield "open"
-    node.gluster("volume", "stop", "open", "force")
-    node.gluster("volume", "delete", "open")
+
+    def come_to(state, *words):
+        """What Heketi does at the same moment has the nodes' lock, and a command that ends too late has its effect."""
+        done = node.run(["gluster", "--mode=script", "volume", *words], SHOWN_S)
+        info = node.run(["gluster", "--mode=script", "volume", "info", "open"], SHOWN_S)
+        sys.stderr.write(f"{words}: {done}\n")
+        return f"Status: {state}" in info.stdout
+
+    wait_until(lambda: come_to("Created", "create", "open", f"{node.ipv4}:/var/lib/heketi/open", "force"), every_s=1)
+    try:
+        wait_until(lambda: come_to("Started", "start", "open", "force"), every_s=1)
+        yield "open"
+    finally:
+        wait_until(lambda: come_to("Stopped", "stop", "open", "force"), every_s=1)
+        node.gluster("volume", "delete", "open")
 
 
 def location(cloud, share):
@@ -270,6 +281,99 @@ def test_a_share_lives_from_create_to_delete_and_nobody_reaches_it_without_a_rul
             live(cluster, cloud, client)
     assert stranger.reached == []
     assert {way for way, _ in stranger.tried} == {"with_its_certificate", "without_tls"}
+    assert (cluster.volumes(), cluster.bricks()) == ([], [])
+
+
+@contextlib.contextmanager
+def a_server(cluster, abaca, name):
+    """A machine that nobody has prepared, and its id in the inventory."""
+    machine = gluster_machines.GlusterClient(cluster.network, name).start()
+    try:
+        machine.script(": > /etc/fstab")
+        ssh = machine.ssh
+        wish = {
+            "name": name,
+            "project_id": PROJECT,
+            "addresses": [{"ip": machine.ipv4}],
+            "ssh_host": ssh.host,
+            "ssh_port": ssh.port,
+            "ssh_user": ssh.user,
+            "host_key": ssh.host_key,
+            "key": f"file:{ssh.private_key}",
+        }
+        yield machine, abaca.admin.call("POST", "//abaca/v1/servers", {"server": wish}).body["server"]["id"]
+    finally:
+        machine.stop()
+
+
+def attach(abaca, share, server):
+    """The attachment of a share to a server, once it is active."""
+    wish = {"attachment": {"share_id": share, "server_id": server}}
+    made = abaca.admin.call("POST", ATTACHMENTS, wish).body["attachment"]["id"]
+    return wait_until(lambda: active(abaca, made), SHOWN_S, 0.5)
+
+
+def active(abaca, attachment):
+    """As it is shown when it is active; None before."""
+    shown = abaca.admin.get(f"{ATTACHMENTS}/{attachment}")
+    assert shown["state"] != "error", shown
+    return shown if shown["state"] == "active" else None
+
+
+def detach(abaca, attachment):
+    """Nothing of the attachment is known any more."""
+    abaca.admin.call("DELETE", f"{ATTACHMENTS}/{attachment}")
+    wait_until(lambda: attachment not in str(abaca.admin.get(ATTACHMENTS)), SHOWN_S, 0.5)
+
+
+def left_on(machine):
+    """What there is on a machine of mounts, of what brings them back, and of certificates."""
+    looks = "ls /mnt; cat /etc/fstab; ls /etc/ssl /usr/lib/ssl | grep -e abaca -e glusterfs; pgrep -x glusterfs"
+    return machine.script(f"grep fuse.glusterfs /proc/mounts; {looks}").stdout
+
+
+def renew(abaca):
+    """Each node has a new certificate, and each volume of a share serves by it."""
+    argv = [sys.executable, "-m", "abaca", "certificate", "renew", "--restart"]
+    argv += ["--config-file", str(abaca.configuration)]
+    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+def test_a_share_is_attached_to_servers_that_have_keys_of_their_own(cluster, abaca, cloud):
+    share, another = made(cloud, "attached"), made(cloud, "another")
+    with a_server(cluster, abaca, "one") as (one, first), a_server(cluster, abaca, "two") as (two, second):
+        here, apart = attach(abaca, share, first), attach(abaca, another, second)
+        place, source = here["mount_point"], location(cloud, share)
+        said(one, f"echo text > {place}/file && sync {place}/file")
+        # known, and by the same authority, but not let in
+        assert two.mount(source, PLACE).code
+        two.unmount(PLACE)
+        there = attach(abaca, share, second)
+        assert said(two, f"cat {place}/file") == "text\n"
+        assert said(one, "stat -Lc %a /etc/ssl/glusterfs.key") == "600\n"
+        assert said(one, "cat /etc/ssl/glusterfs.key") != said(two, "cat /etc/ssl/glusterfs.key")
+        assert all(node.ipv4 in said(one, "cat /etc/fstab") for node in cluster.nodes)
+        assert here["addresses"] == [f"abaca-server-{first}"]
+
+        assert {line.rpartition(": ")[2] for line in renew(abaca) if line.startswith("volume")} == {"started anew"}
+        wait_until(lambda: one.script(f"echo more >> {place}/file && sync {place}/file || exit 1").code == 0, SHOWN_S)
+        wait_until(lambda: "more" in two.script(f"cat {place}/file").stdout, SHOWN_S, 0.5)
+
+        said(one, f"umount {place} && mount -a && cat {place}/file")
+        two.script(f"umount {place}")
+        abaca.admin.call("POST", f"{ATTACHMENTS}/{there['id']}/verify")
+        wait_until(lambda: "more" in two.script(f"cat {place}/file").stdout, SHOWN_S, 0.5)
+
+        detach(abaca, here["id"])
+        wait_until(lambda: left_on(one) == "", SHOWN_S, 0.5)
+        assert one.mount(source, PLACE).code
+        assert "more" in said(two, f"cat {place}/file")
+        for attachment in (there["id"], apart["id"]):
+            wait_until(lambda wanted=attachment: active(abaca, wanted), SHOWN_S, 0.5)
+            detach(abaca, attachment)
+        wait_until(lambda: left_on(two) == "", SHOWN_S, 0.5)
+    delete(cloud, share)
+    delete(cloud, another)
     assert (cluster.volumes(), cluster.bricks()) == ([], [])
 
 

@@ -39,8 +39,17 @@ def examine(settings: Settings, looks: tuple[Callable[[Settings], None], ...] = 
             yield Finding(error.message, is_grave=True)
         except errors.Unavailable as error:
             yield Finding(error.message, is_grave=False)
+    yield from _storage(settings)
     for text in exposure.exposed(settings):
         yield Finding(text, is_grave=False)
+
+
+def _storage(settings: Settings) -> Iterator[Finding]:
+    """What back ends miss; a worker starts without them, and serves them when they have it."""
+    for backend in settings.backends:
+        with contextlib.suppress(errors.ConfigError):  # that has been said
+            for text in driver(settings, backend).examine():
+                yield Finding(f"[{backend.name}] {text}", is_grave=False)
 
 
 def refuse_database(settings: Settings) -> None:

@@ -35,7 +35,7 @@ def issue(given: Given, *, name: str, backend: str | None) -> None:
     request = sys.stdin.read(MOST_CHARACTERS + 1)
     if len(request) > MOST_CHARACTERS:
         raise errors.Invalid("That is too long for a signing request.")
-    click.echo(driver.issue(name, request), nl=False)
+    click.echo(driver.issue(name, request).pem, nl=False)
 
 
 @certificate.command()
@@ -45,6 +45,28 @@ def authority(given: Given, *, backend: str | None) -> None:
     """Show the authority's certificate, which clients need beside their own."""
     driver = _sealing(given, backend)
     click.echo(driver.authority.pem, nl=False)
+
+
+@certificate.command()
+@click.option("--backend", metavar="NAME", help="Whose nodes get them; needed where several back ends have some.")
+@click.option("--restart", is_flag=True, help="Start the volumes of shares anew too, so that they serve by them.")
+@configured
+def renew(given: Given, *, backend: str | None, restart: bool) -> None:
+    """Bring a new certificate to each node, whatever is left of the old one.
+
+    What runs goes on with what it has read until it is started anew: with --restart each volume is away for some
+    seconds, one after the other. Programs that use it get errors meanwhile, and need not mount it again. It may be
+    repeated.
+    """
+    driver = _sealing(given, backend)
+    driver.start()
+    try:
+        for said in driver.renew(restarts=restart):
+            click.echo(said)
+    finally:
+        driver.stop()
+    if not restart:
+        click.echo("Volumes that run serve by the old ones: repeat it with --restart before these end.", err=True)
 
 
 def _sealing(given: Given, name: str | None) -> Glusterfs:

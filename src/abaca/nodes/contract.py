@@ -98,6 +98,18 @@ class Guest(msgspec.Struct, frozen=True, kw_only=True):
     qmp_socket: str
 
 
+class Identity(msgspec.Struct, frozen=True, kw_only=True):
+    """What a machine shows of itself to storages that know their clients by certificates.
+
+    `name` is the certificate's common name; `certificate`, for the machine's own key, and that of its `authority` are
+    in PEM form, and empty as long as none was issued.
+    """
+
+    name: str
+    certificate: str = ""
+    authority: str = ""
+
+
 class Mount(msgspec.Struct, frozen=True, kw_only=True):
     """A share as it is wanted on a machine.
 
@@ -105,7 +117,8 @@ class Mount(msgspec.Struct, frozen=True, kw_only=True):
     `10.0.0.10:/shares/x` or `[fd77::1]:/shares/x`; `mount_point` is absolute and normalised. With `guest` the machine
     is a hypervisor: it mounts the share where Abaca likes, and `mount_point` is only what the guest may do with it.
     `former` is a name that nobody has any more: where its mark keeps this very source, it is taken over. `was_seen`
-    says that we have had it mounted there: it is ours to unmount though our mark was lost.
+    says that we have had it mounted there: it is ours to unmount though our mark was lost. `others` are further export
+    locations of the same share. `identity` is needed where the protocol's machines are known by certificates.
     """
 
     name: str
@@ -116,6 +129,8 @@ class Mount(msgspec.Struct, frozen=True, kw_only=True):
     guest: Guest | None = None
     former: str = ""
     was_seen: bool = False
+    others: tuple[str, ...] = ()
+    identity: Identity | None = None
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,10 +162,15 @@ class Mounter(abc.ABC):
     """A protocol that machines can mount. One module each; what it returns is quoted by the caller, never by it."""
 
     protocols: ClassVar[tuple[str, ...]]
-    # What the mount table says, and what `mount -t` is given.
+    # What the mount table says, and what `mount -t` is given unless that is another word.
     fstype: ClassVar[str]
-    # The program without which a machine cannot mount it, e.g. mount.nfs.
+    mount_type: ClassVar[str] = ""
+    # The programs without which a machine cannot mount it, with a blank between them, e.g. mount.nfs.
     program: ClassVar[str]
+    # Where its servers listen, for who asks whether they do; 0 where that is not known.
+    port: int = 0
+    # Machines show a certificate to its servers.
+    is_certified: ClassVar[bool] = False
 
     @abc.abstractmethod
     def packages(self, distribution: Distribution) -> tuple[str, ...]:
@@ -159,6 +179,10 @@ class Mounter(abc.ABC):
     @abc.abstractmethod
     def check(self, source: str) -> str | None:
         """Why this protocol cannot mount `source`; None when it can."""
+
+    def place_problem(self, _mount_point: str) -> str | None:
+        """Why this protocol cannot mount at a place where others can; None when it can."""
+        return None
 
     @abc.abstractmethod
     def options(self, mount: Mount) -> tuple[str, ...]:
@@ -213,6 +237,13 @@ class Machines(Protocol):
 
         Raises `Unsupported`, and `MountRefused` with nothing changed: the mount point is occupied or not empty, or the
         server refuses. Where the mark of another attachment stands in the way, the error's details name it as `owner`.
+        """
+
+    def request(self, login: Login, mount: Mount) -> str:
+        """A signing request, in PEM form, for the key by which the machine is known to storages.
+
+        The key is made when there is none, never leaves the machine, and goes with the last mount that needs it. Raises
+        as `mount` does, `MountRefused` too where the machine has a certificate of somebody else.
         """
 
     def look(self, login: Login, mount: Mount) -> Seen | None:

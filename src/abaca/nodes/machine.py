@@ -55,6 +55,9 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     has_hung: bool = False
     is_kept: bool = True
     holders: tuple[Holder, ...] = ()
+    # Whether the machine's certificate is there for this mount too, and the signing request that was asked for.
+    is_certified: bool = False
+    request: str = ""
 
     @property
     def marks(self) -> tuple[tuple[str, str], ...]:
@@ -176,6 +179,8 @@ def read(lines: Iterable[str]) -> State:
         has_hung=bool(last("hung")),
         is_kept=not last("not_kept"),
         holders=(*holders, *below),
+        is_certified=bool(last("certified")),
+        request="".join(f"{line}\n" for line in values.get("request", ())),
     )
 
 

@@ -26,11 +26,15 @@ say_table() {
     [ -z "$mounted" ] || say mounted "$mounted"
 }
 
+has_programs() {
+    for one in $program; do command -v "$one" > /dev/null || return 1; done
+}
+
 # The system: what decides which way of staying mounted, and without the program which packages and which way of mounting.
 say_system() {
     read -r boot_id < /proc/sys/kernel/random/boot_id && say boot_id "$boot_id"
     [ ! -d /run/systemd/system ] || say systemd yes
-    if command -v "$program" > /dev/null; then
+    if has_programs; then
         say program yes
         return
     fi
@@ -106,6 +110,7 @@ say_kept() {
 }
 
 look() {
+    [ ! -e "$certificates/users/$name" ] || say certified yes
     say_system
     say_table
     [ -n "$mounted" ] || say_directory
@@ -288,7 +293,24 @@ release() {
     return 1
 }
 
+# Locks stay open in what runs for the mount as long as it is there, unless that is a process which serves it.
+mount_now() {
+    if [ -z "$identity" ]; then
+        said=$(limited "$mount_s" mount -t "$fstype" -o "$options" "$source" "$mount_point" 2>&1)
+        code=$?
+        return
+    fi
+    said=$(limited "$mount_s" mount -t "$fstype" -o "$options" "$source" "$mount_point" 2>&1 8>&- 9>&-)
+    code=$?
+    # Killed before it had seen that anybody serves it: what is in the table is not to be believed.
+    [ $code -ne 137 ] || limited 15 umount -f -l "$mount_point" 2> /dev/null
+}
+
 mount_it() {
+    if [ -n "$identity" ] && ! said=$(alone put_certificate 2>&1); then
+        say problem "$(printf '%s' "$said" | one_line)"
+        return 1
+    fi
     # What brings it back comes first: a mount that nobody would find again after a reboot is none.
     if ! said=$(keep 2>&1); then
         say not_kept yes
@@ -306,8 +328,7 @@ mount_it() {
     fi
     if [ -z "$mounted" ] && [ -d "$mount_point" ] && is_straight "$mount_point"; then
         note_mounts
-        said=$(limited "$mount_s" mount -t "$fstype" -o "$options" "$source" "$mount_point" 2>&1)
-        code=$?
+        mount_now
         read_table
         [ $code -ne 137 ] || [ -n "$mounted" ] || say hung yes
         if [ -z "$mounted" ] && [ $code -eq 0 ]; then
@@ -323,18 +344,122 @@ take_back() {
     case $keeper in unit) own_unit=yes ;; *) own_fstab=yes ;; esac
     remove_directory
     forget 2> /dev/null
+    [ -z "$identity" ] || alone drop_certificate
+}
+
+# By what storages know the machine: one key, one certificate and one authority for all mounts, in a directory of ours.
+# `users` there has a file for each mount that needs them; with the last of these all goes. GlusterFS looks for them
+# below /etc/ssl, or where OpenSSL was built to look: both have links to ours, and what else is there is not touched.
+certificates=/etc/ssl/abaca
+
+say_places() {
+    echo /etc/ssl
+    other=$(openssl version -d | sed -n 's/^OPENSSLDIR: "\(.*\)"$/\1/p')
+    [ ! -d "$other" ] || [ "$other" -ef /etc/ssl ] || echo "$other"
+}
+
+# Whether nobody else's certificate is where ours shall be; says whose is.
+is_free() {
+    for place_of in $(say_places); do
+        for end in key pem ca; do
+            file=$place_of/glusterfs.$end
+            if [ -e "$file" ] && ! [ "$file" -ef "$certificates/$end" ]; then
+                echo "$file is there already, and not Abaca's: move it away"
+                return 1
+            fi
+        done
+    done
+}
+
+# Whether others than this mount need what is there.
+has_other_users() {
+    for user in "$certificates"/users/*; do
+        [ ! -e "$user" ] || [ "$user" = "$certificates/users/$name" ] || [ "$user" = "$certificates/users/$former" ] ||
+            return 0
+    done
+    return 1
+}
+
+# A mount that needs the key is noted first, then as what the machine is known, then the key is made: a crash in between
+# leaves nothing that nobody would take away.
+make_request() {
+    is_free || return 1
+    mkdir -p "$certificates/users" && chmod 700 "$certificates" || return 1
+    known=$(cat "$certificates/name" 2> /dev/null)
+    if [ -n "$known" ] && [ "$known" != "$identity" ] && has_other_users; then
+        echo "this machine is known as $known already, so it has two entries: attach by that one"
+        return 1
+    fi
+    : > "$certificates/users/$name" && printf '%s\n' "$identity" > "$certificates/name" || return 1
+    if [ ! -s "$certificates/key" ]; then
+        (umask 077 && openssl genrsa -out "$certificates/key.new" 2048 2>&1) || return 1
+        sync "$certificates/key.new" 2> /dev/null
+        mv -f "$certificates/key.new" "$certificates/key" || return 1
+    fi
+    openssl req -new -key "$certificates/key" -subj "/CN=$identity"
+}
+
+request_certificate() {
+    had=''
+    [ ! -e "$certificates/users/$name" ] || had=yes
+    if ! said=$(alone make_request 2>&1); then
+        say problem "$(printf '%s' "$said" | one_line)"
+        [ -n "$had" ] || alone drop_certificate
+        return 1
+    fi
+    inside=''
+    while IFS= read -r line; do
+        case $line in '-----BEGIN '*) inside=yes ;; esac
+        [ -z "$inside" ] || say request "$line"
+        case $line in '-----END '*) inside='' ;; esac
+    done << END
+$said
+END
+}
+
+put_certificate() {
+    is_free || return 1
+    [ -s "$certificates/key" ] || { echo 'its key is gone, and is made anew'; return 1; }
+    if [ -s "$certificates/ca" ] && [ "$(cat "$certificates/ca")" != "${ca%"$newline"}" ] && has_other_users; then
+        echo 'it has mounts of another certificate authority: a machine can have one for all its volumes'
+        return 1
+    fi
+    for end in ca pem; do
+        case $end in ca) all=$ca ;; *) all=$pem ;; esac
+        printf '%s' "$all" > "$certificates/$end.new" && mv -f "$certificates/$end.new" "$certificates/$end" || return 1
+    done
+    rm -f "$certificates/users/${former:-$name}"
+    : > "$certificates/users/$name" || return 1
+    for place_of in $(say_places); do
+        for end in key pem ca; do ln -sfn "$certificates/$end" "$place_of/glusterfs.$end" || return 1; done
+    done
+}
+
+drop_certificate() {
+    [ -d "$certificates" ] || return 0
+    rm -f "$certificates/users/$name"
+    rmdir "$certificates/users" 2> /dev/null || return 0
+    for place_of in $(say_places); do
+        for end in key pem ca; do
+            file=$place_of/glusterfs.$end
+            [ "$(readlink "$file")" != "$certificates/$end" ] || rm -f "$file"
+        done
+    done
+    rm -rf "$certificates"
 }
 
 unmount_it() {
     if [ -n "$ours" ]; then release || return 1; fi
     remove_directory
     forget
+    [ -z "$identity" ] || alone drop_certificate
     rm -f "$turn"
 }
 
 main() {
     action='' name='' mount_point='' place='' source='' fstype='' program='' options='' unit='' keeper='' text='' made=''
     own_unit='' own_fstab='' ours='' force='' fresh='' replace='' waits='' former='' is_read='' turn='' mount_s=30
+    identity='' pem='' ca=''
     for word; do
         value=${word#*=}
         case $word in
@@ -343,11 +468,13 @@ main() {
             unit=*) unit=$value ;; keeper=*) keeper=$value ;; text=*) text=$text$value$newline ;; made=*) made=$value ;;
             own_unit=*) own_unit=$value ;; own_fstab=*) own_fstab=$value ;; ours=*) ours=$value ;; force=*) force=$value ;;
             fresh=*) fresh=$value ;; replace=*) replace=$value ;; waits=*) waits=$value ;; mount_s=*) mount_s=$value ;;
-            former=*) former=$value ;;
+            former=*) former=$value ;; identity=*) identity=$value ;;
+            pem=*) pem=$pem$value$newline ;; ca=*) ca=$ca$value$newline ;;
         esac
     done
     case $action in
         look) [ -z "$waits" ] || { wait_for_turn && rm -f "$turn"; } ;;
+        request) wait_for_turn && request_certificate ;;
         mount) wait_for_turn && mount_it ;;
         unmount) wait_for_turn && unmount_it ;;
     esac

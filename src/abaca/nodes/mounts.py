@@ -8,16 +8,16 @@ is done on one machine is decided here, from what it says of itself; machine.sh 
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
-import msgspec
-
 from abaca.domain.attachments.servers import Login
 from abaca.nodes import contract, distributions, guests, persistence, probing, shell, virtiofs
 from abaca.nodes.contract import Finding, InUse, Job, Mount, Mounter, MountRefused, Outcome, Seen, TimedOut, Unsupported
-from abaca.nodes.machine import Hand, Mounted, Remote, State
+from abaca.nodes.judging import Judge
+from abaca.nodes.machine import Hand, Remote, State
 from abaca.nodes.nfs import Nfs
 from abaca.nodes.shell import Limits
 from abaca.nodes.virtiofs import Way
@@ -26,6 +26,7 @@ MAX_STACKED = 4
 """How many mounts of one share on top of each other are taken off."""
 
 T = TypeVar("T")
+_COMMON_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 class Nodes:
@@ -49,6 +50,9 @@ class Nodes:
     def mount(self, login: Login, mount: Mount) -> Seen:
         return self._wait(self._on(login, mount, None, _mount))
 
+    def request(self, login: Login, mount: Mount) -> str:
+        return self._wait(self._on(login, mount, None, _request))
+
     def look(self, login: Login, mount: Mount) -> Seen | None:
         return self._wait(self._on(login, mount, None, _look))
 
@@ -62,7 +66,8 @@ class Nodes:
         return self._wait(self._on(login, mount, old, _mount_by_force if force else _mount))
 
     def probe(self, login: Login, protocol: str = "NFS", address: str = "", port: int = 0) -> list[Finding]:
-        return self._wait(probing.probe(login, self._limits, self._mounters[protocol].program, address, port))
+        mounter = self._mounters[protocol]
+        return self._wait(probing.probe(login, self._limits, mounter.program, address, port or mounter.port))
 
     def many(self, jobs: Sequence[Job]) -> list[Outcome]:
         async def together() -> list[Outcome]:
@@ -130,10 +135,17 @@ def checked(mounters: Mapping[str, Mounter], login: Login, mount: Mount) -> Moun
     problem = persistence.path_problem(mount.mount_point)
     reason = f"{mount.mount_point!r} is no mount point: {problem}" if problem else None
     reason = reason or persistence.name_problem(mount.name) or mounter.check(mount.source)
+    reason = reason or mounter.place_problem(mount.mount_point) or _identity_problem(mount)
     reason = reason or (virtiofs.problem(mount.guest) if mount.guest else None)
     if reason:
         raise MountRefused(host=login.host, reason=reason)
     return mounter
+
+
+def _identity_problem(mount: Mount) -> str | None:
+    """Why a certificate's subject cannot be what the machine is known as; None when it can."""
+    name = mount.identity.name if mount.identity else "-"
+    return None if _COMMON_NAME.fullmatch(name) else f"{name!r} is no name for a certificate"
 
 
 def way(
@@ -154,6 +166,10 @@ async def _mount(way: Way) -> Seen:
 
 async def _mount_by_force(way: Way) -> Seen:
     return await way.mount(force=True)
+
+
+async def _request(way: Way) -> str:
+    return await way.request()
 
 
 async def _look(way: Way) -> Seen | None:
@@ -197,20 +213,28 @@ async def _cancel_all() -> None:
     await asyncio.gather(*others, return_exceptions=True)
 
 
-class Visit(msgspec.Struct, frozen=True):
+class Visit(Judge, frozen=True):
     """One mount on one machine, for as long as the connection is open."""
-
-    hand: Hand
-    wanted: Mount
-    mounter: Mounter
-    limits: Limits
-    old: Mount | None
 
     async def look(self) -> Seen | None:
         state = await self._act("look")
         return self._seen(state) if self._is_wanted(state.mounted) else None
 
+    async def request(self) -> str:
+        """The signing request of the machine's key; see `contract.Machines`."""
+        state = self._adopted(await self._act("look"))
+        self._refuse_strangers(state)
+        if not state.has_program:
+            await self._install(state)
+        state = await self._act("request", former=self.wanted.former)
+        if not state.request:
+            reason = f"it cannot be given a certificate: {state.problem or 'no signing request came'}"
+            raise MountRefused(host=self.hand.host, reason=reason)
+        return state.request
+
     async def mount(self, *, force: bool = False) -> Seen:
+        if self._is_certified and not (self.wanted.identity and self.wanted.identity.certificate):
+            raise MountRefused(host=self.hand.host, reason=f"no certificate was issued for {self.wanted.name}")
         found = await self._act("look")
         state = self._adopted(found)
         is_heir = state is not found
@@ -219,7 +243,8 @@ class Visit(msgspec.Struct, frozen=True):
             state = self._adopted(await self._install(state))
         text, keeper = self._kept_text(state)
         is_there = self._is_wanted(state.mounted)
-        if not is_there or is_heir or not self._is_kept(state, text):
+        # A certificate that came is put there in any case: it may have been issued anew.
+        if not is_there or is_heir or not self._is_kept(state, text) or self._is_certified:
             values = self._mount_values(state, text, keeper) | {"force": "yes" if force else ""}
             state = await self._act("mount", **values)
         if not state.is_kept:
@@ -236,7 +261,8 @@ class Visit(msgspec.Struct, frozen=True):
         await self._unmount(force=True)
 
     async def clear(self) -> None:
-        if self._is_marked(await self._act("look")):
+        state = await self._act("look")
+        if self._is_marked(state) or state.is_certified:
             await self._unmount(force=True)
 
     async def _unmount(self, *, force: bool) -> None:
@@ -245,7 +271,7 @@ class Visit(msgspec.Struct, frozen=True):
             raise self._failure(state)
         for _ in range(MAX_STACKED):
             ours = self._is_ours(state)
-            if not ours and not self._is_marked(state):
+            if not ours and not self._is_marked(state) and not state.is_certified:
                 return
             values = {
                 "ours": "yes" if ours else "",
@@ -269,7 +295,7 @@ class Visit(msgspec.Struct, frozen=True):
         """
         packages = self.mounter.packages(state.distribution)
         installer = distributions.installer(state.distribution, packages, self.limits.lock_s)
-        need = f"it has no {self.mounter.program}"
+        need = f"it has no {self.mounter.program.replace(' ', ' or no ')}"
         if installer is None:
             name = state.distribution.name or state.distribution.id
             reason = f"{need}, and Abaca does not know how to install packages on {name}: install its client by hand"
@@ -300,14 +326,20 @@ class Visit(msgspec.Struct, frozen=True):
             "program": self.mounter.program,
             "unit": persistence.unit_name(self.wanted.mount_point),
             "mount_s": f"{max(5, self.limits.command_s / 2):g}",
+            # Whatever it is known as: with the last mount that needs it the certificate goes.
+            "identity": (self.wanted.identity.name if self.wanted.identity else "-") if self._is_certified else "",
         }
         return await self.hand.act(action, values | more)
+
+    @property
+    def _is_certified(self) -> bool:
+        return self.mounter.is_certified
 
     def _mount_values(self, state: State, text: str, keeper: str) -> dict[str, str]:
         is_there = self._is_wanted(state.mounted)
         return {
             "source": self.wanted.source,
-            "fstype": self.mounter.fstype,
+            "fstype": self.mounter.mount_type or self.mounter.fstype,
             "options": ",".join(self._plain(state) or self.mounter.options(self.wanted)),
             "keeper": keeper,
             "text": text,
@@ -316,16 +348,24 @@ class Visit(msgspec.Struct, frozen=True):
             "ours": "yes" if is_there else "",
             "replace": "yes" if state.mounted and not is_there else "",
             "former": self.wanted.former,
+            **self._certificate_values(),
         }
+
+    def _certificate_values(self) -> dict[str, str]:
+        identity = self.wanted.identity
+        if identity is None or not self._is_certified:
+            return {}
+        return {"pem": identity.certificate.strip(), "ca": identity.authority.strip()}
 
     def _kept_text(self, state: State) -> tuple[str, str]:
         """What makes it come back after a reboot, and whether that is a unit or lines of the fstab."""
         options = self._plain(state) or self.mounter.options(self.wanted)
         made = self._to_make(state)
+        fstype = self.mounter.mount_type or self.mounter.fstype
         unit = persistence.unit_name(self.wanted.mount_point)
         if state.has_systemd and len(unit.encode()) <= persistence.UNIT_NAME_BYTES and not self._owns(state.fstab_mark):
-            return persistence.unit_text(self.wanted, made, self.mounter.fstype, options), "unit"
-        return persistence.fstab_lines(self.wanted, made, self.mounter.fstype, options), "fstab"
+            return persistence.unit_text(self.wanted, made, fstype, options), "unit"
+        return persistence.fstab_lines(self.wanted, made, fstype, options), "fstab"
 
     def _is_kept(self, state: State, text: str) -> bool:
         in_fstab = "\n".join((state.fstab_mark, *state.fstab[-1:]))
@@ -333,123 +373,3 @@ class Visit(msgspec.Struct, frozen=True):
 
     def _plain(self, state: State) -> tuple[str, ...] | None:
         return self.mounter.plain_options(self.wanted) if state.is_plain and not state.has_program else None
-
-    def _refuse_strangers(self, state: State) -> None:
-        """Raises `MountRefused` when the mount point or what is kept for it belongs to somebody else."""
-        where, reason = self.wanted.mount_point, ""
-        for owner in self._strangers(state):
-            reason = f"{where} belongs to the attachment {owner}"
-            raise MountRefused(host=self.hand.host, reason=reason, owner=owner)
-        if state.mounted is not None:
-            if not self._is_from_us(state):
-                reason = f"{where} is taken by {state.mounted.source} ({state.mounted.fstype})"
-        elif state.real != state.exists:
-            reason = f"{state.exists} is a link to {state.real or 'nowhere'}: name the real place"
-        elif state.directory == "file":
-            reason = f"{where} is a file"
-        elif state.directory == "filled":
-            reason = f"{where} is not empty, and its content would be hidden"
-        reason = reason or self._kept_by_others(state)
-        if reason:
-            raise MountRefused(host=self.hand.host, reason=reason)
-
-    def _kept_by_others(self, state: State) -> str:
-        """What brings something back here that is not ours; empty for nothing."""
-        where = self.wanted.mount_point
-        if state.unit and not self._owns(state.unit.partition("\n")[0]):
-            return f"a systemd unit {persistence.unit_name(where)} that is not Abaca's is there"
-        if state.fstab and not self._owns(state.fstab_mark):
-            return f"/etc/fstab has a line for {where} that is not Abaca's"
-        return ""
-
-    def _is_wanted(self, mounted: Mounted | None) -> bool:
-        return self._is_share(mounted, self.wanted) and ("ro" in (mounted or _NONE).options) == self.wanted.is_read_only
-
-    def _is_ours(self, state: State) -> bool:
-        """Mounted from us, and not kept for somebody else alone, who may have mounted the same share themselves."""
-        others = self._strangers(state) if self.wanted.was_seen else self._kept_by_others(state)
-        return self._is_from_us(state) and (self._is_marked(state) or not others)
-
-    def _is_from_us(self, state: State) -> bool:
-        """Mounted from where it is wanted, or was, or from where our own mark says."""
-        if any(self._is_share(state.mounted, one) for one in (self.wanted, self.old) if one):
-            return True
-        kept = self._sources(state, self.wanted.name)
-        return state.mounted is not None and any(self.mounter.is_same(state.mounted.source, one) for one in kept)
-
-    def _sources(self, state: State, name: str) -> list[str]:
-        """From where a reboot mounts what bears the mark of `name` here."""
-        kept = [line.split()[0] for line in state.fstab if _bears(state.fstab_mark, name)]
-        if _bears(state.unit.partition("\n")[0], name):
-            kept += [line[5:].replace("%%", "%") for line in state.unit.splitlines() if line.startswith("What=")]
-        return [persistence.read_from_table(one) for one in kept]
-
-    def _adopted(self, state: State) -> State:
-        """What is kept for our former, as if it were ours; another share's is nobody's to take, and stays as it is."""
-        kept = self._sources(state, self.wanted.former) if self.wanted.former else []
-        if not kept or not all(self.mounter.is_same(one, self.wanted.source) for one in kept):
-            return state
-        former, ours = f"# abaca {self.wanted.former} ", f"# abaca {self.wanted.name} "
-        unit, mark = (
-            ours + text.removeprefix(former) if text.startswith(former) else text
-            for text in (state.unit, state.fstab_mark)
-        )
-        return msgspec.structs.replace(state, unit=unit, fstab_mark=mark)
-
-    def _is_share(self, mounted: Mounted | None, one: Mount) -> bool:
-        is_type = mounted is not None and mounted.fstype == self.mounter.fstype
-        return is_type and self.mounter.is_same((mounted or _NONE).source, one.source)
-
-    def _owns(self, line: str) -> bool:
-        return _bears(line, self.wanted.name)
-
-    def _is_marked(self, state: State) -> bool:
-        return any(name == self.wanted.name for name, _ in state.marks)
-
-    def _strangers(self, state: State) -> list[str]:
-        return [name for name, _ in state.marks if name != self.wanted.name]
-
-    def _is_persistent(self, state: State) -> bool:
-        in_unit = self._owns(state.unit.partition("\n")[0]) and state.is_enabled
-        return in_unit or self._owns(state.fstab_mark)
-
-    def _made(self, state: State) -> str:
-        return next((made for name, made in state.marks if name == self.wanted.name), "")
-
-    def _to_make(self, state: State) -> str:
-        """The topmost directory that is made for it: now, or before; somebody may have removed one above that."""
-        made = self._made(state)
-        is_above = state.missing and made.startswith(f"{state.missing}/")
-        return state.missing if is_above or not made else made
-
-    def _seen(self, state: State) -> Seen:
-        mounted = state.mounted or _NONE
-        return Seen(
-            source=mounted.source,
-            mount_point=self.wanted.mount_point,
-            fstype=mounted.fstype,
-            options=mounted.options,
-            is_read_only="ro" in mounted.options,
-            made_directory=bool(self._made(state)),
-            is_persistent=self._is_persistent(state),
-            boot_id=state.boot_id,
-        )
-
-    def _failure(self, state: State) -> contract.NodeError:
-        if state.mounted is not None and (state.holders or "busy" in state.problem.lower()):
-            return InUse(host=self.hand.host, holders=state.holders)
-        if state.has_hung:
-            what = "unmounting" if state.mounted else "mounting"
-            reason = f"{what} {self.wanted.mount_point} hangs, so the server of {self.wanted.source} does not answer"
-            return TimedOut(host=self.hand.host, reason=reason)
-        reason = state.problem or f"{self.wanted.mount_point} is not in its mount table"
-        return MountRefused(host=self.hand.host, reason=reason)
-
-
-def _bears(line: str, name: str) -> bool:
-    """Whether a line is the mark of `name`."""
-    found = persistence.read_mark(line)
-    return found is not None and found[0] == name
-
-
-_NONE = Mounted("", "", ())

@@ -16,7 +16,7 @@ import msgspec
 from abaca.domain.attachments.servers import Login
 from abaca.drivers import contract as drivers
 from abaca.drivers.dummy.state_file import Records, StateFile
-from abaca.nodes import contract, distributions, persistence
+from abaca.nodes import contract, distributions, persistence, signing_requests
 from abaca.nodes.contract import Holder
 from abaca.nodes.machine import Mounted, State
 from abaca.nodes.shell import Answer
@@ -24,6 +24,7 @@ from abaca.nodes.shell import Answer
 SHEET, SERVER = "machine", "server"
 _TOP = frozenset({"/", "/home", "/media", "/mnt", "/opt", "/run", "/srv", "/var"})
 
+_BY_FUSE = {"glusterfs"}
 _NOT_SHOWN = {"nofail", "_netdev"}  # words for whoever mounts at boot
 
 
@@ -50,6 +51,11 @@ class Sheet(msgspec.Struct):
     # The fstab's lines for a mount point, with the mark above them if there is one.
     kept: dict[str, list[str]] = msgspec.field(default_factory=dict)
     holders: dict[str, Holder] = msgspec.field(default_factory=dict)
+    # As what storages know the machine, the mounts that need that, its signing request, and what was issued for it.
+    identity: str = ""
+    certified: set[str] = msgspec.field(default_factory=set)
+    request: str = ""
+    certificates: list[str] = msgspec.field(default_factory=list)
     # Of a hypervisor: the attachments whose virtiofsd runs, and its guests by their QMP sockets.
     serving: set[str] = msgspec.field(default_factory=set)
     guests: dict[str, PaperGuest] = msgspec.field(default_factory=dict)
@@ -121,11 +127,13 @@ class Machine:
     async def act(self, action: str, values: Mapping[str, str]) -> State:
         with changing(self._state_file, self._key) as (sheet, records):
             said: dict[str, Any] = {}
-            if action == "mount":
+            if action == "request":
+                said.update(_request(sheet, values))
+            elif action == "mount":
                 said = _mount(sheet, values, records.get(SERVER, values["source"]) or {})
             elif action == "unmount":
                 said = _unmount(sheet, values)
-            return _state(sheet, values["mount_point"], said)
+            return _state(sheet, values, said)
 
     async def install(self, command: Sequence[str]) -> Answer:
         """Every client is in some repository here."""
@@ -180,11 +188,51 @@ def boot(sheet: Sheet) -> None:
         source, point, fstype, options, *_ = map(persistence.read_from_table, lines[-1].split())
         sheet.make(point)
         shown = tuple(one for one in options.split(",") if one not in _NOT_SHOWN)
-        sheet.mounts[point] = [Mounted(source, fstype, shown)]
+        sheet.mounts[point] = [Mounted(source, _shown(fstype), shown)]
+
+
+def _shown(fstype: str) -> str:
+    """What the mount table says of what `mount -t` was given."""
+    return f"fuse.{fstype}" if fstype in _BY_FUSE else fstype
+
+
+def _request(sheet: Sheet, values: Mapping[str, str]) -> dict[str, str]:
+    for place in ("/etc/ssl/glusterfs.key", "/etc/ssl/glusterfs.pem", "/etc/ssl/glusterfs.ca"):
+        if sheet.kind(place):
+            return {"problem": f"{place} is there already, and not Abaca's: move it away"}
+    others = sheet.certified - {values["name"], values["former"]}
+    if others and sheet.identity != values["identity"]:
+        return {"problem": f"this machine is known as {sheet.identity} already, so it has two entries"}
+    if not sheet.request:
+        sheet.request = signing_requests.fresh()
+    sheet.identity = values["identity"]
+    sheet.certified.add(values["name"])
+    return {"request": sheet.request}
+
+
+def _drop_certificate(sheet: Sheet, name: str) -> None:
+    sheet.certified.discard(name)
+    if not sheet.certified:
+        sheet.identity, sheet.request, sheet.certificates = "", "", []
+
+
+def _put_certificate(sheet: Sheet, values: Mapping[str, str]) -> str:
+    """What is in the way of it; empty for nothing."""
+    if not sheet.request:
+        return "its key is gone, and is made anew"
+    is_known = sheet.certificates and sheet.certificates[1] != values["ca"]
+    if is_known and sheet.certified - {values["name"], values["former"]}:
+        return "it has mounts of another certificate authority: a machine can have one for all its volumes"
+    sheet.certified.discard(values["former"])
+    sheet.certified.add(values["name"])
+    sheet.certificates = [values["pem"], values["ca"]]
+    return ""
 
 
 def _mount(sheet: Sheet, values: Mapping[str, str], server: Mapping[str, Any]) -> dict[str, Any]:
     point, said = values["mount_point"], dict[str, Any]()
+    if values["identity"] and (problem := _put_certificate(sheet, values)):
+        return {"problem": problem}
     sheet.kept[point] = values["text"].splitlines()
     if values["replace"] and (busy := _release(sheet, point, is_forced=bool(values["force"]))):
         return busy
@@ -194,10 +242,11 @@ def _mount(sheet: Sheet, values: Mapping[str, str], server: Mapping[str, Any]) -
             said = {"has_hung": server["hangs"], "problem": server["reason"]}
         else:
             options = tuple(values["options"].split(","))
-            sheet.mounts[point] = [Mounted(values["source"], values["fstype"], options)]
+            sheet.mounts[point] = [Mounted(values["source"], _shown(values["fstype"]), options)]
     if not sheet.mounted(point) and values["fresh"]:
         sheet.remove(point, values["made"] or point)
         sheet.kept.pop(point)
+        _drop_certificate(sheet, values["name"])
     return said
 
 
@@ -209,6 +258,7 @@ def _unmount(sheet: Sheet, values: Mapping[str, str]) -> dict[str, Any]:
         sheet.remove(point, values["made"])
     if values["own_fstab"]:
         sheet.kept.pop(point, None)
+    _drop_certificate(sheet, values["name"])
     return {}
 
 
@@ -223,7 +273,8 @@ def _release(sheet: Sheet, point: str, *, is_forced: bool = False) -> dict[str, 
     return {}
 
 
-def _state(sheet: Sheet, point: str, said: Mapping[str, Any]) -> State:
+def _state(sheet: Sheet, values: Mapping[str, str], said: Mapping[str, Any]) -> State:
+    point = values["mount_point"]
     missing = sheet.missing(point)
     exists = _above(missing) if missing else point
     kind = sheet.kind(exists)
@@ -245,6 +296,7 @@ def _state(sheet: Sheet, point: str, said: Mapping[str, Any]) -> State:
         is_enabled=False,
         fstab=tuple(lines[-1:]),
         fstab_mark=lines[0] if len(lines) > 1 else "",
+        is_certified=values["name"] in sheet.certified,
         **said,
     )
 

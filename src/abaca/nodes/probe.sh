@@ -28,7 +28,9 @@ main() {
         case $word in program=*) program=$value ;; address=*) address=$value ;; port=*) port=$value ;; esac
     done
     [ "$(id -u)" != 0 ] || say root yes
-    ! command -v "$program" > /dev/null || say program yes
+    has_all=yes
+    for one in $program; do command -v "$one" > /dev/null || has_all=''; done
+    [ -z "$has_all" ] || say program yes
     [ -n "$address" ] || return 0
     if command -v ip > /dev/null; then
         if said=$(ip route get "$address" 2>&1); then

@@ -25,7 +25,7 @@ from abaca.nodes.shell import Limits
 from abaca.nodes.virtiofs import Way
 
 T = TypeVar("T")
-METHODS = ("mount", "look", "unmount", "remount", "clear")
+METHODS = ("mount", "request", "look", "unmount", "remount", "clear")
 SSH_PORT = 22
 _ERRORS: dict[str, type[contract.NodeError]] = {
     "Unreachable": contract.MachineUnreachable,
@@ -63,6 +63,10 @@ class Rehearsal:
         """Write the mount onto the machine's sheet."""
         return self._do("mount", login, mount, lambda way: way.mount())
 
+    def request(self, login: Login, mount: Mount) -> str:
+        """A signing request for a key that nobody has."""
+        return self._do("request", login, mount, lambda way: way.request())
+
     def look(self, login: Login, mount: Mount) -> Seen | None:
         """The mount as the machine's sheet has it."""
         return self._do("look", login, mount, lambda way: way.look())
@@ -85,7 +89,7 @@ class Rehearsal:
             paper.Machine(self._state_file, login)
         except contract.NodeError as error:
             return [Finding("key", True, login.key), *probing.refused(login, error, has_entered=False)]
-        program = self._mounters[protocol].program
+        program, port = self._mounters[protocol].program, port or self._mounters[protocol].port
         there = [Finding("sudo", True, "root"), Finding("client", True, program)]
         way = [Finding("route", True, "on paper"), Finding("port", True, f"{address} port {port}")] if address else []
         return [Finding("key", True, login.key), *probing.entered(login), *there, *way]
@@ -161,6 +165,12 @@ class Rehearsal:
                 for name, parts in paper_guests.parts(msgspec.convert(one, paper.Sheet)).items():
                     found.setdefault(name, []).extend(parts)
         return found
+
+    def certified(self) -> set[str]:
+        """The names of the mounts for which machines keep a key, and a certificate if one was issued."""
+        with paper.opened(self._state_file) as records:
+            sheets = [msgspec.convert(one, paper.Sheet) for one in records.all(paper.SHEET).values()]
+        return {name for sheet in sheets for name in sheet.certified}
 
     def switch_off(self, host: str, qmp_socket: str) -> None:
         """The QEMU of a guest ends, and with it the devices and their virtiofsd."""

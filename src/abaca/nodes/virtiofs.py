@@ -53,6 +53,7 @@ class Way(Protocol):
     """How one share gets to one machine, for as long as the connection is open."""
 
     async def mount(self, *, force: bool = False) -> Seen: ...
+    async def request(self) -> str: ...
     async def look(self) -> Seen | None: ...
     async def unmount(self) -> None: ...
     async def force(self) -> None: ...
@@ -86,6 +87,10 @@ class Hypervisor:
         self._old = old
         self._unplug_s = min(UNPLUG_S, limits.command_s / 2)
         self._device = PREFIX + mount.name
+
+    async def request(self) -> str:
+        """The signing request of the hypervisor's key, since it is the one that mounts."""
+        return await self._host.request()
 
     async def look(self) -> Seen | None:
         """The mount, if device, virtiofsd and mount are all there; a guest that is off has none of them."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What has had its time: messages, the journal's history, shares in the recycle bin."""
+"""What has had its time: messages, the journal's history, checks of share networks, shares in the recycle bin."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from abaca import errors
 from abaca.db.administration import events, messages
 from abaca.db.catalog import quotas
 from abaca.db.journal import operations
+from abaca.db.networks import share_network_checks
 from abaca.db.shares import export_location_history, share_transfers, shares
 from abaca.operations.administration import resource_locks
 from abaca.operations.shares import share_delete, share_transfer
@@ -60,14 +61,20 @@ class Expiry:
             return messages.expire(tx, self.keep_messages_s, BATCH)
 
     def operations(self) -> None:
-        """Remove operations that ended long ago."""
-        ended_before = self.db.now() - datetime.timedelta(seconds=self.keep_operations_s)
-        while self._purge(ended_before) == BATCH:
+        """Remove operations that ended long ago, and as old answers of back ends, whose reasons these knew."""
+        before = self.db.now() - datetime.timedelta(seconds=self.keep_operations_s)
+        while self._purge(before) == BATCH:
+            pass
+        while self._purge_checks(before) == BATCH:
             pass
 
     def _purge(self, ended_before: datetime.datetime) -> int:
         with self.db.write() as tx:
             return operations.purge(tx, ended_before, BATCH)
+
+    def _purge_checks(self, asked_before: datetime.datetime) -> int:
+        with self.db.write() as tx:
+            return share_network_checks.purge(tx, asked_before, BATCH)
 
     def events(self) -> None:
         """Remove events whose time is over; those that a target never got are logged and counted."""

@@ -4,6 +4,7 @@
 import msgspec
 import pytest
 
+from abaca.compute.contract import Wanted
 from abaca.compute.inventory import Inventory
 from tests.api.attachments.test_attachments import NEWEST, until_gone
 from tests.api.world import world
@@ -81,9 +82,9 @@ def test_a_name_of_two_shares_is_no_name(here):
 class Twins(Inventory):
     """Servers of which several may have one name, as those of a Nova may."""
 
-    def list(self, wanted):
-        found = super().list(msgspec.structs.replace(wanted, only=None))
-        return [one for one in (msgspec.structs.replace(one, name="twin") for one in found) if wanted.only(one)]
+    def named(self, project_id, names):
+        found = self.list(Wanted(project_id=project_id))
+        return [one for one in (msgspec.structs.replace(one, name="twin") for one in found) if one.name in names]
 
 
 @pytest.mark.parametrize(

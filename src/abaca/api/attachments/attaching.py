@@ -10,7 +10,7 @@ import msgspec
 
 from abaca import errors
 from abaca.api.shares.lookups import share_for_change
-from abaca.compute.contract import MOST_LOOKED_AT, ServerUnreachable, Wanted
+from abaca.compute.contract import ServerUnreachable
 from abaca.db.shares import shares
 from abaca.domain import ids
 from abaca.domain.attachments import mount_points
@@ -58,9 +58,7 @@ def server_ids(call: Call, names_or_ids: Sequence[str]) -> list[str]:
     names = {one for one in names_or_ids if not ids.is_id(one)}
     found: dict[str, list[str]] = {}
     if names and call.caller.project_id:
-        project_id = call.caller.project_id
-        wanted = Wanted(project_id=project_id, only=lambda server: server.name in names, limit=MOST_LOOKED_AT)
-        for server in call.parts.extras["compute"].list(wanted):
+        for server in call.parts.extras["compute"].named(call.caller.project_id, sorted(names)):
             found.setdefault(server.name, []).append(server.id)
     for name, several in found.items():
         if len(several) > 1:

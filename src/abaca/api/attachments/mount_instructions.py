@@ -9,7 +9,6 @@ from abaca.api.attachments.attaching import server_for, server_ids
 from abaca.api.shares.lookups import share_for_look, share_id_of
 from abaca.db.engine.database import Tx
 from abaca.db.shares import access_rules, export_locations
-from abaca.domain.attachments import attachments as domain
 from abaca.domain.attachments import mount_instructions, mount_points
 from abaca.domain.shares import access_rules as levels
 from abaca.http.bodies import Filters, Text
@@ -65,7 +64,7 @@ def show(call: Call, id: str, filters: dict[str, str]) -> dict[str, object]:
     with call.db.read() as tx:
         id = share_id_of(call, tx, id)
         share = share_for_look(call, tx, id, ("size", "share_proto", "status"))
-        if share.share_proto not in domain.PROTOCOLS:
+        if share.share_proto != "NFS":
             raise errors.Conflict(f"Share {id} is {share.share_proto}; this tells how to mount NFS.")
         paths = export_locations.mounted_paths(tx, id)
         source = choose_source(tx, id, addresses, None)

@@ -98,7 +98,7 @@ class OrphanedMount(msgspec.Struct, frozen=True, gc=False):
 
 
 # What machines can mount over the network; a test compares it with the mounters there are.
-PROTOCOLS = ("NFS",)
+PROTOCOLS = ("NFS", "GLUSTERFS")
 
 # The code of the error that ends when the server is on, and not by trying again.
 SERVER_OFF = "ServerOff"

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What people need who mount a share by themselves: the command, an fstab line, a systemd unit, a Kubernetes volume.
+"""What people need who mount shares by themselves: commands, fstab lines, systemd units, Kubernetes volumes, and for
+many machines a part of cloud-init and tasks of Ansible.
 
 Texts only. Each value is quoted for the place where it stands.
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from abaca import errors
@@ -73,8 +75,16 @@ def commands(way: Way, system: str) -> list[str]:
 
 def fstab(way: Way) -> str:
     """A line of /etc/fstab that waits for the network."""
-    options = ",".join((*way.options, "_netdev", "nofail"))
-    return f"{_for_fstab(way.source)} {_for_fstab(way.mount_point)} {FSTYPE} {options} 0 0"
+    return " ".join(_fields(way))
+
+
+def _fields(way: Way) -> tuple[str, ...]:
+    """The six of the line."""
+    return (_for_fstab(way.source), _for_fstab(way.mount_point), FSTYPE, _at_boot(way), "0", "0")
+
+
+def _at_boot(way: Way) -> str:
+    return ",".join((*way.options, "_netdev", "nofail"))
 
 
 def _for_fstab(text: str) -> str:
@@ -128,10 +138,65 @@ def unit(way: Way) -> str:
     )
 
 
+def cloud_init(ways: Iterable[Way], system: str) -> str:
+    """A part of user data with which cloud-init keeps shares mounted on a machine, beside its other parts."""
+    mounts = "".join(f"  - {_quoted(_fields(way))}\n" for way in ways)
+    return (
+        "#cloud-config\n"
+        # otherwise one part's lists stand in the place of another's
+        'merge_how: "list(append)+dict(no_replace,recurse_list)+str()"\n'
+        "packages:\n"
+        f"  - {_FAMILIES[system][0]}\n"
+        "mounts:\n"
+        f"{mounts}"
+        # at the first boot packages come after what is mounted
+        "runcmd:\n"
+        f"  - [mount, -a, -t, {FSTYPE}]\n"
+    )
+
+
+def ansible(ways: Iterable[Way], system: str) -> str:
+    """A list of Ansible's tasks that keep shares mounted; they need its collection ansible.posix."""
+    tasks = "".join(
+        f"- name: {_quoted(f'Mount share {way.share_id} at {way.mount_point}')}\n"
+        "  become: true\n"
+        "  ansible.posix.mount:\n"
+        f"    src: {_literal(way.source)}\n"
+        f"    path: {_quoted(way.mount_point)}\n"
+        f"    fstype: {FSTYPE}\n"
+        f"    opts: {_literal(_at_boot(way))}\n"
+        "    state: mounted\n"
+        for way in ways
+    )
+    return (
+        "- name: Install the NFS client\n"
+        "  become: true\n"
+        "  ansible.builtin.package:\n"
+        f"    name: {_FAMILIES[system][0]}\n"
+        "    state: present\n"
+        f"{tasks}"
+    )
+
+
+def _quoted(value: object) -> str:
+    """As YAML."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _literal(text: str) -> str:
+    """The same where Ansible would take braces for an expression."""
+    return f"!unsafe {_quoted(text)}" if "{" in text else _quoted(text)
+
+
+def persistent_volumes(ways: Iterable[Way]) -> str:
+    """A PersistentVolume for each share, as one stream of YAML."""
+    return "---\n".join(persistent_volume(way) for way in ways)
+
+
 def persistent_volume(way: Way) -> str:
     """A Kubernetes PersistentVolume, as YAML."""
     host, path = split(way.source)
-    options = "".join(f"    - {json.dumps(one)}\n" for one in way.options[1:])
+    options = "".join(f"    - {_quoted(one)}\n" for one in way.options[1:])
     mode = "ReadOnlyMany" if way.level == "ro" else "ReadWriteMany"
     return (
         "apiVersion: v1\n"
@@ -148,9 +213,9 @@ def persistent_volume(way: Way) -> str:
         "  mountOptions:\n"
         f"{options}"
         "  nfs:\n"
-        f"    server: {json.dumps(host)}\n"
-        f"    path: {json.dumps(path)}\n"
-        f"    readOnly: {json.dumps(way.level == 'ro')}\n"
+        f"    server: {_quoted(host)}\n"
+        f"    path: {_quoted(path)}\n"
+        f"    readOnly: {_quoted(way.level == 'ro')}\n"
     )
 
 

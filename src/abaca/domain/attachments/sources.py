@@ -6,6 +6,8 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Mapping, Sequence
 
+from abaca.domain.attachments import clients
+
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
@@ -43,8 +45,10 @@ def choose(paths: Sequence[str], cidrs: Mapping[str, str], addresses: Sequence[s
     """Where a machine with these addresses mounts from, of `paths`, the preferred first; None where there are none.
 
     Of those that its address families can reach it is one that is on-link, if there is one; `cidrs` has the subnets of
-    the addresses that export. Of several as near the one in use, else the first. Where it reaches none all count.
+    the addresses that export. Of several as near the one in use, else the first. Where it reaches none all count, and
+    where it is let in by its certificate, not by addresses.
     """
+    addresses = clients.addresses(addresses)
     families = versions_of(addresses)
     reachable = [path for path in paths if version_of(path) in families] or paths
     near = [path for path in reachable if is_on_link(cidrs.get(address_of(path)), addresses)]

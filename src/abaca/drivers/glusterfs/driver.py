@@ -10,23 +10,27 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar
 
+import msgspec
+
 from abaca.domain.attachments.servers import Login
 from abaca.drivers import contract
+from abaca.drivers.authority import Authority
 from abaca.drivers.clients import heketi
 from abaca.drivers.clients.machines import HostKeys, Machines
 from abaca.drivers.glusterfs import durability, names
-from abaca.drivers.glusterfs.authority import Authority
 from abaca.drivers.glusterfs.ensuring import Ensuring
+from abaca.drivers.glusterfs.examining import Examining
 from abaca.drivers.glusterfs.options import GlusterfsOptions
+from abaca.drivers.glusterfs.renewing import Renewing
 from abaca.drivers.glusterfs.seal import Seal
 from abaca.drivers.glusterfs.shares import Shares
-from abaca.drivers.glusterfs.volumes import Room, Volumes, pool_stats
+from abaca.drivers.glusterfs.volumes import Room, pool_stats
 from abaca.nodes.shell import Limits
 
 _LIMITS = Limits(connect_s=15.0, command_s=120.0)
 
 
-class Glusterfs(Shares, Ensuring, contract.Driver):
+class Glusterfs(Shares, Ensuring, Examining, Renewing, contract.IssuesCertificates, contract.Driver):
     """GlusterFS volumes made by Heketi, sealed by certificates, reached by their common names."""
 
     Options = GlusterfsOptions
@@ -42,7 +46,7 @@ class Glusterfs(Shares, Ensuring, contract.Driver):
 
     def start(self) -> None:
         self.options.check()
-        self._connect()
+        self.connect()
         if not self.options.authority_certificate:
             self.authority.make()
         self.authority.check()
@@ -51,24 +55,16 @@ class Glusterfs(Shares, Ensuring, contract.Driver):
             if id not in known:
                 raise contract.Refused(reason=f"clusters: Heketi has no cluster {id} for the pool {name}")
 
-    def issue(self, name: str, request_pem: str) -> str:
-        """A certificate for a client, in PEM form. Raises `contract.Refused` for a name or request that cannot be."""
+    def issue(self, name: str, request_pem: str) -> contract.Certificate:
         problem = names.problem_of_client(name)
         if problem:
             raise contract.Refused(reason=f"{name!r} is no client: {problem}")
-        return self.authority.sign(request_pem, name)
-
-    def _connect(self) -> None:
-        options = self.options
-        key = heketi.read_key(Path(options.heketi_key_file))
-        self.client = heketi.Heketi(
-            options.heketi_url, key, ca_file=options.heketi_ca_file or None, timeout_s=options.heketi_timeout_s
-        )
-        self.volumes = Volumes(self.client, options.patience_s)
+        return contract.Certificate(pem=self.authority.sign(request_pem, name), authority=self.authority.pem)
 
     def stop(self) -> None:
         self.machines.close()
-        self.client.close()
+        if hasattr(self, "client"):  # one that was never started has none
+            self.client.close()
 
     def pools(self) -> list[contract.PoolStats]:
         room = Room(self.options.reserve_percent, durability.factor(durability.read(self.options.durability)))
@@ -76,8 +72,14 @@ class Glusterfs(Shares, Ensuring, contract.Driver):
         for name, id in self.clusters().items():
             cluster = self.client.cluster(id)
             nodes = self.nodes(id)
-            found.append(pool_stats(name, nodes, self.volumes.ordered(nodes, cluster.volumes), room))
+            stats = pool_stats(name, nodes, self.volumes.ordered(nodes, cluster.volumes), room)
+            found.append(msgspec.structs.replace(stats, capabilities={**stats.capabilities, **self._ends(nodes)}))
         return found
+
+    def _ends(self, nodes: list[heketi.Node]) -> dict[str, str]:
+        """When the first certificate on which the pool rests ends, the authority's own among them."""
+        end = min(filter(None, (self.authority.ends_at, self.seal.first_end(nodes))))
+        return {contract.CERTIFICATES_END_AT: end.isoformat(timespec="seconds")}
 
     def backend_info(self) -> dict[str, str]:
         return {"layout": "1", "tls_directory": self.options.tls_directory}

@@ -37,6 +37,13 @@ def wanted(extra_specs: Mapping[str, str], default: str) -> heketi.Durability:
         raise contract.Refused(reason=f"{SPEC}: {error}") from error
 
 
+def nodes(kept: heketi.Durability) -> int:
+    """On how many nodes a volume lies at least."""
+    if kept.type == "replicate":
+        return kept.replicate.replica or 2
+    return kept.disperse.data + kept.disperse.redundancy if kept.type == "disperse" else 1
+
+
 def factor(kept: heketi.Durability) -> float:
     """How many GiB of devices a GiB of a volume takes."""
     if kept.type == "replicate":

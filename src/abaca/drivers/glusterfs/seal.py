@@ -7,17 +7,19 @@ authority as they are on the node, so that a node that was made anew gets them a
 
 from __future__ import annotations
 
+import datetime
 import logging
 import threading
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
+from abaca import errors
 from abaca.drivers import contract
+from abaca.drivers.authority import Authority, Foreign
 from abaca.drivers.clients import heketi
 from abaca.drivers.clients.machines import Machines
 from abaca.drivers.glusterfs import names
-from abaca.drivers.glusterfs.authority import Authority, Foreign
 from abaca.nodes.shell import KILLED
 
 log = logging.getLogger(__name__)
@@ -59,6 +61,8 @@ class Seal:
         self._directory = directory
         self._one = threading.Lock()
         self._seen_s: dict[str, float] = {}
+        self._looked_s: dict[str, float] = {}
+        self._ends: dict[str, datetime.datetime] = {}
 
     def close(self, nodes: Iterable[heketi.Node]) -> None:
         """Each node has a certificate of ours, and one that is good for a while.
@@ -71,19 +75,58 @@ class Seal:
             with ThreadPoolExecutor(_AT_ONCE) as pool:
                 list(pool.map(self._close, due))
 
+    def first_end(self, nodes: Iterable[heketi.Node]) -> datetime.datetime | None:
+        """When the first of the nodes' certificates ends, as far as that is known; they are looked at now and then.
+
+        Whose end is near is told to the operator. A node that cannot be looked at has the end that it had.
+        """
+        asked = list(nodes)
+        due = [node for node in asked if time.monotonic() > self._looked_s.get(node.id, -KNOWN_S) + KNOWN_S]
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            list(pool.map(self._note_end, due))
+        return min((self._ends[node.id] for node in asked if node.id in self._ends), default=None)
+
+    def _note_end(self, node: heketi.Node) -> None:
+        self._looked_s[node.id] = time.monotonic()
+        try:
+            left_days = self.days_left(node)
+        except errors.BackendError as error:
+            log.warning("node=%s its certificate cannot be looked at: %s", node.id, error)
+            return
+        self._note(node, left_days)
+        if left_days is not None and left_days < self._authority.renew_days:
+            mend = "`abaca certificate renew --restart` brings another one to all nodes"
+            log.warning("node=%s its certificate ends in %.0f days: %s", host_of(node), left_days, mend)
+
+    def _note(self, node: heketi.Node, left_days: float | None) -> None:
+        if left_days is None:
+            self._ends.pop(node.id, None)
+        else:
+            self._ends[node.id] = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=left_days)
+
     def _close(self, node: heketi.Node) -> None:
         host = host_of(node)
         left_days = self.days_left(node)
         if left_days is None or left_days < self._authority.renew_days:
-            name = names.node(node.id)
-            request = self._on(host, _REQUEST, name)
-            self._on(host, _KEEP, self._authority.sign(request, name), self._authority.pem)
-            log.info("node=%s has a new certificate %s", host, name)
+            self.renew(node)
+        else:
+            self._note(node, left_days)
         if left_days is not None and left_days < self._authority.renew_days:
             # Whatever runs has read the old one, and goes on with it.
-            mend = "start its volumes anew before that, as the driver's page says"
+            mend = "`abaca certificate renew --restart` starts the volumes anew, which has to be before that"
             log.warning("node=%s the old certificate ends in %.0f days: %s", host, left_days, mend)
         self._seen_s[node.id] = time.monotonic()
+
+    def renew(self, node: heketi.Node) -> None:
+        """A new key and a new certificate, whatever it has. What runs there goes on with what it has read.
+
+        Raises as `close` does.
+        """
+        host, name = host_of(node), names.node(node.id)
+        request = self._on(host, _REQUEST, name)
+        self._on(host, _KEEP, self._authority.sign(request, name), self._authority.pem)
+        self._note(node, self.days_left(node))
+        log.info("node=%s has a new certificate %s", host, name)
 
     def days_left(self, node: heketi.Node) -> float | None:
         """For how many days the node has a good certificate; None when it has none. Raises as `close` does."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
+from pathlib import Path
 
 import msgspec
 
@@ -44,6 +45,15 @@ class Serving:
     volumes: Volumes
     machines: Machines
     seal: Seal
+
+    def connect(self) -> None:
+        """Be ready to ask Heketi; nothing is asked yet. Raises `contract.Refused`."""
+        options = self.options
+        key = heketi.read_key(Path(options.heketi_key_file))
+        self.client = heketi.Heketi(
+            options.heketi_url, key, ca_file=options.heketi_ca_file or None, timeout_s=options.heketi_timeout_s
+        )
+        self.volumes = Volumes(self.client, options.patience_s)
 
     def clusters(self) -> Mapping[str, str]:
         """The ids of the clusters that are pools, by the pools' names."""

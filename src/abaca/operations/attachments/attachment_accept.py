@@ -15,7 +15,7 @@ import msgspec
 from abaca import errors
 from abaca.db.attachments import attachments
 from abaca.domain.attachments import attachments as domain
-from abaca.domain.attachments import mount_points
+from abaca.domain.attachments import clients, mount_points
 from abaca.domain.attachments.mount_points import Roots
 from abaca.domain.shares import access_rules as rules
 from abaca.operations.attachments import attachment_attach, attachment_rules
@@ -78,7 +78,10 @@ def accept(
             request.roots.check(place, server.project_id, server.id)
             if server.id in nested:
                 raise nested[server.id]
-            let_in = _addresses_of(hosts.get(server.id, server), versions, request.network)
+            if share.share_proto in clients.CERTIFIED:
+                let_in = [_certificate_of(server)]
+            else:
+                let_in = _addresses_of(hosts.get(server.id, server), versions, request.network)
             told = {"server_id": server.id, "addresses": let_in}
             user_id = by.user_id if by is not None else None
             found.ids.append(attachments.add(tx, {**values, **told, "user_id": user_id}))
@@ -94,6 +97,9 @@ def _common(share: Share, request: AttachmentRequest) -> dict[str, object]:
     mode = "network" if request.mode is None else request.mode
     if mode not in domain.MODES:
         raise errors.Invalid(f"'mode' must be one of: {', '.join(domain.MODES)}.")
+    level = rules.check_level(request.access_level)
+    if share.share_proto in clients.CERTIFIED:
+        _check_certified(share, mode, level)
     return {
         "share_id": share.id,
         "project_id": share.project_id,
@@ -102,10 +108,21 @@ def _common(share: Share, request: AttachmentRequest) -> dict[str, object]:
             mount_points.default(share.id) if request.mount_point is None else request.mount_point
         ),
         "tag": domain.check_tag(request.tag, share.id, mode),
-        "access_level": rules.check_level(request.access_level),
+        "access_level": level,
         "cluster_id": request.cluster_id,
         "network": request.network,
     }
+
+
+def _check_certified(share: Share, mode: str, level: str) -> None:
+    """Raises `Invalid` for what cannot be had where certificates are let in."""
+    if mode != "network":
+        raise errors.Invalid(f"Share {share.id} is {share.share_proto}, which is attached with the mode network only.")
+    if level != "rw":
+        raise errors.Invalid(
+            f"Share {share.id} is {share.share_proto}, which cannot keep a certificate from writing: attach it with "
+            "access_level rw."
+        )
 
 
 def check_share(share: Share) -> None:
@@ -123,6 +140,14 @@ def check_protocol(share: Share) -> None:
         raise errors.Conflict(
             f"Share {share.id} is {share.share_proto}; servers can mount: {', '.join(domain.PROTOCOLS)}."
         )
+
+
+def _certificate_of(server: Server) -> str:
+    """As what the storage will know a server. Raises `Conflict` where it can have no certificate."""
+    name = clients.certificate_name(server.id)
+    if name is None:
+        raise errors.Conflict(f"Server {server.id} can have no certificate: its id is no common name.")
+    return name
 
 
 def _addresses_of(server: Server, versions: set[int], network: str | None) -> list[str]:

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Make an attachment true: its rules in force, the share mounted on the server, seen there, and written down.
 
+Where the share's storage knows its clients by certificates the server makes a key, and the worker of the share's back
+end, which alone has the authority's, signs the request on its own queue.
+
 The same operation attaches, tries again, verifies, and moves to another export location: every part of it is "already
 so" where it is. A server that is off is let in and left alone until it is on. What can go wrong: the back end does not
 let the server in, the machine does not answer or refuses; then the attachment is in `error` with the reason, and the
@@ -13,8 +16,8 @@ from __future__ import annotations
 import contextlib
 import datetime
 import logging
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import msgspec
 
@@ -26,12 +29,13 @@ from abaca.db.journal import waits
 from abaca.db.networks import allocations
 from abaca.db.shares import export_locations, shares
 from abaca.domain.administration.messages import Action, Detail
-from abaca.domain.attachments import sources
+from abaca.domain.administration.pools import service_host_of
+from abaca.domain.attachments import clients, sources
 from abaca.domain.attachments.attachments import Attachment, mend, retry_delay_s
 from abaca.domain.attachments.servers import Login
 from abaca.drivers import contract
 from abaca.journal import kinds, queueing
-from abaca.nodes.contract import Guest, InUse, Mount, MountRefused, NodeError, Seen
+from abaca.nodes.contract import Guest, Identity, InUse, Mount, MountRefused, NodeError, Seen
 from abaca.operations import events
 from abaca.operations.attachments import attachment_clusters, attachment_orphaned, attachment_rules
 from abaca.operations.attachments.attachment_parts import (
@@ -43,9 +47,11 @@ from abaca.operations.attachments.attachment_parts import (
     ServerGone,
     ServerOff,
     StillOpen,
+    has_waited,
+    is_known,
     until_stopped,
 )
-from abaca.operations.parts import SERVER_CALL_S
+from abaca.operations.parts import DRIVER_CALL_S, SERVER_CALL_S, BackEnd
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
@@ -55,25 +61,29 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 
 class Args(msgspec.Struct, frozen=True):
     """Which attachment, and why: it is wanted, it was true and shall be again, or its export has moved.
 
     With `force` it moves though files of its former address are open, or that does not answer any more. With
-    `is_again` the same move was tried before, and files were open.
+    `is_again` the same move was tried before, and files were open. With `waits_for_files` the try before this one has
+    failed for them.
     """
 
     attachment_id: str
     cause: Literal["attach", "mend", "move"] = "attach"
     force: bool = False
     is_again: bool = False
+    waits_for_files: bool = False
 
 
 def start(tx: Tx, row: Attachment, by: Requester | None, *, event: str = "attach", force: bool = False) -> str:
     """Move an attachment by `event` (`attach`, `remount`) and queue the work; the operation's id."""
     attachments.move(tx, row.id, event)
     in_force = attachment_rules.in_force(tx, row.share_id, row.addresses)
-    args = Args(row.id, "mend", force)
+    args = Args(row.id, "mend", force, waits_for_files=has_waited(row, by))
     if event == "remount":
         to = choose_source(tx, row.share_id, row.addresses, row.source)
         args = Args(row.id, "move", force, is_again=to is not None and to == row.awaited_source)
@@ -129,6 +139,48 @@ def await_access(op: Op[AttachmentParts]) -> None:
         attachment_rules.check(tx, plan.share_id, plan.addresses, plan.access_level)
 
 
+def ask_for_certificate(op: Op[AttachmentParts]) -> None:
+    """The signing request for the server's own key, where a certificate is what lets it in."""
+    plan = _recorded(op)
+    if _certificate_name(plan) is None or op.parts.is_off(plan.server_id):
+        op.record(request=None)
+        return
+    with until_stopped():
+        attachment_orphaned.clear(op, plan)
+        login, guest = op.parts.way(plan.server_id, plan.mode, plan.tag)
+        wanted = mount_of(plan, _wanted_source(plan), guest)
+        op.record(request=_or_as_heir(op, wanted, lambda mount: op.parts.nodes.request(login, mount)))
+
+
+def drop_request(op: Op[AttachmentParts]) -> None:
+    """The key goes with what never was in use."""
+    if _certificate_name(_recorded(op)) is not None:
+        unmount_on_server(op)
+
+
+def _signed_by(op: Op[object]) -> str:
+    """Whose worker has the key of the authority. With nothing to sign it stays where it is, and costs no hop."""
+    backend = _recorded(op).backend if op.data.get("request") else None
+    return backend or op.home
+
+
+def issue_certificate(op: Op[BackEnd]) -> None:
+    """Signed under the server's name, whatever its request says; the request has served its turn then."""
+    request, name = str(op.data.get("request") or ""), _certificate_name(_recorded(op)) or ""
+    if not request:
+        return
+    driver = op.parts.driver
+    if not isinstance(driver, contract.IssuesCertificates):
+        raise contract.Refused(reason=f"the driver of {op.parts.backend.name} issues no certificates")
+    issued = driver.issue(name, request)
+    op.record(request=None, identity=Identity(name=name, certificate=issued.pem, authority=issued.authority))
+
+
+def _certificate_name(plan: MountPlan) -> str | None:
+    """As what the storage knows the server; None where it knows it by its addresses."""
+    return next((one for one in plan.addresses if clients.is_certificate(one)), None)
+
+
 def mount_on_server(op: Op[AttachmentParts]) -> None:
     """Package, directory, persistence, mount, and a look at the machine's own table; or a move from the old source."""
     plan = _recorded(op)
@@ -138,26 +190,27 @@ def mount_on_server(op: Op[AttachmentParts]) -> None:
     with until_stopped():
         attachment_orphaned.clear(op, plan)
         login, guest = op.parts.way(plan.server_id, plan.mode, plan.tag)
-        wanted = mount_of(plan, _wanted_source(plan), guest)
+        identity = msgspec.convert(op.data.get("identity"), Identity | None)
+        wanted = mount_of(plan, _wanted_source(plan), guest, identity)
         if plan.source in (None, plan.wanted_source):
-            seen = _mounted(op, login, wanted)
+            seen = _or_as_heir(op, wanted, lambda mount: op.parts.nodes.mount(login, mount))
         else:
-            old = mount_of(plan, plan.source, guest)
+            old = mount_of(plan, plan.source, guest, identity)
             seen = _moved(op, login, wanted, old, may_stay=plan.may_stay)
     op.record(seen=seen)
 
 
-def _mounted(op: Op[AttachmentParts], login: Login, wanted: Mount) -> Seen:
-    """Seen there. What is left of this very share since the server was removed, and registered again, is taken over."""
+def _or_as_heir(op: Op[AttachmentParts], wanted: Mount, do: Callable[[Mount], T]) -> T:
+    """What is left of this very share since the server was removed, and registered again, is taken over."""
     try:
-        return op.parts.nodes.mount(login, wanted)
+        return do(wanted)
     except MountRefused as refused:
         owner = str(refused.details.get("owner", ""))
         with op.db.read() as tx:
             is_known = not owner or attachments.show(tx, owner) is not None
         if is_known:
             raise
-    return op.parts.nodes.mount(login, msgspec.structs.replace(wanted, former=owner))
+    return do(msgspec.structs.replace(wanted, former=owner))
 
 
 def _moved(op: Op[AttachmentParts], login: Login, wanted: Mount, old: Mount, *, may_stay: bool) -> Seen:
@@ -293,10 +346,12 @@ def plan_of(tx: Tx, row: Attachment) -> MountPlan:
         may_stay=row.source in [one.path for one in mounted],
         was_active=row.last_verified_at is not None,
         cluster_id=row.cluster_id,
+        others=[one.path for one in mounted],
+        backend=service_host_of(share.host) if share is not None and share.host else None,
     )
 
 
-def _recorded(op: Op[AttachmentParts]) -> MountPlan:
+def _recorded(op: Op[object]) -> MountPlan:
     return msgspec.convert(op.data["row"], MountPlan)
 
 
@@ -306,8 +361,12 @@ def _wanted_source(plan: MountPlan) -> str:
     return plan.wanted_source
 
 
-def mount_of(plan: MountPlan, source: str, guest: Guest | None = None) -> Mount:
-    """An attachment, as machines are told of it; `guest` is what `AttachmentParts.way` says."""
+def mount_of(plan: MountPlan, source: str, guest: Guest | None = None, identity: Identity | None = None) -> Mount:
+    """An attachment, as machines are told of it; `guest` is what `AttachmentParts.way` says.
+
+    `identity` has the certificate, if one was issued now; who does not mount needs none.
+    """
+    name = _certificate_name(plan)
     return Mount(
         name=plan.id,
         protocol=plan.protocol,
@@ -316,6 +375,8 @@ def mount_of(plan: MountPlan, source: str, guest: Guest | None = None) -> Mount:
         is_read_only=plan.access_level == "ro",
         guest=guest,
         was_seen=plan.was_active,
+        others=tuple(plan.others),
+        identity=identity or (None if name is None else Identity(name=name)),
     )
 
 
@@ -357,11 +418,13 @@ OPERATION = kinds.operation(
         kinds.Step(find_server, undo=kinds.nothing),
         kinds.DatabaseStep(grant_access, undo=leave_access),
         kinds.Step(await_access, undo=kinds.nothing),
+        kinds.Step(ask_for_certificate, undo=drop_request, within_s=SERVER_CALL_S),
+        kinds.Step(issue_certificate, undo=kinds.nothing, queue=_signed_by, parts=BackEnd, within_s=DRIVER_CALL_S),
         kinds.Step(mount_on_server, undo=unmount_on_server, within_s=SERVER_CALL_S),
     ),
     succeed=succeed,
     fail=fail,
     notifies=kinds.Notification(
-        name=_told_as, payload=events.attachment, names=tuple(_TOLD_AS.values()), is_news=_is_news
+        name=_told_as, payload=events.attachment, names=tuple(_TOLD_AS.values()), is_news=_is_news, is_known=is_known
     ),
 )

@@ -36,6 +36,8 @@ from abaca.operations.attachments.attachment_parts import (
     NoHypervisor,
     ServerGone,
     ServerOff,
+    has_waited,
+    is_known,
     until_stopped,
 )
 from abaca.operations.parts import SERVER_CALL_S
@@ -49,9 +51,10 @@ log = logging.getLogger(__name__)
 
 
 class Args(msgspec.Struct, frozen=True):
-    """Which attachment."""
+    """Which attachment; with `waits_for_files` the try before this one has failed for open files."""
 
     attachment_id: str
+    waits_for_files: bool = False
 
 
 def start(tx: Tx, row: Attachment, by: Requester | None, *, force: bool = False) -> str | None:
@@ -69,7 +72,8 @@ def start(tx: Tx, row: Attachment, by: Requester | None, *, force: bool = False)
     if not attachments.try_move(tx, row.id, "detach", also=turned):
         return None
     target = queueing.Target(queue=QUEUE, keys=[attachments.key(row.id)], resource_id=row.id)
-    return queueing.enqueue(tx, OPERATION, Args(row.id), target, by)
+    args = Args(row.id, row.wanted == "detached" and has_waited(row, by))
+    return queueing.enqueue(tx, OPERATION, args, target, by)
 
 
 def forget_server(tx: Tx, server_id: str, by: Requester | None) -> None:
@@ -166,5 +170,7 @@ OPERATION = kinds.operation(
     succeed=succeed,
     fail=fail,
     cancellable=False,
-    notifies=kinds.Notification(name="share.detach", payload=events.attachment, gone={"state": "detached"}),
+    notifies=kinds.Notification(
+        name="share.detach", payload=events.attachment, gone={"state": "detached"}, is_known=is_known
+    ),
 )

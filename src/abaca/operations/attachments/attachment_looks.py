@@ -15,7 +15,7 @@ from abaca import errors
 from abaca.db.attachments import attachments
 from abaca.db.shares import shares
 from abaca.domain.attachments.attachments import Attachment
-from abaca.nodes.contract import Job, Seen
+from abaca.nodes.contract import Job, Seen, Stopping
 from abaca.operations import events
 from abaca.operations.attachments import (
     attachment_attach,
@@ -73,7 +73,9 @@ class Looks:
         self.one(row, lambda tx, fresh: _judge(tx, fresh, seen))
 
     def lose(self, row: Attachment, error: errors.AbacaError) -> None:
-        """It could not be looked at: it is in error."""
+        """It could not be looked at: it is in error. A worker that stops knows nothing of it; the next one looks."""
+        if isinstance(error, Stopping):
+            return
         self.one(row, lambda tx, fresh: lose(tx, fresh, error, self.parts.longest_pause_s))
 
     def one(self, row: Attachment, mend: Callable[[Tx, Attachment], None]) -> bool:

@@ -20,11 +20,13 @@ from abaca.domain.attachments.attachments import RETRY_S, SERVER_OFF, Mode
 from abaca.domain.shares.access_rules import AccessLevel
 from abaca.drivers import contract
 from abaca.journal.interruptions import Interrupted
-from abaca.nodes.contract import Guest, Stopping
+from abaca.nodes.contract import Guest, InUse, Stopping
 
 if TYPE_CHECKING:
     from abaca.compute.contract import Server
+    from abaca.domain.attachments.attachments import Attachment
     from abaca.domain.attachments.servers import Login
+    from abaca.journal.requester import Requester
     from abaca.nodes.contract import Machines
 
 QUEUE = "nodes"
@@ -42,6 +44,23 @@ class StillOpen(errors.Conflict):
     """The share has moved, and files of its former address are still open: {reason}"""
 
     code = "StillOpen"
+
+
+def has_waited(row: Attachment, by: Requester | None) -> bool:
+    """Whether an attachment is tried again because files are open on its machine, and nobody has asked for that."""
+    return by is None and row.error_code in (StillOpen.code, InUse.code)
+
+
+def is_known(args: Waiting, code: str | None) -> bool:
+    """Whether an earlier try has told of those files: neither is the next try news, nor that they are open still."""
+    return args.waits_for_files and code in (None, StillOpen.code, InUse.code)
+
+
+class Waiting(Protocol):
+    """Arguments of an operation that may have to wait for open files."""
+
+    @property
+    def waits_for_files(self) -> bool: ...
 
 
 class ServerGone(errors.NotFound):
@@ -117,6 +136,7 @@ class MountPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     `source` is what it was mounted from so far, `wanted_source` what it shall be, None where the share has nothing to
     mount; `may_stay`: it can be mounted from `source` still. `was_active` says whether it was ever seen on its server.
+    `others` are all export locations there are, `backend` is where the share is.
     """
 
     id: str
@@ -134,6 +154,8 @@ class MountPlan(msgspec.Struct, frozen=True, kw_only=True):
     was_active: bool
     may_stay: bool = False
     cluster_id: str | None = None
+    others: list[str] = []
+    backend: str | None = None
 
 
 class AttachmentParts:

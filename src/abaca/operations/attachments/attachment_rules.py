@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The access rules that attachments need: one for each share and address, shared by all attachments that need it.
 
+Where a share's clients are known by certificates, the one address of a server is its certificate's name.
+
 `settle` is level-triggered: it looks at the attachments there are and makes the rules theirs, in the caller's
 transaction, with the back end's part queued. A rule that a user made serves too, and is never changed or taken away;
 when the user denies it, a rule of the attachments stands in its place.
@@ -18,6 +20,7 @@ from abaca.db.administration import pools
 from abaca.db.attachments import attachments
 from abaca.db.journal import operations
 from abaca.db.shares import access_rules, instance_access_rules, shares
+from abaca.domain.attachments import clients
 from abaca.domain.attachments.attachments import Attachment
 from abaca.domain.shares.access_rules import PENDING, AccessRule, next_try_at
 from abaca.drivers import contract
@@ -70,7 +73,8 @@ def _settle(tx: Tx, share_id: str, address: str, level: str | None, rule: Access
 
 
 def _ours(address: str, level: str) -> dict[str, str]:
-    return {"access_type": "ip", "access_to": address, "client": address, "access_level": level, "made_for": MARK}
+    type = clients.access_type(address)
+    return {"access_type": type, "access_to": address, "client": address, "access_level": level, "made_for": MARK}
 
 
 def try_again(tx: Tx, share_id: str) -> int:
@@ -131,7 +135,9 @@ def follow(tx: Tx, row: Attachment, addresses: Sequence[str], by: Requester | No
     share = shares.find(tx, row.share_id)
     if share is None:
         return
-    now = let_in(addresses, versions_of(tx, share.host or ""), row.network) or row.addresses
+    now = row.addresses
+    if not any(map(clients.is_certificate, now)):  # by which it is known whatever its addresses are
+        now = let_in(addresses, versions_of(tx, share.host or ""), row.network) or now
     if now != row.addresses:
         log.info("attachment=%s: server %s has other addresses", row.id, row.server_id)
         attachments.update(tx, row.id, {"addresses": now})
@@ -146,7 +152,7 @@ def take_over(tx: Tx, rule: AccessRule) -> int | None:
 
     How many characters of metadata have gone with the user's. The share is locked.
     """
-    needed = attachments.needs(tx, rule.share_id, [rule.client]) if rule.access_type == "ip" else {}
+    needed = attachments.needs(tx, rule.share_id, [rule.client]) if rule.access_type in clients.TYPES else {}
     level = needed.get(rule.client)
     if level is None:
         return None
@@ -160,7 +166,7 @@ def look_again(tx: Tx, share_id: str) -> None:
 
 def refuse_less(tx: Tx, rule: AccessRule, level: str) -> None:
     """Raises `Conflict` when a user's rule shall give less than attachments need of it."""
-    if level != "ro" or rule.access_type != "ip":
+    if level != "ro" or rule.access_type not in clients.TYPES:
         return
     users = _users(tx, rule.share_id, rule.client, "rw")
     if users:
@@ -172,10 +178,10 @@ def refuse_less(tx: Tx, rule: AccessRule, level: str) -> None:
 
 def refuse_double(tx: Tx, share_id: str, access_type: str, address: str) -> None:
     """Raises `Taken`, saying who holds it, when attachments have made a rule for the same client."""
-    rule = _known(tx, share_id, [address]).get(address) if access_type == "ip" else None
+    rule = _known(tx, share_id, [address]).get(address) if access_type in clients.TYPES else None
     if rule is None or rule.made_for != MARK:
         return
-    said = f"Share access ip:{address} ({rule.access_level}) exists already: "
+    said = f"Share access {access_type}:{address} ({rule.access_level}) exists already: "
     users = _users(tx, share_id, address)
     if not users:
         raise access_rules.Taken(said + "it was made for an attachment, and is being taken away; repeat it when it is.")

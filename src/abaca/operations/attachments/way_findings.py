@@ -92,7 +92,8 @@ def _on_machine(db: Database, parts: AttachmentParts, row: domain.Attachment) ->
     except errors.AbacaError as error:
         return [*found, Finding("way in", False, error.message)]
     address = mount_instructions.split(source)[0]
-    found += parts.nodes.probe(login, plan.protocol, address, parts.nfs_port)
+    is_nfs = plan.protocol == "NFS"
+    found += parts.nodes.probe(login, plan.protocol, address, parts.nfs_port if is_nfs else 0)
     if _is_shut_out(found):
         return found
     try:
@@ -102,7 +103,7 @@ def _on_machine(db: Database, parts: AttachmentParts, row: domain.Attachment) ->
     where = f"{row.mount_point} on {login.host}"
     if seen is None:
         return [*found, Finding("mount", False, f"nothing of it is mounted at {where}")]
-    return [*found, Finding("mount", True, where), *_of_options(seen, parts.mount_options)]
+    return [*found, Finding("mount", True, where), *_of_options(seen, parts.mount_options if is_nfs else ())]
 
 
 def _of_options(seen: Seen, wanted: Sequence[str]) -> list[Finding]:

@@ -74,6 +74,16 @@ class Authority:
         return _signed(built, key).public_bytes(serialization.Encoding.PEM)
 
     @property
+    def is_there(self) -> bool:
+        """Whether anything of it was ever made."""
+        return any(file.exists() for file in self._files)
+
+    @property
+    def ends_at(self) -> datetime.datetime:
+        """When the authority itself is no longer good. Raises `contract.Refused`."""
+        return self._certificate().not_valid_after_utc
+
+    @property
     def renew_days(self) -> float:
         """A certificate that is good for less is due to be renewed; short-lived ones are in their last third."""
         return min(_RENEW_DAYS, self._days / 3)

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""New certificates on all nodes of a GlusterFS back end, and volumes that serve by them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from abaca.drivers import contract
+from abaca.drivers.clients import heketi
+from abaca.drivers.glusterfs import names
+from abaca.drivers.glusterfs.seal import host_of
+from abaca.drivers.glusterfs.serving import Serving
+
+
+class Renewing(Serving):
+    """What an operator asks for, or does before the old certificates end."""
+
+    def renew(self, *, restarts: bool) -> Iterator[str]:
+        """What was done, sentence by sentence, as it is done: nodes first, then, with `restarts`, volumes of shares.
+
+        A volume that is started anew is away for some seconds, and whoever has it mounted gets errors meanwhile. One
+        node at a time, so that what fails is met with most of them in order: it raises as `seal.close` does, and may be
+        repeated.
+        """
+        for id in self.clusters().values():
+            nodes = self.nodes(id)
+            for node in nodes:
+                before = self.seal.days_left(node)
+                self.seal.renew(node)
+                had = "had none" if before is None else f"had one for {before:.0f} days"
+                yield f"node {host_of(node)}: a new certificate, it {had}"
+            if restarts:
+                yield from self._restart(id, nodes)
+
+    def _restart(self, cluster: str, nodes: list[heketi.Node]) -> Iterator[str]:
+        for sized in self.volumes.ordered(nodes, self.client.cluster(cluster).volumes):
+            gluster = self.gluster(nodes)
+            try:
+                info = gluster.info(sized.name)
+            except contract.Gone:
+                continue  # it has just been deleted
+            if names.MARK in info.options and info.is_started:
+                gluster.stop(sized.name)
+                gluster.start(sized.name)
+                yield f"volume {sized.name}: started anew"
