@@ -5,7 +5,6 @@ A new driver gets a class here and a line in HARNESSES; every contract test of i
 """
 
 import ipaddress
-import json
 import os
 import re
 import tempfile
@@ -18,6 +17,7 @@ import pytest
 from abaca.drivers import contract, copying, load, wrappers
 from abaca.drivers.exports.bus import Bus
 from lab import gluster_bed, processes, runs
+from tests.drivers import server_files
 
 GIB = 1 << 30
 
@@ -282,7 +282,7 @@ class LocalHarness(DummyHarness):
 
     @classmethod
     def is_tested(cls, promise: type) -> bool:
-        of_servers = {contract.RunsServers, contract.UpdatesServerNetworks}
+        of_servers = {contract.RunsServers, contract.ManagesServers, contract.UpdatesServerNetworks}
         return super().is_tested(promise) and (cls.handles_share_servers or promise not in of_servers)
 
     def __init__(self):
@@ -417,20 +417,15 @@ class LocalServersHarness(LocalHarness):
         return self.server_directory(self.server.id)
 
     def server_directory(self, id) -> Path:
-        return self.directory / "servers" / id
+        return server_files.directory_of(self.directory / "servers", id)
 
     def servers(self):
-        found = {}
-        for place in (self.directory / "servers").glob("*/netns"):
-            shown = processes.command(["nsenter", f"--net={place}", "ip", "-j", "address", "show", "scope", "global"])
-            ends = [link for link in json.loads(shown) if link]
-            found[place.parent.name] = [one["local"] for link in ends for one in link["addr_info"] if one]
-        return found
+        return server_files.addresses(self.directory / "servers")
 
     def server_of(self, share):
         path = str(self.mounted(share))
-        places = (self.server_directory(id) for id in self.servers())
-        return next((place.name for place in places if path in self.shown(place)), None)
+        places = server_files.running(self.directory / "servers")
+        return next((id for id, place in places.items() if path in self.shown(place)), None)
 
 
 class GlusterfsHarness(DummyHarness):

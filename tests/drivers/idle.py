@@ -87,7 +87,11 @@ ANSWERS = {
     "open_for_copy": lambda instance, addresses, level: contract.CopyMount(type="directory", source="/proc/self/task"),
     "set_up_server": lambda setup: {"identifier": f"idle-{setup.id}", "addresses": addresses(setup.subnets)},
     "choose_server": lambda servers, instance: servers[0] if servers else None,
-    "manage_server": lambda server_id, identifier, options: {"identifier": identifier, "addresses": "10.5.0.3"},
+    "find_server_addresses": lambda identifier, options: ["10.5.0.3"],
+    "manage_server": lambda setup, identifier, options: {
+        "identifier": identifier,
+        "addresses": addresses(setup.subnets),
+    },
     "check_server_network": lambda server, current, new: True,
     "update_server_network": lambda server, current, new, instances: network_outcome(
         dict(server.details), instances, [*current, new]
@@ -95,6 +99,7 @@ ANSWERS = {
     "remove_server_network": lambda server, old, instances: network_outcome(dict(server.details), instances, []),
     "check_security_service": lambda server, new, current: True,
     "update_security_service": lambda server, new, current: dict(server.details),
+    "issue": lambda name, request_pem: contract.Certificate(pem="", authority=""),
     "check_server_migration": lambda migration: FITS,
     "end_server_migration": lambda migration: network_outcome(
         {"identifier": "idle"}, migration.instances, migration.destination.subnets

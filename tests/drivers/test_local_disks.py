@@ -212,16 +212,25 @@ def test_a_full_disk_leaves_exports_as_they_were_until_there_is_room(cramped):
 
 
 def lose_count(fresh):
-    """The kernel cannot follow any more what is used, and says so: a group is given what is shared with others."""
+    """The kernel cannot follow any more what is used, and says so."""
+    about_to_lose_count(fresh)()
+    assert not is_counted(fresh)
+
+
+def about_to_lose_count(fresh):
+    """What makes the kernel lose count when it is called: a group is given what is shared with others."""
     pool, share = str(fresh.directory / "pool"), fresh.share()
     fresh.fill(share, 0.5)
     fresh.driver.create_snapshot(snapshot(share))
     os.sync()
     tree = processes.command(["btrfs", "inspect-internal", "rootid", str(fresh.mounted(share))]).strip()
     processes.command(["btrfs", "qgroup", "create", "1/1", pool])
-    processes.command(["btrfs", "qgroup", "assign", "--no-rescan", f"0/{tree}", "1/1", pool])
-    os.sync()
-    assert not is_counted(fresh)
+
+    def lose():
+        processes.command(["btrfs", "qgroup", "assign", "--no-rescan", f"0/{tree}", "1/1", pool])
+        os.sync()
+
+    return lose
 
 
 def is_counted(fresh):
@@ -258,21 +267,41 @@ def test_a_usage_of_which_the_kernel_has_lost_count_is_unknown_until_the_next_re
 
 
 @pytest.fixture
-def when_it_forgets():
-    """`when_it_forgets.append(moment)`: called whenever the kernel is about to be told to forget a subvolume."""
+def when_it_is_asked():
+    """`when_it_is_asked.append(moment)`: called with the request's number before the kernel is asked anything."""
     moments = []
 
     def hook(event, arguments):
-        if event == "fcntl.ioctl" and arguments[1] == btrfs._QGROUP_CREATE:
-            for moment in moments:
-                moment()
+        if event == "fcntl.ioctl":
+            for moment in [*moments]:
+                moment(arguments[1])
 
     sys.addaudithook(hook)  # for ever
     yield moments
     moments.clear()
 
 
-def test_one_that_was_deleted_is_not_forgotten_before_the_kernel_has_counted_it_out(fresh, when_it_forgets):
+def test_a_shrink_whose_outcome_is_not_known_keeps_the_old_limit(fresh, when_it_is_asked):
+    """The kernel loses count once the new limit is in force, before it says what is in use."""
+    fresh.start()
+    instance = fresh.instance(size_gib=2)
+    fresh.driver.create(instance)
+    lose = about_to_lose_count(fresh)
+    asked = []
+
+    def moment(number):
+        asked.append(number)
+        if number == btrfs._INO_LOOKUP and btrfs._SET_LIMIT in asked:
+            when_it_is_asked.remove(moment)
+            lose()
+
+    when_it_is_asked.append(moment)
+    with pytest.raises(contract.Busy, match="counted anew"):
+        fresh.driver.shrink(instance, 1)
+    assert fresh.size_gib(instance) == 2
+
+
+def test_one_that_was_deleted_is_not_forgotten_before_the_kernel_has_counted_it_out(fresh, when_it_is_asked):
     """It is gone from the list of subvolumes a moment before."""
     fresh.start()
     pool, share = fresh.directory / "pool", fresh.share()
@@ -286,7 +315,7 @@ def test_one_that_was_deleted_is_not_forgotten_before_the_kernel_has_counted_it_
         btrfs.sync(pool)
         wait_until(lambda: tree not in btrfs.trees(pool), 60, every_s=0)
 
-    when_it_forgets.append(until_it_is_gone)
+    when_it_is_asked.append(lambda number: until_it_is_gone() if number == btrfs._QGROUP_CREATE else None)
     fresh.driver.delete(share)
     os.sync()
     assert is_counted(fresh)

@@ -208,8 +208,10 @@ def test_a_snapshot_that_was_given_up_is_served_as_before_also_after_a_restart(l
 
 @pytest.mark.parametrize("is_absolute", [True, False])
 def test_a_read_only_subvolume_of_the_pool_becomes_a_snapshot(local, is_absolute):
-    share = local.share("now")
-    path = a_subvolume(local, "before", "before")
+    share = local.share("before")
+    path = local.directory / "pool" / "before"
+    own = local.directory / "pool" / "shares" / share.id
+    processes.command(["btrfs", "subvolume", "snapshot", str(own), str(path)])
     refused = snapshot(share, provider_location="before")
     with pytest.raises(contract.Refused, match=r"btrfs property set -ts .*/before ro true"):
         local.driver.manage_snapshot(refused, {})
@@ -223,6 +225,60 @@ def test_a_read_only_subvolume_of_the_pool_becomes_a_snapshot(local, is_absolute
     local.driver.create_from_snapshot(copy, taken)
     assert (local.read(copy), path.exists()) == ("before", False)
     local.driver.delete_snapshot(taken)
+    for one in (copy, share):
+        local.driver.delete(one)
+
+
+def refuse(local, share, place):
+    """What says why what is there is not taken over as a snapshot of the share."""
+    with pytest.raises(contract.Refused) as refused:
+        local.driver.manage_snapshot(snapshot(share, provider_location=place), {})
+    return refused.value.message
+
+
+def test_what_was_not_taken_of_a_share_is_no_snapshot_of_it(local):
+    share, theirs = local.share("mine"), local.share("theirs")
+    pool = local.directory / "pool"
+    processes.command(["btrfs", "subvolume", "snapshot", "-r", str(pool / "shares" / theirs.id), str(pool / "other")])
+    btrfs.make_read_only(a_subvolume(local, "empty"), so=True)
+    for place in ("other", "empty"):
+        mend = f"{pool}/{place} was not taken of this share; give what was, as by: btrfs subvolume snapshot -r"
+        assert f"{mend} {pool}/shares/{share.id}" in refuse(local, share, place)
+        assert btrfs.is_read_only(pool / place)
+    taken = snapshot(theirs, provider_location="other")
+    local.driver.manage_snapshot(taken, {})
+    local.driver.delete_snapshot(taken)
+    processes.command(["btrfs", "subvolume", "delete", str(pool / "empty")])
+    for one in (share, theirs):
+        local.driver.delete(one)
+
+
+def test_a_deleted_subvolume_is_of_no_family_from_that_moment_on(local):
+    path = a_subvolume(local, "mine")
+    root, tree = path.parent, btrfs.tree_id(path)
+    btrfs.sync(root)
+    assert tree in btrfs.family(root)
+    btrfs.delete(path)
+    assert tree not in btrfs.family(root)
+
+
+def test_a_snapshot_is_known_as_the_shares_after_a_revert_and_none_of_its_copies(local):
+    share, first = a_snapshot(local)
+    second = snapshot(share)
+    local.driver.create_snapshot(second)
+    copy = local.instance(size_gib=1)
+    local.driver.create_from_snapshot(copy, second)
+    for one in (first, second):
+        local.driver.unmanage_snapshot(one)
+    for one in (first, second):
+        assert "was not taken of this share" in refuse(local, copy, f"snapshots/{one.id}")
+    again = [snapshot(share, provider_location=f"snapshots/{one.id}") for one in (first, second)]
+    local.driver.manage_snapshot(again[1], {})
+    local.driver.revert(again[1], [])
+    local.driver.manage_snapshot(again[0], {})
+    assert {one.id for one in again} <= set(local.snapshots())
+    for one in again:
+        local.driver.delete_snapshot(one)
     for one in (copy, share):
         local.driver.delete(one)
 

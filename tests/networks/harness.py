@@ -66,6 +66,11 @@ class Place:
         with self._reader.read() as tx:
             return {row.id: row.ip_address for row in tx.rows(found)}
 
+    def kept(self, tx):
+        """Id and server of each address in the database."""
+        t = network_allocations
+        return [tuple(row) for row in tx.rows(sa.select(t.c.id, t.c.share_server_id))]
+
 
 class StandaloneHarness(Place):
     """Declared subnets over a database."""

@@ -9,7 +9,8 @@ import uuid
 
 import pytest
 
-from abaca.networks.contract import NetworkUnknown, NetworkUnreachable, NoAddress
+from abaca.networks.contract import AddressNotUsable, NetworkUnknown, NetworkUnreachable, NoAddress
+from abaca.reconcile.network_allocations import NetworkAllocations
 from lab import keystone
 from lab.neutron import BINDING_HOST
 from tests.networks.harness import OTHER, PROJECT, ZONE
@@ -39,6 +40,56 @@ def test_a_port_says_whose_it_is(harness):
     assert port.fixed_ips == [{"subnet_id": subnet.neutron_subnet_id, "ip_address": allocation.ip_address}]
     assert (allocation.id, allocation.mac_address) == (port.id, port.mac_address)
     assert (allocation.cidr, allocation.network, allocation.mtu) == (network.cidr, network.key, network.mtu)
+
+
+def test_a_port_of_another_kind_is_not_adopted_and_one_of_share_servers_is(harness):
+    """As those that a Manila has made; when that is undone nothing of ours is taken for the owner of one."""
+    subnet, server_id, network = served(harness)
+    ports = {}
+    for number, owner in ((7, "compute:nova"), (8, "manila:share")):
+        fixed = [{"subnet_id": subnet.neutron_subnet_id, "ip_address": f"10.7.0.{number}"}]
+        ports[number] = harness.neutron.create_port(
+            network_id=subnet.neutron_net_id, fixed_ips=fixed, device_owner=owner, device_id="theirs"
+        )
+    with pytest.raises(AddressNotUsable, match=r"for compute:nova and not for manila:share"):
+        harness.plugin.adopt(server_id, subnet, network, ["10.7.0.9", "10.7.0.7"])
+    assert (harness.ports(server_id), harness.rows(server_id)) == ([], {})
+    (allocation,) = harness.plugin.adopt(server_id, subnet, network, ["10.7.0.8"])
+    port = harness.neutron.get_port(ports[8].id)
+    assert (port.id, port.mac_address) == (allocation.id, allocation.mac_address)
+    assert (port.device_id, port.description) == ("theirs", f"abaca {harness.options.neutron_deployment} {subnet.id}")
+    assert NetworkAllocations(harness.db, harness.plugin).heal() == 0
+    assert list(NetworkAllocations(harness.db, harness.plugin).sweep(with_unknown=True)) == []
+    harness.plugin.disown(server_id)
+    assert harness.rows(server_id) == {}
+    assert list(NetworkAllocations(harness.db, harness.plugin).sweep(with_unknown=True)) == []
+    assert harness.neutron.get_port(port.id).device_id == "theirs"
+    harness.plugin.adopt(server_id, subnet, network, ["10.7.0.8"])
+    harness.plugin.free(server_id)
+    assert harness.neutron.find_port(port.id) is None
+
+
+def test_a_new_port_for_an_address_goes_when_its_adoption_is_undone(harness):
+    subnet, server_id, network = served(harness)
+    harness.plugin.adopt(server_id, subnet, network, ["10.7.0.8"])
+    (port,) = harness.ports(server_id)
+    assert port.fixed_ips == [{"subnet_id": subnet.neutron_subnet_id, "ip_address": "10.7.0.8"}]
+    harness.plugin.disown(server_id)
+    assert harness.ports(server_id) == []
+
+
+def test_an_interrupted_adoption_is_taken_up_again_or_undone(harness):
+    """The port was made, and its row was not written."""
+    subnet, server_id, network = served(harness)
+    plugin = harness.plugin
+    with plugin._asking() as neutron:
+        made = plugin._make(neutron, server_id, subnet, PROJECT, "10.7.0.8")
+    assert [one.id for one in plugin.adopt(server_id, subnet, network, ["10.7.0.8"])] == [made.id]
+    plugin.free(server_id)
+    with plugin._asking() as neutron:
+        plugin._make(neutron, server_id, subnet, PROJECT, "10.7.0.8")
+    plugin.disown(server_id)
+    assert harness.ports(server_id) == []
 
 
 def test_what_an_interrupted_call_has_made_is_taken_first(harness):

@@ -8,6 +8,7 @@ import pytest
 
 from abaca.cli.main import main
 from abaca.db.journal import operations
+from abaca.db.networks import share_servers as rows
 from abaca.db.tables.journal import operations as operations_table
 from abaca.db.tables.networks import share_servers
 from abaca.reconcile.network_allocations import NetworkAllocations
@@ -124,6 +125,47 @@ def test_an_address_whose_port_somebody_has_deleted_is_told_and_stays(harness, a
     assert (one["kind"], one["share_server_id"], one["done"]) == ("lost", server_id, "kept")
     assert one["ip_addresses"] == allocation.ip_address
     assert list(harness.rows(server_id)) == [allocation.id]
+
+
+def released(harness):
+    """The id of the address that a server has left which was given up, and the address."""
+    subnet = harness.subnet(harness.beneath("10.7.0.0/24"))
+    server_id = harness.server(subnet)
+    with harness.db.write() as tx:
+        rows.update(tx, server_id, {"identifier": "filer-7"})
+    (allocation,) = harness.plugin.allocate(server_id, subnet, harness.plugin.look(subnet, ZONE), 1)
+    harness.plugin.leave(server_id)
+    harness.remove_server(server_id)
+    return allocation.id, allocation.ip_address
+
+
+def test_what_was_left_is_told_and_stays_until_it_is_released(tmp_path, request, abaca, capsys):
+    database = place("sqlite", tmp_path, request)
+    harness = StandaloneHarness(database)
+    allocation_id, address = released(harness)
+    for options in ((), ("--unknown",)):
+        (one,) = json.loads(abaca(harness.options, *options, "--json"))
+        assert (one["kind"], one["share_server_id"], one["done"]) == ("left", "filer-7 on h@b", "kept")
+        assert (one["port_id"], one["ip_addresses"]) == (allocation_id, address)
+    for code, said in ((0, "Other share servers may have it now.\n"), (1, "")):
+        with pytest.raises(SystemExit) as end:
+            main(["network-allocation", "release", "--config-file", str(tmp_path / "abaca.conf"), allocation_id])
+        assert (end.value.code, capsys.readouterr().out) == (code, said)
+    assert abaca(harness.options) == "All addresses are those of share servers.\n"
+    database.close()
+
+
+@pytest.mark.system
+def test_the_port_of_what_was_left_is_neither_leaked_nor_unknown(harness, abaca, tmp_path):
+    allocation_id, address = released(harness)
+    (one,) = json.loads(abaca(harness.options, "--unknown", "--json"))
+    assert (one["kind"], one["port_id"], one["ip_addresses"]) == ("left", allocation_id, address)
+    assert NetworkAllocations(harness.db, harness.plugin).heal() == 0
+    assert harness.neutron.get_port(allocation_id).id == allocation_id
+    with pytest.raises(SystemExit) as end:
+        main(["network-allocation", "release", "--config-file", str(tmp_path / "abaca.conf"), allocation_id])
+    assert end.value.code == 0
+    assert harness.neutron.find_port(allocation_id) is None
 
 
 def test_declared_subnets_leave_nothing_behind(tmp_path, request, abaca):

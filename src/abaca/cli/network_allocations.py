@@ -29,7 +29,8 @@ def sweep(given: Given, *, is_dry: bool, with_unknown: bool, output: shown.Outpu
 
     Workers do so by themselves every hour. `leaked` is of a server that was deleted here; `unknown` of one that the
     journal does not remember; `spare` goes with its server; the port of a `lost` one was deleted by somebody else,
-    and its address may be given to another.
+    and its address may be given to another. `left` is kept for a share server that was released from management and
+    still answers there, until it is taken over again, or `abaca network-allocation release` says that it is gone.
     """
     from abaca.db.engine import schema
     from abaca.reconcile.network_allocations import NetworkAllocations
@@ -54,3 +55,25 @@ def sweep(given: Given, *, is_dry: bool, with_unknown: bool, output: shown.Outpu
         shown.table(rows, output, brief=("kind", "share_server_id", "ip_addresses", "port_id", "done"))
     else:
         click.echo("All addresses are those of share servers.")
+
+
+@network_allocation.command()
+@configured
+@click.argument("allocation_id", metavar="ID")
+def release(given: Given, allocation_id: str) -> None:
+    """Give an address to others again that a share server has left which is gone from its back end.
+
+    The ID is the `port_id` that `abaca network-allocation sweep` shows beside `left`.
+    """
+    from abaca.db.engine import schema
+
+    settings = given.load().settings
+    database = app.open_database(settings)
+    with contextlib.closing(database):
+        schema.check(database)
+        if not app.network_plugin(settings, database).let_go(allocation_id):
+            raise click.ClickException(
+                f"No share server has left an address {allocation_id}; "
+                "`abaca network-allocation sweep --dry-run` shows those that were."
+            )
+    click.echo("Other share servers may have it now.")

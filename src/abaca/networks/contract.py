@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from abaca import errors
-from abaca.domain.networks.allocations import Allocation, Network
+from abaca.domain.networks.allocations import Allocation, Network, host_address
 from abaca.domain.networks.share_networks import Subnet
 
 if TYPE_CHECKING:
@@ -37,6 +37,12 @@ class NoAddress(errors.AbacaError):
     """Subnet {id} has no free address left: {reason}"""
 
     code = "NoAddress"
+
+
+class AddressNotUsable(errors.AbacaError):
+    """Address {address} on subnet {id} cannot be that of a share server that is taken over: {reason}"""
+
+    code = "AddressNotUsable"
 
 
 class NetworkUnreachable(errors.Unavailable):
@@ -85,9 +91,50 @@ class NetworkPlugin(abc.ABC):
         """
 
     @abc.abstractmethod
+    def adopt(
+        self, server_id: str, subnet: Subnet, network: Network, addresses: Sequence[str], guard: Guard = anybody
+    ) -> Sequence[Allocation]:
+        """The addresses at which a share server that is taken over answers already; all that it has there then.
+
+        They are free, or the server's own, or what it has left. Raises `AddressNotUsable` for one that is not, or that
+        lies elsewhere; then the server has none of them. Raises `NetworkUnknown`, `NotFound` and what the `guard` does
+        as `allocate` does.
+        """
+
+    @abc.abstractmethod
+    def disown(self, server_id: str, guard: Guard = anybody) -> None:
+        """The undo of `adopt`: what the share server had left is left again, and of the rest nothing was taken.
+
+        Nothing there is success. Raises what the `guard` does.
+        """
+
+    @abc.abstractmethod
+    def leave(self, server_id: str, guard: Guard = anybody) -> None:
+        """A share server is given up and answers on: nobody else gets what it had, until it is taken over again.
+
+        Nothing there is success. Raises what the `guard` does.
+        """
+
+    @abc.abstractmethod
+    def let_go(self, allocation_id: str) -> bool:
+        """An address that a server has left is given to others again; whether it was such a one."""
+
+    @abc.abstractmethod
     def held(self) -> Sequence[Held] | None:
         """All that it keeps elsewhere under our name, for servers that are there or not; None where that is nothing."""
 
     @abc.abstractmethod
     def release(self, held: Held) -> None:
         """Give that back, which is of no server that is there; nothing there is success."""
+
+
+def answering(subnet: Subnet, network: Network, addresses: Sequence[str]) -> list[str]:
+    """The addresses of a server that is taken over, in their shortest form. Raises `AddressNotUsable`."""
+    found = []
+    for one in addresses:
+        address = host_address(one, network)
+        if address is None:
+            reason = f"it is no address for a server in {network.cidr}; take it over on the subnet on which it answers"
+            raise AddressNotUsable(address=one, id=subnet.id, reason=reason)
+        found.append(address)
+    return list(dict.fromkeys(found))

@@ -11,19 +11,21 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from abaca import clouds, errors
 from abaca.db.networks import allocations, share_networks
 from abaca.domain.networks.allocations import Address, Allocation, Network
 from abaca.networks.contract import (
+    AddressNotUsable,
     Guard,
     Held,
     NetworkPlugin,
     NetworkUnknown,
     NetworkUnreachable,
     NoAddress,
+    answering,
     anybody,
 )
 
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from openstack.network.v2.network import Network as NeutronNetwork
     from openstack.network.v2.port import Port
 
-    from abaca.db.engine.database import Database
+    from abaca.db.engine.database import Database, Tx
     from abaca.domain.networks.share_networks import Subnet
     from abaca.settings import Networks
 
@@ -64,7 +66,7 @@ class Neutron(NetworkPlugin):
         if network_id is None or subnet_id is None:
             reason = "networks come from a Neutron; give neutron_net_id and neutron_subnet_id"
             raise NetworkUnknown(id=subnet.id, reason=reason)
-        project_id = self._project_of(subnet)
+        project_id = _project_of(self._db, subnet)
         with self._asking() as neutron:
             network = _found(neutron.get_network, network_id)
             beneath = _found(neutron.get_subnet, subnet_id)
@@ -75,7 +77,7 @@ class Neutron(NetworkPlugin):
         if beneath.ip_version not in self._options.ip_versions:
             reason = f"share servers have no addresses of IPv{beneath.ip_version} here"
             raise NetworkUnknown(id=subnet.id, reason=reason)
-        network_type, segmentation_id = self._segment(subnet, network)
+        network_type, segmentation_id = _segment(subnet, network, self._options.neutron_physical_network)
         return Network(
             key=network.id,
             cidr=beneath.cidr,
@@ -93,7 +95,7 @@ class Neutron(NetworkPlugin):
         has = self._has(server_id, subnet.id)
         if len(has) >= number:
             return has
-        project_id = self._project_of(subnet)
+        project_id = _project_of(self._db, subnet)
         made: list[Port] = []
         with self._asking() as neutron:
             ports = [one for one in self._ports(neutron, server_id) if one.description == self._mark + subnet.id]
@@ -130,6 +132,64 @@ class Neutron(NetworkPlugin):
             guard(tx)
             allocations.give_back(tx, server_id, subnet_id)
 
+    def adopt(
+        self, server_id: str, subnet: Subnet, network: Network, addresses: Sequence[str], guard: Guard = anybody
+    ) -> Sequence[Allocation]:
+        """The ports that have them, if they are of share servers, and new ones where there are none."""
+        wanted = answering(subnet, network, addresses)
+        project_id = _project_of(self._db, subnet)
+        made: list[str] = []
+        with self._asking() as neutron:
+            found = {one: _port_at(neutron, subnet, one) for one in wanted}
+            ports = {one: port for one, port in found.items() if port is not None}
+            try:
+                for address in found.keys() - ports.keys():
+                    ports[address] = self._make(neutron, server_id, subnet, project_id, address)
+                    made.append(ports[address].id)
+                with self._db.write() as tx:
+                    guard(tx)
+                    has = _adopt(tx, (server_id, subnet, network), ports)
+            except NoAddress as error:
+                _delete(neutron, made)
+                raise AddressNotUsable(address=address, id=subnet.id, reason=error.message) from None
+            except (AddressNotUsable, NetworkUnknown, errors.NotFound):
+                _delete(neutron, made)
+                raise
+            for port in ports.values():
+                # a port of another service keeps the name of its owner, which may want it back
+                owner = server_id if self._is_on(port, None) else port.device_id
+                neutron.update_port(port.id, description=self._mark + subnet.id, device_id=owner)
+        return has
+
+    def disown(self, server_id: str, guard: Guard = anybody) -> None:
+        """The ports that were made for it go, and those stay that were there; of another service they are its own."""
+        with self._asking() as neutron:
+            made = [one.id for one in self._ports(neutron, server_id) if one.name == _name(server_id)]
+            with self._db.write() as tx:
+                guard(tx)
+                rows = allocations.of_server(tx, server_id)
+            _unname(neutron, [one.id for one in rows if one.left_identifier is None and one.id not in made])
+            with self._db.write() as tx:
+                guard(tx)
+                allocations.disown(tx, server_id)
+                written = allocations.among(tx, made) if made else frozenset()
+            _delete(neutron, [one for one in made if one not in written])
+
+    def leave(self, server_id: str, guard: Guard = anybody) -> None:
+        """Its ports stay as they are, and their rows."""
+        with self._db.write() as tx:
+            guard(tx)
+            allocations.leave(tx, server_id)
+
+    def let_go(self, allocation_id: str) -> bool:
+        """The row goes, then the port."""
+        with self._db.write() as tx:
+            is_left = allocations.let_go(tx, allocation_id)
+        if is_left:
+            with self._asking() as neutron:
+                _delete(neutron, [allocation_id])
+        return is_left
+
     def held(self) -> Sequence[Held]:
         """All ports with the name of this Abaca."""
         with self._asking() as neutron:
@@ -155,10 +215,13 @@ class Neutron(NetworkPlugin):
         found = neutron.ports(device_id=server_id, device_owner=DEVICE_OWNER)
         return sorted((one for one in found if self._is_on(one, None)), key=lambda one: (one.created_at, one.id))
 
-    def _make(self, neutron: Proxy, server_id: str, subnet: Subnet, project_id: str) -> Port:
-        """A new port. Raises `NoAddress`, `NetworkUnknown`."""
+    def _make(
+        self, neutron: Proxy, server_id: str, subnet: Subnet, project_id: str, address: str | None = None
+    ) -> Port:
+        """A new port, with that address or with whichever is free. Raises `NoAddress`, `NetworkUnknown`."""
         from openstack import exceptions
 
+        fixed = {"subnet_id": subnet.neutron_subnet_id} | ({"ip_address": address} if address else {})
         bound = {
             "binding_host_id": self._options.neutron_host_id,
             "binding_vnic_type": self._options.neutron_vnic_type,
@@ -166,10 +229,10 @@ class Neutron(NetworkPlugin):
         try:
             port = neutron.create_port(
                 network_id=subnet.neutron_net_id,
-                fixed_ips=[{"subnet_id": subnet.neutron_subnet_id}],
+                fixed_ips=[fixed],
                 device_owner=DEVICE_OWNER,
                 device_id=server_id,
-                name=f"share-server-{server_id}",
+                name=_name(server_id),
                 description=self._mark + subnet.id,
                 project_id=project_id,
                 is_admin_state_up=True,
@@ -222,25 +285,6 @@ class Neutron(NetworkPlugin):
         with self._db.read() as tx:
             return [one for one in allocations.of_server(tx, server_id) if one.share_network_subnet_id == subnet_id]
 
-    def _project_of(self, subnet: Subnet) -> str:
-        with self._db.read() as tx:
-            found = share_networks.show(tx, subnet.share_network_id)
-        if found is None:
-            raise NetworkUnknown(id=subnet.id, reason="its share network is gone")
-        return found.project_id
-
-    def _segment(self, subnet: Subnet, network: NeutronNetwork) -> tuple[str | None, int | None]:
-        """Type and number; of several segments those of the one that the settings name."""
-        if not network.segments:
-            return network.provider_network_type, network.provider_segmentation_id
-        wanted = self._options.neutron_physical_network
-        for one in network.segments:
-            if wanted is not None and one.get("provider:physical_network") == wanted:
-                return one.get("provider:network_type"), one.get("provider:segmentation_id")
-        which = f"none is on {wanted}" if wanted else "none is chosen"
-        reason = f"network {network.id} has several segments, and {which} (neutron_physical_network in [networks])"
-        raise NetworkUnknown(id=subnet.id, reason=reason)
-
     @contextlib.contextmanager
     def _asking(self) -> Iterator[Proxy]:
         """The library's way to Neutron. Raises `NetworkUnreachable` for what goes wrong on it."""
@@ -251,6 +295,38 @@ class Neutron(NetworkPlugin):
 def check(options: Networks) -> None:
     """Raises ConfigError for a clouds.yaml that cannot be read, or does not know the cloud."""
     clouds.check("networks", "neutron", options.neutron_clouds_file, options.neutron_cloud)
+
+
+def _project_of(db: Database, subnet: Subnet) -> str:
+    with db.read() as tx:
+        found = share_networks.show(tx, subnet.share_network_id)
+    if found is None:
+        raise NetworkUnknown(id=subnet.id, reason="its share network is gone")
+    return found.project_id
+
+
+def _segment(subnet: Subnet, network: NeutronNetwork, wanted: str | None) -> tuple[str | None, int | None]:
+    """Type and number; of several segments those of the one on the `wanted` physical network."""
+    if not network.segments:
+        return network.provider_network_type, network.provider_segmentation_id
+    for one in network.segments:
+        if wanted is not None and one.get("provider:physical_network") == wanted:
+            return one.get("provider:network_type"), one.get("provider:segmentation_id")
+    which = f"none is on {wanted}" if wanted else "none is chosen"
+    reason = f"network {network.id} has several segments, and {which} (neutron_physical_network in [networks])"
+    raise NetworkUnknown(id=subnet.id, reason=reason)
+
+
+def _adopt(tx: Tx, of: tuple[str, Subnet, Network], ports: Mapping[str, Port]) -> Sequence[Allocation]:
+    """Write the ports down by their addresses; nobody else's row is touched."""
+    server_id, subnet, network = of
+    if not allocations.hold_server(tx, server_id):
+        raise errors.NotFound(resource="Share server", id=server_id)
+    for address, port in ports.items():
+        its = Address(address, port.mac_address, port.id)
+        if not allocations.adopt(tx, server_id, subnet.id, network, its):
+            raise AddressNotUsable(address=address, id=subnet.id, reason="another share server has it")
+    return [one for one in allocations.of_server(tx, server_id) if one.share_network_subnet_id == subnet.id]
 
 
 def _subnet_of(allocation: Allocation) -> str | None:
@@ -275,6 +351,30 @@ def _may_use(neutron: Proxy, network: NeutronNetwork, project_id: str) -> bool:
         return True
     shared = neutron.rbac_policies(object_type="network", object_id=network.id, action="access_as_shared")
     return any(one.target_project_id in (project_id, "*") for one in shared)
+
+
+def _name(server_id: str) -> str:
+    """What the ports are called that are made for a share server."""
+    return f"share-server-{server_id}"
+
+
+def _port_at(neutron: Proxy, subnet: Subnet, address: str) -> Port | None:
+    """The port that has an address; None for none. Raises `AddressNotUsable` where it is of no share server."""
+    for one in neutron.ports(network_id=subnet.neutron_net_id, fixed_ips=f"ip_address={address}"):
+        if address not in _addresses(one, subnet.neutron_subnet_id):
+            continue
+        if one.device_owner != DEVICE_OWNER:
+            reason = f"port {one.id} in Neutron has it, for {one.device_owner or 'nobody'} and not for {DEVICE_OWNER}"
+            raise AddressNotUsable(address=address, id=subnet.id, reason=reason)
+        return one
+    return None
+
+
+def _unname(neutron: Proxy, port_ids: Iterable[str]) -> None:
+    """Those of them that are there are ours no more."""
+    for port_id in port_ids:
+        if _found(neutron.get_port, port_id) is not None:
+            neutron.update_port(port_id, description="")
 
 
 def _delete(neutron: Proxy, port_ids: Iterable[str]) -> None:

@@ -14,7 +14,16 @@ from abaca import errors
 from abaca.db.networks import allocations, share_networks
 from abaca.domain.networks.address_choice import Choice
 from abaca.domain.networks.allocations import Address, Allocation, Network
-from abaca.networks.contract import Guard, Held, NetworkPlugin, NetworkUnknown, NoAddress, anybody
+from abaca.networks.contract import (
+    AddressNotUsable,
+    Guard,
+    Held,
+    NetworkPlugin,
+    NetworkUnknown,
+    NoAddress,
+    answering,
+    anybody,
+)
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Database, Tx
@@ -68,6 +77,38 @@ class Standalone(NetworkPlugin):
         with self._db.write() as tx:
             guard(tx)
             allocations.give_back(tx, server_id, subnet_id)
+
+    def adopt(
+        self, server_id: str, subnet: Subnet, network: Network, addresses: Sequence[str], guard: Guard = anybody
+    ) -> Sequence[Allocation]:
+        """Rows, all in one transaction; they may lie beside the ranges that share servers are given addresses from."""
+        self._beneath(subnet, network)
+        wanted = answering(subnet, network, addresses)
+        with self._db.write() as tx:
+            guard(tx)
+            if not allocations.hold_server(tx, server_id):
+                raise errors.NotFound(resource="Share server", id=server_id)
+            for one in wanted:
+                if not allocations.adopt(tx, server_id, subnet.id, network, Address(one)):
+                    raise AddressNotUsable(address=one, id=subnet.id, reason="another share server has it")
+            return _on(tx, server_id, subnet.id)
+
+    def disown(self, server_id: str, guard: Guard = anybody) -> None:
+        """The rows that were made for it go."""
+        with self._db.write() as tx:
+            guard(tx)
+            allocations.disown(tx, server_id)
+
+    def leave(self, server_id: str, guard: Guard = anybody) -> None:
+        """The rows stay, for what its back end calls it."""
+        with self._db.write() as tx:
+            guard(tx)
+            allocations.leave(tx, server_id)
+
+    def let_go(self, allocation_id: str) -> bool:
+        """The row goes."""
+        with self._db.write() as tx:
+            return allocations.let_go(tx, allocation_id)
 
     def held(self) -> None:
         """Nothing is kept anywhere but in the rows, and none of these is without its server."""

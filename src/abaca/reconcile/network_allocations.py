@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 import msgspec
@@ -20,6 +20,7 @@ from abaca.db.networks import allocations
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Database
+    from abaca.domain.networks.allocations import Allocation
     from abaca.networks.contract import Held, NetworkPlugin
 
 T = TypeVar("T")
@@ -31,12 +32,15 @@ DELETES = ("share-server-delete",)
 PAGE = 500
 
 # Of a server that we have deleted; of one that nobody here remembers; of one that is there, which knows nothing of it;
-# had by a server, and gone where it was kept.
-Kind = Literal["leaked", "unknown", "spare", "lost"]
+# had by a server, and gone where it was kept; kept for a server that was given up and still answers there.
+Kind = Literal["leaked", "unknown", "spare", "lost", "left"]
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """An address, or something that holds some, where the database and the plug-in differ."""
+    """An address, or something that holds some, where the database and the plug-in differ.
+
+    Of one that was left the share server is what its back end calls it.
+    """
 
     kind: Kind
     share_server_id: str
@@ -62,8 +66,16 @@ class NetworkAllocations:
         return sum(one.is_removed for one in found)
 
     def sweep(self, *, is_dry: bool = False, with_unknown: bool = False) -> Iterator[Finding]:
-        """All differences. What is leaked is taken back unless `is_dry`; `with_unknown` what nobody remembers, too."""
-        before = self._rows()
+        """All differences. What is leaked is taken back unless `is_dry`; `with_unknown` what nobody remembers, too.
+
+        What was left is told, and stays until somebody says that its server is gone.
+        """
+        before: dict[str, tuple[str, str]] = {}
+        for row in self._rows():
+            if row.share_server_id is None:
+                yield Finding("left", f"{row.left_identifier} on {row.left_host}", row.ip_address, row.id)
+            else:
+                before[row.id] = (row.share_server_id, row.ip_address)
         held = self._plugin.held()
         if held is None:
             return
@@ -75,15 +87,14 @@ class NetworkAllocations:
                 for row_id in sorted(allocations.among(tx, page)):
                     yield Finding("lost", *before[row_id], row_id)
 
-    def _rows(self) -> Mapping[str, tuple[str, str]]:
-        """Server and address of each row, by its id."""
-        found: dict[str, tuple[str, str]] = {}
-        with self._db.read() as tx:
-            after = ""
-            while page := allocations.page(tx, after, PAGE):
-                found |= {one.id: (one.share_server_id, one.ip_address) for one in page}
-                after = page[-1].id
-        return found
+    def _rows(self) -> Iterator[Allocation]:
+        """All rows, in the order of their ids."""
+        after: str | None = ""
+        while after is not None:
+            with self._db.read() as tx:
+                page = allocations.page(tx, after, PAGE)
+            yield from page
+            after = page[-1].id if page else None
 
     def _beside(self, held: Iterable[Held], *, with_unknown: bool, is_dry: bool = False) -> Iterator[Finding]:
         """What is held and is no row. The server of whatever is held was there before it."""
@@ -95,6 +106,8 @@ class NetworkAllocations:
                 gone = [server_id for server_id in server_ids if server_id not in statuses]
                 deleted = {one.resource_id for one in operations.done_on(tx, gone, DELETES)} if gone else set()
             for one in page:
+                if one.server_id not in statuses and one.id in written:
+                    continue  # left by that server, which was given up
                 if one.server_id not in statuses:
                     kind: Kind = "leaked" if one.server_id in deleted else "unknown"
                     goes = not is_dry and (kind == "leaked" or with_unknown)

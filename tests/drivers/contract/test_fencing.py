@@ -165,6 +165,7 @@ LATE_FOR_SERVERS = {
     "update_security_service": lambda driver, wanted, server, new: driver.update_security_service(
         server, contract.SecurityService(id="late", type="ldap"), None
     ),
+    "manage_server": lambda driver, wanted, server, new: driver.manage_server(wanted, "late", {}),
     "unmanage_server": lambda driver, wanted, server, new: driver.unmanage_server(server),
 }
 # What is about a share server and is not above: it changes nothing.

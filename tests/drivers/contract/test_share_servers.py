@@ -74,16 +74,82 @@ class TestRunsServers:
 class TestManagesServers:
     capability = contract.ManagesServers
 
+    def given_up(self, harness, *addresses):
+        """What the back end calls a server that is given up, and what it was made of."""
+        wanted = setup(*addresses)
+        server = server_of(harness.driver, wanted)
+        twice(harness.driver.unmanage_server, server)
+        return server.details["identifier"], wanted
+
+    def taken_over(self, harness, identifier, wanted):
+        """The server that it becomes, under an id of its own, in a share network of its own."""
+        new = msgspec.structs.replace(wanted, id=fresh_id(), share_network_id=fresh_id())
+        return contract.ShareServer(id=new.id, details=twice(harness.driver.manage_server, new, identifier, {}))
+
     def test_a_server_is_given_up_and_taken_over(self, harness, driver):
-        server = server_of(driver, setup("10.5.0.3"))
-        twice(driver.unmanage_server, server)
-        assert server.id not in harness.servers()
-        new = fresh_id()
-        details = twice(driver.manage_server, new, server.details["identifier"], {})
-        assert details == server.details
-        assert harness.servers()[new] == ["10.5.0.3"]
-        driver.tear_down_server(contract.ShareServer(id=new, details=details))
-        gone(driver.manage_server, fresh_id(), server.details["identifier"], {})
+        identifier, wanted = self.given_up(harness, "10.5.0.3")
+        assert wanted.id not in harness.servers()
+        assert twice(driver.find_server_addresses, identifier, {}) == ["10.5.0.3"]
+        server = self.taken_over(harness, identifier, wanted)
+        assert server.details["identifier"] == identifier
+        assert harness.servers()[server.id] == ["10.5.0.3"]
+        driver.tear_down_server(server)
+        gone(driver.find_server_addresses, identifier, {})
+        gone(driver.manage_server, setup("10.5.0.3"), identifier, {})
+
+    def test_what_is_taken_over_is_a_server_as_any_other(self, harness, driver):
+        identifier, wanted = self.given_up(harness, "10.5.0.3")
+        server = self.taken_over(harness, identifier, wanted)
+        share = harness.instance(server=server)
+        assert hosts(driver.create(share).exports) == ["10.5.0.3"]
+        assert harness.server_of(share) == server.id
+        with pytest.raises(contract.Refused):
+            driver.tear_down_server(server)
+        again = msgspec.structs.replace(wanted, id=server.id)
+        assert driver.set_up_server(again)["identifier"] == identifier
+        driver.delete(share)
+        driver.unmanage_server(server)
+        assert driver.find_server_addresses(identifier, {}) == ["10.5.0.3"]
+        driver.tear_down_server(self.taken_over(harness, identifier, wanted))
+
+    def test_a_server_that_somebody_has_is_not_taken_over(self, harness, driver):
+        wanted = setup("10.5.0.3")
+        server = server_of(driver, wanted)
+        identifier = server.details["identifier"]
+        with pytest.raises(contract.Refused):
+            driver.find_server_addresses(identifier, {})
+        with pytest.raises(contract.Refused):
+            driver.manage_server(msgspec.structs.replace(wanted, id=fresh_id()), identifier, {})
+        twice(driver.unmanage_server, contract.ShareServer(id=fresh_id()))
+        assert harness.servers()[server.id] == ["10.5.0.3"]
+        driver.tear_down_server(server)
+
+    def test_a_server_keeps_its_addresses_whatever_is_said_of_them(self, harness, driver):
+        identifier, wanted = self.given_up(harness, "10.5.0.3")
+        with pytest.raises(contract.Refused):
+            driver.manage_server(setup("10.5.0.9"), identifier, {})
+        assert driver.find_server_addresses(identifier, {}) == ["10.5.0.3"]
+        driver.tear_down_server(self.taken_over(harness, identifier, wanted))
+
+    def test_shares_on_a_server_are_given_up_and_taken_over_with_it(self, harness, driver):
+        if not isinstance(driver, contract.Manages):
+            pytest.skip("it takes no shares over")
+        wanted = setup("10.5.0.3")
+        server = server_of(driver, wanted)
+        share = harness.instance(server=server)
+        places = driver.create(share).exports
+        harness.write(share, "text")
+        driver.unmanage(harness.known(share, server=server))
+        driver.unmanage_server(server)
+        server = self.taken_over(harness, server.details["identifier"], wanted)
+        found = harness.instance(server=server, exports=places[:1], size_gib=0)
+        managed = driver.manage(found, {})
+        found = harness.instance(
+            id=found.id, server=server, exports=managed.exports, driver_data=managed.driver_data or {}
+        )
+        assert (managed.exports, harness.read(found), harness.server_of(found)) == (places, "text", server.id)
+        driver.delete(found)
+        driver.tear_down_server(server)
 
 
 class TestUpdatesServerNetworks:

@@ -13,6 +13,10 @@ from tests.drivers.harness import fresh_id
 class TestDriver:
     capability = contract.Driver
 
+    def test_a_back_end_that_can_serve_misses_nothing_and_looking_changes_nothing(self, harness, share):
+        assert harness.build().examine() == []
+        assert share.id in harness.held()
+
     def test_a_share_can_be_mounted_from_somewhere(self, harness, driver):
         instance = harness.instance()
         exports = twice(driver.create, instance).exports

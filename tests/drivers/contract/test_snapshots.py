@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What drivers promise of snapshots, and of what is made from them."""
 
+import pytest
+
 from abaca.drivers import contract
 from tests.drivers.contract.calls import LongCallTests, SlowCallTests, gone, run, twice
 from tests.drivers.harness import rules, snapshot
@@ -190,6 +192,17 @@ class TestManagesSnapshots:
         driver.delete_snapshot(again)
         assert again.id not in harness.snapshots()
         gone(driver.manage_snapshot, snapshot(share, provider_location=managed.provider_location), {})
+
+    def test_a_snapshot_of_another_share_is_refused(self, harness, driver):
+        share, another = harness.share("text"), harness.share("else")
+        old = snapshot(share)
+        place = driver.create_snapshot(old).provider_location
+        driver.unmanage_snapshot(old)
+        with pytest.raises(contract.Refused, match="not taken of this share"):
+            driver.manage_snapshot(snapshot(another, provider_location=place), {})
+        again = snapshot(share, provider_location=place)
+        driver.manage_snapshot(again, {})
+        assert again.id in harness.snapshots()
 
     def test_a_snapshot_that_was_taken_over_is_mounted_by_nobody_of_before(self, harness, driver):
         share = harness.share("text")

@@ -5,7 +5,7 @@ import contextlib
 
 import pytest
 
-from tests.operations import cases
+from tests.operations import cases, directory_cases
 from tests.operations.networks.test_share_servers import a_theatre, made, message, servers
 
 FAILS_ONCE = "max_shares_per_share_server = 1\nfailures = update_security_service:Refused:1\n"
@@ -41,7 +41,7 @@ def test_all_servers_join_and_change_to_another_one(stage):
     theatre = stage("max_shares_per_share_server = 1\n")
     network_id = cases.a_share_network(theatre)
     shares = [made(theatre, network_id)["id"] for _ in range(2)]
-    first, second = cases.a_directory(theatre), cases.a_directory(theatre)
+    first, second = directory_cases.a_directory(theatre), directory_cases.a_directory(theatre)
     assert joined(theatre) == [{}, {}]
     change(theatre, network_id, "add_security_service", security_service_id=first)
     assert joined(theatre) == [{"ldap": first}] * 2
@@ -56,7 +56,7 @@ def test_a_server_that_fails_is_in_error_with_its_share_and_joins_when_it_is_men
     theatre = stage(FAILS_ONCE)
     network_id = cases.a_share_network(theatre)
     shares = [made(theatre, network_id) for _ in range(2)]
-    directory = cases.a_directory(theatre)
+    directory = directory_cases.a_directory(theatre)
     change(theatre, network_id, "add_security_service", security_service_id=directory)
     by_status = {one.status: one.id for one in servers(theatre)}
     assert sorted(by_status) == ["active", "error"]
@@ -76,7 +76,7 @@ def test_what_its_back_end_cannot_is_refused_before_anything_changes(stage):
     theatre = stage("failures = check_security_service:Refused\n")
     network_id = cases.a_share_network(theatre)
     made(theatre, network_id)
-    ids = {"security_service_id": cases.a_directory(theatre)}
+    ids = {"security_service_id": directory_cases.a_directory(theatre)}
     assert refused(theatre, network_id, {"add_security_service": ids})[0] == 400
     theatre.ask("POST", f"/share-networks/{network_id}/action", {"add_security_service_check": ids})
     theatre.until_ended("security-service-check", network_id)
@@ -95,7 +95,7 @@ def test_a_server_that_does_not_support_it_stands_in_the_way(stage):
     body = {"share_server": {"security_service_update_support": False}}
     theatre.ask("PUT", f"//abaca/v1/share-servers/{server.id}", body, who="admin")
     assert not theatre.ask("GET", f"/share-networks/{network_id}")["share_network"]["security_service_update_support"]
-    ids = {"security_service_id": cases.a_directory(theatre)}
+    ids = {"security_service_id": directory_cases.a_directory(theatre)}
     for verb in ("add_security_service", "add_security_service_check"):
         status, said = refused(theatre, network_id, {verb: ids})
         assert (status, server.id in said) == (400, True)

@@ -5,11 +5,17 @@ import contextlib
 import datetime
 
 import pytest
+import sqlalchemy as sa
 
+from abaca.db.engine.database import Database
 from abaca.db.tables.administration import services
+from abaca.db.tables.networks import share_network_checks as checks
+from abaca.reconcile.expiry import Expiry
 from tests import planting
-from tests.operations import cases
+from tests.operations import cases, directory_cases
 from tests.operations.networks.test_share_servers import HOST, a_theatre, addresses, exports, made, message, servers
+
+KEPT_S = 604_800
 
 
 @pytest.fixture
@@ -52,6 +58,26 @@ def test_a_share_that_is_not_settled_stands_in_the_way(theatre):
     assert share["id"] in answer.body["badRequest"]["message"]
 
 
+def test_a_check_of_long_ago_counts_no_more_and_a_later_one_does(theatre):
+    old, new = cases.checked(theatre), cases.checked(theatre)
+    with theatre.db.write() as tx:
+        asked = tx.scalar(sa.select(checks.c.created_at).where(checks.c.share_network_id == new))
+    planting.put(theatre.db, checks, checks.c.share_network_id == old, created_at=asked - datetime.timedelta(seconds=2))
+    later = Database(theatre.db.url, clock=lambda: asked.timestamp() + KEPT_S - 1)
+    expiry = Expiry(later, (), keep_messages_s=KEPT_S, keep_operations_s=KEPT_S, keep_events_s=KEPT_S)
+    for _ in range(2):
+        expiry.operations()
+    later.close()
+    path, body = f"/share-networks/{old}/subnets", {"share-network-subnet": cases.FIELDS}
+    answer = theatre.world.ask("member", "POST", path, body, **cases.VERSION)
+    assert answer.status == 400
+    assert "no check operation was found for exactly this subnet" in answer.body["badRequest"]["message"]
+    cases.add_subnet(theatre, new)
+    cases.checked(theatre, old)
+    cases.add_subnet(theatre, old)
+    theatre.settle()
+
+
 def test_addresses_at_which_a_back_end_may_serve_still_are_nobody_elses(database, tmp_path):
     """It was told to serve there, and could not take that back."""
     failures = "failures = update_server_network:Refused:1:after,remove_server_network:Refused\n"
@@ -79,7 +105,7 @@ def ask(theatre, network_id, body):
 def test_a_back_end_that_nobody_serves_is_not_asked(theatre, verb):
     network_id = cases.a_share_network(theatre)
     made(theatre, network_id)
-    body = cases.FIELDS if verb.startswith("share") else {"security_service_id": cases.a_directory(theatre)}
+    body = cases.FIELDS if verb.startswith("share") else {"security_service_id": directory_cases.a_directory(theatre)}
     theatre.leave()
     long_ago = theatre.db.now() - datetime.timedelta(days=1)
     planting.put(theatre.db, services, services.c.host == HOST, heartbeat_at=long_ago)

@@ -10,6 +10,7 @@ from abaca.api.networks import (
     security_services,
     share_network_subnets,
     share_networks,
+    share_server_managing,
     share_servers,
     subnet_metadata,
 )
@@ -20,6 +21,7 @@ RESOURCES = (
     network_security_services.ACTIONS,
     share_network_subnets.RESOURCE,
     subnet_metadata.RESOURCE,
+    share_server_managing.RESOURCE,
     share_servers.RESOURCE,
 )
 OWN = (own_share_networks.RESOURCE, own_share_servers.RESOURCE)

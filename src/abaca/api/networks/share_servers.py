@@ -87,33 +87,32 @@ def index(call: Call, filters: dict[str, object]) -> Listed:
     if filters.pop("source_share_server_id", None) is not None:
         return Listed([])  # none has moved here from another one
     with call.db.read() as tx:
-        found = db.SHARE_SERVERS.entities(tx, NamedShareServer, filters, call.page)
-        subnets = db.subnets_of(tx, [one.id for one in found])
-    return Listed(rows(call, (_shown(one, subnets.get(one.id, [])) for one in found)))
+        page = db.SHARE_SERVERS.entities(tx, NamedShareServer, filters, call.page)
+        subnets = db.subnets_of(tx, [one.id for one in page])
+    return Listed(rows(call, (shown(one, subnets.get(one.id, [])) for one in page)))
 
 
 @RESOURCE.get("/{id}", policy=SHOW, view=One("share_server", ShareServerView))
 def show(call: Call, id: str) -> dict[str, object]:
     """One share server."""
     with call.db.read() as tx:
-        found = _found(tx, id)
-        return _shown(found, db.subnets_of(tx, [id]).get(id, []))
+        return shown(found(tx, id), db.subnets_of(tx, [id]).get(id, []))
 
 
 @RESOURCE.get("/{id}/details", policy=DETAILS, view=Plain("details", dict[str, str]))
 def details(call: Call, id: str) -> Mapping[str, str]:
     """What its driver says of it."""
     with call.db.read() as tx:
-        return _found(tx, id).details
+        return found(tx, id).details
 
 
 @RESOURCE.delete("/{id}", policy=DELETE, status=202)
 def delete(call: Call, id: str) -> None:
     """Take one away on which no share is."""
     with call.db.write() as tx:
-        found = _found(tx, id)
+        server = found(tx, id)
         try:
-            share_server_delete.start(tx, found, call.caller)
+            share_server_delete.start(tx, server, call.caller)
         except share_server_delete.InUse:
             raise
         except errors.Conflict as conflict:
@@ -124,18 +123,19 @@ def delete(call: Call, id: str) -> None:
 def reset_status(call: Call, id: str, body: ResetStatus) -> None:
     """Set the status by hand."""
     with call.db.write() as tx:
-        _found(tx, id)
+        found(tx, id)
         db.reset(tx, id, body.status)
 
 
-def _found(tx: Tx, server_id: str) -> NamedShareServer:
-    found = db.SHARE_SERVERS.entity(tx, NamedShareServer, {"id": server_id})
-    if found is None:
+def found(tx: Tx, server_id: str) -> NamedShareServer:
+    """One with the name of its share network. Raises `NotFound`."""
+    server = db.SHARE_SERVERS.entity(tx, NamedShareServer, {"id": server_id})
+    if server is None:
         raise errors.NotFound(resource="Share server", id=server_id)
-    return found
+    return server
 
 
-def _shown(server: NamedShareServer, subnet_ids: Sequence[str]) -> dict[str, object]:
+def shown(server: NamedShareServer, subnet_ids: Sequence[str]) -> dict[str, object]:
     """Whatever a version shows of it; of old it had one subnet at most."""
     return {
         **structs.asdict(server),

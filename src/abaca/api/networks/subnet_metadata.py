@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from abaca import errors
 from abaca.api.networks.lookups import share_network_for_change
@@ -13,10 +13,15 @@ from abaca.domain import metadata
 from abaca.http.bodies import Body, Object
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
-from abaca.http.wire import Plain
+from abaca.http.wire import Feature, Plain
+from abaca.operations.networks import share_server_update_subnet
 from abaca.policy import member, reader
 
 RESOURCE = Resource("share network subnet metadata", "/share-networks/{id}/subnets/{subnet_id}/metadata", since="2.78")
+
+REACHES_SERVERS = Feature(
+    "subnet_metadata_reaches_servers", "2.89", "Share servers hear of metadata of their subnets that drivers know."
+)
 
 GET = reader("share_network_subnet:get_metadata", "See a subnet's metadata.")
 UPDATE = member("share_network_subnet:update_metadata", "Set a subnet's metadata.")
@@ -58,14 +63,14 @@ def show(call: Call, id: str, subnet_id: str, key: str) -> dict[str, str]:
 def update(call: Call, id: str, subnet_id: str, body: SetMetadata) -> dict[str, str]:
     """Add and overwrite; the whole is answered."""
     pairs = metadata.check(body.metadata)
-    return _write(call, id, subnet_id, lambda old: {**old, **pairs})
+    return _write(call, id, subnet_id, lambda old: {**old, **pairs}, pairs)
 
 
 @RESOURCE.put(policy=UPDATE, body=SetMetadata, view=ALL)
 def replace(call: Call, id: str, subnet_id: str, body: SetMetadata) -> dict[str, str]:
     """Make these pairs all there are."""
     pairs = metadata.check(body.metadata)
-    return _write(call, id, subnet_id, lambda _old: pairs)
+    return _write(call, id, subnet_id, lambda _old: pairs, pairs)
 
 
 @RESOURCE.post("/{key}", policy=UPDATE, body=SetItem, view=ITEM)
@@ -75,7 +80,7 @@ def set_item(call: Call, id: str, subnet_id: str, key: str, body: SetItem) -> di
     if sent is None or set(sent) != {key}:
         raise errors.Invalid(f"The body must hold exactly the key of the URL, {key!r}, under 'meta'.")
     pair = metadata.check(sent)
-    _write(call, id, subnet_id, lambda old: {**old, **pair})
+    _write(call, id, subnet_id, lambda old: {**old, **pair}, pair)
     return pair
 
 
@@ -96,14 +101,22 @@ def _value(pairs: Pairs, subnet_id: str, key: str) -> str:
     return pairs[key]
 
 
-def _write(call: Call, network_id: str, subnet_id: str, change: Callable[[Pairs], Pairs]) -> dict[str, str]:
-    """Change a subnet's pairs, within the limits; what they have become."""
+def _write(
+    call: Call, network_id: str, subnet_id: str, change: Callable[[Pairs], Pairs], sent: Iterable[str] = ()
+) -> dict[str, str]:
+    """Change a subnet's pairs, within the limits; what they have become.
+
+    Share servers hear of what was sent, though it was so already: it may not have reached them.
+    """
     limits = call.settings.limits
     with call.db.write() as tx:
-        share_network_for_change(call, tx, network_id)
+        network = share_network_for_change(call, tx, network_id)
         old = subnet_of(call, tx, network_id, subnet_id)[1].metadata
         new = dict(change(old))
         if metadata.characters(new) > metadata.characters(old) or len(new) > len(old):
             metadata.check_size(new, most_items=limits.metadata_items, most_characters=limits.metadata_characters)
         db.update(tx, subnet_id, {"metadata": new})
+        said = {*sent, *(old.keys() - new.keys())}
+        if call.has(REACHES_SERVERS) and not said.isdisjoint(call.settings.driver_updatable_subnet_metadata):
+            share_server_update_subnet.start_all(tx, subnet_id, network.project_id, call.caller)
         return new

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from typing import Literal
 
 import msgspec
@@ -26,10 +27,14 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Allocation(msgspec.Struct, frozen=True, gc=False):
-    """An address of a share server; without a subnet one of the operator's own network."""
+    """An address of a share server; without a subnet one of the operator's own network.
+
+    Without a server it was left by one that was given up and still answers there: what `left_host` (host@backend) calls
+    `left_identifier`. Nobody else gets it. With a server these two tell that it was so once.
+    """
 
     id: str
-    share_server_id: str
+    share_server_id: str | None
     share_network_subnet_id: str | None
     network: str
     ip_address: str
@@ -40,6 +45,8 @@ class Allocation(msgspec.Struct, frozen=True, gc=False):
     network_type: str | None
     segmentation_id: int | None
     mac_address: str | None
+    left_host: str | None
+    left_identifier: str | None
 
 
 class Address(msgspec.Struct, frozen=True, gc=False):
@@ -48,3 +55,19 @@ class Address(msgspec.Struct, frozen=True, gc=False):
     ip: str
     mac: str | None = None
     id: str | None = None
+
+
+def host_address(text: str, network: Network) -> str | None:
+    """An address that a server on the network can have, in its shortest form; None for what is none."""
+    try:
+        address, beneath = ipaddress.ip_address(text), ipaddress.ip_network(network.cidr, strict=False)
+    except ValueError:
+        return None
+    if "%" in text or address not in beneath:
+        return None
+    taken = {network.gateway and str(ipaddress.ip_address(network.gateway))}
+    if beneath.num_addresses > 2:
+        taken.add(str(beneath[0]))  # of IPv6 that of all routers
+        if beneath.version == 4:
+            taken.add(str(beneath[-1]))
+    return None if str(address) in taken else str(address)

@@ -11,21 +11,33 @@ import msgspec
 from abaca.domain.networks.share_networks import Subnet
 from abaca.domain.state_machine import StateMachine
 
+# At which a share server can be given up.
+RELEASABLE = ("active", "error", "manage_error", "unmanage_error")
+
 SHARE_SERVER = StateMachine(
     "share server",
-    # at                     event      to
-    ("none",                 "create",  "creating"),
-    ("creating",             "done",    "active"),
-    ("creating",             "failed",  "error"),
-    ("active",               "change",  "network_change"),
-    ("network_change",       "done",    "active"),
-    ("network_change",       "failed",  "error"),
-    ("error",                "change",  "network_change"),
-    (("active", "error"),    "delete",  "deleting"),
-    ("deleting",             "done",    "gone"),
-    ("deleting",             "failed",  "error"),
-    busy=("creating", "network_change", "deleting"),
-    resettable=("active", "error", "creating", "deleting", "network_change"),
+    # at                     event       to
+    ("none",                 "create",   "creating"),
+    ("creating",             "done",     "active"),
+    ("creating",             "failed",   "error"),
+    ("none",                 "manage",   "manage_starting"),
+    ("manage_starting",      "done",     "active"),
+    ("manage_starting",      "failed",   "manage_error"),
+    ("active",               "change",   "network_change"),
+    ("network_change",       "done",     "active"),
+    ("network_change",       "failed",   "error"),
+    ("error",                "change",   "network_change"),
+    (("active", "error"),    "delete",   "deleting"),
+    ("deleting",             "done",     "gone"),
+    ("deleting",             "failed",   "error"),
+    (RELEASABLE,             "unmanage", "unmanage_starting"),
+    ("unmanage_starting",    "done",     "gone"),
+    ("unmanage_starting",    "failed",   "unmanage_error"),
+    busy=("creating", "manage_starting", "network_change", "deleting", "unmanage_starting"),
+    resettable=(
+        "active", "error", "creating", "deleting", "network_change",
+        "manage_starting", "manage_error", "unmanage_starting", "unmanage_error",
+    ),
 )  # fmt: skip
 
 

@@ -11,9 +11,9 @@ import errno
 import fcntl
 import os
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from abaca.drivers import contract
 
@@ -25,6 +25,8 @@ _ROOT_ITEM, _QGROUP_STATUS, _QGROUP_INFO, _QGROUP_LIMIT = 132, 240, 242, 244
 _COUNTS, _IS_COUNTING, _IS_WRONG = 1, 2, 4  # of the status: on, a count under way, numbers that are not true
 _LEVEL_ONE = 2**48
 _ORPHANS, _ORPHAN_ITEM = 2**64 - 5, 48
+_NOBODY = bytes(16)
+
 
 Key = tuple[int, int, int]
 Item = tuple[int, int, int, bytes]
@@ -132,10 +134,38 @@ def trees(path: Path) -> set[int]:
     return {tree for kind, tree, _, _ in items if kind == _ROOT_ITEM}
 
 
+class Made(NamedTuple):
+    """A subvolume by its uuid, and what it was made a snapshot of; None for one that was made empty."""
+
+    uuid: bytes
+    parent: bytes | None
+    is_read_only: bool
+
+
+def family(path: Path) -> Mapping[int, Made]:
+    """By its number what each subvolume was made of; one that is being deleted is none any more."""
+    # Not by the subvolume's own item, which says that it is deleted only from the next commit on. Asked first: both
+    # are gone once the space is back.
+    deleting = _deleting(path)
+    items = _search(path, _ROOT_TREE, (_FIRST_FREE, _ROOT_ITEM, 0), (_LEVEL_ONE, _ROOT_ITEM, 0))
+    found = {}
+    for kind, tree, _, content in items:
+        if kind == _ROOT_ITEM and tree not in deleting:
+            flags = struct.unpack_from("<Q", content, 208)[0]
+            uuid, parent = struct.unpack_from("16s16s", content, 247)
+            found[tree] = Made(uuid, None if parent == _NOBODY else parent, bool(flags & 1))
+    return found
+
+
 def is_deleting(path: Path) -> bool:
     """Whether the space of a deleted subvolume is still to come back."""
+    return bool(_deleting(path))
+
+
+def _deleting(path: Path) -> set[int]:
+    """The numbers of deleted subvolumes whose space is still to come back."""
     first, last = (_ORPHANS, _ORPHAN_ITEM, 0), (_ORPHANS, _ORPHAN_ITEM, _LEVEL_ONE)
-    return any(kind == _ORPHAN_ITEM for kind, _, _, _ in _search(path, _ROOT_TREE, first, last))
+    return {tree for kind, _, tree, _ in _search(path, _ROOT_TREE, first, last) if kind == _ORPHAN_ITEM}
 
 
 def forget(path: Path, tree: int) -> None:

@@ -32,6 +32,11 @@ from abaca.drivers.contract.backups import (
     BackupCreation,
     Restore,
 )
+from abaca.drivers.contract.certificates import (
+    CERTIFICATES_END_AT,
+    Certificate,
+    IssuesCertificates,
+)
 from abaca.drivers.contract.copying import (
     AllowsCopying,
     CopyMount,
@@ -133,6 +138,7 @@ from abaca.drivers.contract.values import (
 )
 
 __all__ = [
+    "CERTIFICATES_END_AT",
     "DONE",
     "VERBS",
     "AcceptsTransfers",
@@ -147,6 +153,7 @@ __all__ = [
     "Backup",
     "BackupCreation",
     "Busy",
+    "Certificate",
     "Clone",
     "ClonesSnapshots",
     "ClonesSnapshotsAtOnce",
@@ -165,6 +172,7 @@ __all__ = [
     "GroupSnapshot",
     "Groups",
     "Inspects",
+    "IssuesCertificates",
     "LongCall",
     "Managed",
     "ManagedSnapshot",

@@ -108,6 +108,13 @@ class Driver(abc.ABC):
         does not fail the others. Raises `Gone`, `Busy`, `Unreachable`.
         """
 
+    def examine(self) -> list[str]:
+        """What is missing before it can serve, a sentence with the mend each; asked of a driver that is not started.
+
+        It logs in where the driver will, looks, and changes nothing. What stands in its way it says; it raises nothing.
+        """
+        return []
+
     def backend_info(self) -> dict[str, str]:
         """What, when it differs from the last start, makes the back end's shares be ensured again."""
         return {}

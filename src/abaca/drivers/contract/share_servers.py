@@ -103,12 +103,23 @@ class ManagesServers(abc.ABC):
     """Share servers that exist on the back end can be taken over and given up."""
 
     @abc.abstractmethod
-    def manage_server(self, server_id: str, identifier: str, options: Mapping[str, str]) -> dict[str, str]:
-        """Take over what the back end calls `identifier`; its details. Raises `Gone`."""
+    def find_server_addresses(self, identifier: str, options: Mapping[str, str]) -> Sequence[str]:
+        """The addresses at which answers what the back end calls `identifier`, such as 10.0.0.5; changes nothing.
+
+        `options` are the administrator's own words. Raises `Gone`, `Refused` where it is somebody's.
+        """
+
+    @abc.abstractmethod
+    def manage_server(self, setup: ServerSetup, identifier: str, options: Mapping[str, str]) -> dict[str, str]:
+        """Take over what the back end calls `identifier`; its details, with `identifier` among them.
+
+        `setup` says what it is from then on, with exactly the addresses that `find_server_addresses` has told;
+        it goes on serving at them. Raises `Gone`, `Refused` where it has others, or is somebody's.
+        """
 
     @abc.abstractmethod
     def unmanage_server(self, server: ShareServer) -> None:
-        """Forget it; it stays on the back end."""
+        """Forget whose it is; it stays on the back end, and goes on serving what it exports. Absent is success."""
 
 
 class ServerNetworkOutcome(Value, frozen=True, kw_only=True):

@@ -168,7 +168,10 @@ class ManagesSnapshots(abc.ABC):
 
     @abc.abstractmethod
     def manage_snapshot(self, snapshot: Snapshot, options: Mapping[str, str]) -> ManagedSnapshot:
-        """Take over `snapshot.provider_location`; nobody can mount it afterwards. Raises `Gone`, `Refused`."""
+        """Take over `snapshot.provider_location`; nobody can mount it afterwards.
+
+        Raises `Gone`, or `Refused` when it is no snapshot, or known to be that of another share.
+        """
 
     @abc.abstractmethod
     def unmanage_snapshot(self, snapshot: Snapshot) -> None:

@@ -15,6 +15,7 @@ from abaca.drivers import contract
 from abaca.drivers.contract import promises
 from abaca.drivers.dummy import (
     backups,
+    certificates,
     copying,
     fault_injection,
     groups,
@@ -35,6 +36,7 @@ APART = ("failure", state_file.SEEN)
 
 class DummyParts(
     backups.Backups,
+    certificates.Certificates,
     copying.Copying,
     groups.Groups,
     managing.Managing,

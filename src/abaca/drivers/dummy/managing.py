@@ -13,7 +13,7 @@ from abaca.drivers.dummy.storage import INSTANCE, SNAPSHOT, Storage, snapshot_ou
 
 UNMANAGED = "unmanaged"
 # What a share keeps for whoever takes it over.
-KEPT = ("size_gib", "mount", "used_gib", "content", "rules")
+KEPT = ("size_gib", "mount", "used_gib", "content", "rules", "origin")
 
 
 class Managing(Storage, contract.Manages, contract.ManagesSnapshots):
@@ -34,6 +34,9 @@ class Managing(Storage, contract.Manages, contract.ManagesSnapshots):
         self, records: Records, instance: contract.ShareInstance, path: str, options: Mapping[str, str]
     ) -> Record:
         mount = path.rpartition("/")[2]
+        places = [one.path for one in self.exports({"mount": mount}, instance.server)]
+        if instance.server is not None and path not in places:
+            raise contract.Gone(reason=f"share server {instance.server.id} exports nothing as {path}")
         known = records.get(UNMANAGED, mount)
         if known is None and not options.get("size", "").isdigit():
             raise contract.Gone(reason=f"nothing is at {path}, and the option size does not say how large it is")
@@ -51,7 +54,7 @@ class Managing(Storage, contract.Manages, contract.ManagesSnapshots):
         with self.state_file.change() as records:
             record = self.release(records, instance.id)
             if record is not None:
-                records.put(UNMANAGED, record["mount"], record)
+                records.put(UNMANAGED, record["mount"], {"origin": instance.id} | record)
 
     @with_faults
     def manage_snapshot(self, snapshot: contract.Snapshot, options: Mapping[str, str]) -> contract.ManagedSnapshot:
@@ -59,7 +62,11 @@ class Managing(Storage, contract.Manages, contract.ManagesSnapshots):
             record = records.get(SNAPSHOT, snapshot.id)
             if record is None:
                 old_id = (snapshot.provider_location or "").rpartition("/")[2]
-                record = records.need(UNMANAGED, old_id) | {"instance_id": snapshot.instance.id, "rules": []}
+                found = records.need(UNMANAGED, old_id)
+                share = records.get(INSTANCE, snapshot.instance.id) or {}
+                if found.get("origin") != share.get("origin", snapshot.instance.id):
+                    raise contract.Refused(reason=f"{snapshot.provider_location} was not taken of this share")
+                record = found | {"instance_id": snapshot.instance.id, "rules": []}
                 records.drop(UNMANAGED, old_id)
                 records.put(SNAPSHOT, snapshot.id, record)
         place = snapshot_outcome(snapshot.id).provider_location
@@ -70,5 +77,7 @@ class Managing(Storage, contract.Manages, contract.ManagesSnapshots):
         with self.state_file.change() as records:
             record = records.get(SNAPSHOT, snapshot.id)
             if record is not None:
+                share = records.get(INSTANCE, snapshot.instance.id) or {}
+                origin = share.get("origin", snapshot.instance.id)
                 records.drop(SNAPSHOT, snapshot.id)
-                records.put(UNMANAGED, snapshot.id, record)
+                records.put(UNMANAGED, snapshot.id, record | {"origin": origin})

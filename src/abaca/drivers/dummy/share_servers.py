@@ -29,13 +29,9 @@ class ShareServers(
     @with_faults
     def set_up_server(self, setup: contract.ServerSetup) -> dict[str, str]:
         with self.state_file.change() as records:
-            record = records.get(SERVER, setup.id) or {
-                "share_network_id": setup.share_network_id,
-                "identifier": f"dummy-{setup.id}",
-            }
-            record["security_services"] = {service.type: service.id for service in setup.security_services}
-            record["addresses"] = addresses(setup.subnets)
-            record["subnets"] = {subnet.id: dict(subnet.metadata) for subnet in setup.subnets}
+            known = records.get(SERVER, setup.id)
+            identifier = f"dummy-{setup.id}" if known is None else known["identifier"]
+            record = {"identifier": identifier, **made_of(setup)}
             records.put(SERVER, setup.id, record)
         return details(record)
 
@@ -47,13 +43,21 @@ class ShareServers(
             records.drop(SERVER, server.id)
 
     @with_faults
-    def manage_server(self, server_id: str, identifier: str, options: Mapping[str, str]) -> dict[str, str]:
+    def find_server_addresses(self, identifier: str, options: Mapping[str, str]) -> Sequence[str]:
         with self.state_file.change() as records:
-            record = records.get(SERVER, server_id)
+            return list(given_up(records, identifier, options)["addresses"])
+
+    @with_faults
+    def manage_server(self, setup: contract.ServerSetup, identifier: str, options: Mapping[str, str]) -> dict[str, str]:
+        with self.state_file.change() as records:
+            record = records.get(SERVER, setup.id)
             if record is None:
-                record = records.need(UNMANAGED_SERVER, identifier)
+                found = given_up(records, identifier, options)
+                record = {"identifier": identifier, **made_of(setup)}
+                if set(record["addresses"]) != set(found["addresses"]):
+                    raise contract.Refused(reason=f"share server {identifier} has {', '.join(found['addresses'])}")
                 records.drop(UNMANAGED_SERVER, identifier)
-                records.put(SERVER, server_id, record)
+                records.put(SERVER, setup.id, record)
         return details(record)
 
     @with_faults
@@ -177,6 +181,30 @@ class ShareServers(
             if records.get(SERVER_MIGRATION, migration.source.id) is not None:
                 records.drop(SERVER, migration.destination.id)
                 records.drop(SERVER_MIGRATION, migration.source.id)
+
+
+def made_of(setup: contract.ServerSetup) -> Record:
+    """What a server is made of, as held."""
+    return {
+        "share_network_id": setup.share_network_id,
+        "security_services": {service.type: service.id for service in setup.security_services},
+        "addresses": addresses(setup.subnets),
+        "subnets": {subnet.id: dict(subnet.metadata) for subnet in setup.subnets},
+    }
+
+
+def given_up(records: Records, identifier: str, options: Mapping[str, str]) -> Record:
+    """The record of a server that is nobody's; with the option `addresses` one is made up. Raises `Gone`, `Refused`."""
+    owner = next((id for id, one in records.all(SERVER).items() if one["identifier"] == identifier), None)
+    if owner is not None:
+        raise contract.Refused(reason=f"{identifier} is share server {owner}; release that share server first")
+    known = records.get(UNMANAGED_SERVER, identifier)
+    said = [one.strip() for one in options.get("addresses", "").split(",") if one.strip()]
+    if known is None and not said:
+        raise contract.Gone(
+            reason=f"there is no share server {identifier}, and the option addresses does not say where one answers"
+        )
+    return known or {"addresses": said}
 
 
 def addresses(subnets: Iterable[contract.Subnet]) -> list[str]:

@@ -69,15 +69,20 @@ def host(state_dir: Path, options: Callable[[], LocalOptions]) -> Exporter:
     return Exporter(Ganesha(Daemon(state_dir / "ganesha", settings), state_dir), lambda: options().export_ips)
 
 
+# By which id a share server is known that was given up.
+NOBODY = ""
+
+
 class Kept(msgspec.Struct, frozen=True):
-    """What is written of a share server."""
+    """What is written of a share server; one that was taken over is `known_as` another id than its directory's name."""
 
     share_network_id: str
     subnets: list[contract.Subnet]
+    known_as: str | None = None
 
 
 class Server(Exporter):
-    """A share server; what it was set up with is `kept`."""
+    """A share server; what it was set up with is `kept`. Its `id` names its directory and its links, for ever."""
 
     def __init__(self, id: str, state_dir: Path, options: LocalOptions, segments: Segments) -> None:
         from abaca.drivers.local.server_network import ServerNetwork  # its library is of no use to other back ends
@@ -97,12 +102,21 @@ class Server(Exporter):
         )
         super().__init__(Ganesha(Daemon(self.directory, settings, self._need_network), state_dir), self.addresses)
 
+    @property
+    def known_as(self) -> str:
+        """By which id the service knows it; `NOBODY` when it was given up."""
+        return self.id if self.kept.known_as is None else self.kept.known_as
+
     def addresses(self) -> list[str]:
         return [one.ip_address for subnet in self.kept.subnets for one in subnet.allocations]
 
     def details(self) -> dict[str, str]:
         """What the service keeps of it."""
-        return {"addresses": ",".join(self.addresses()), "namespace": str(self.directory / "netns")}
+        return {
+            "identifier": self.id,
+            "addresses": ",".join(self.addresses()),
+            "namespace": str(self.directory / "netns"),
+        }
 
     def check(self) -> None:
         if self.is_gone:
@@ -164,7 +178,7 @@ class Server(Exporter):
 
 
 class Servers:
-    """The share servers of a back end, by id."""
+    """The share servers of a back end; those that were given up go on beside those that have an owner."""
 
     def __init__(self, state_dir: Path, options: LocalOptions) -> None:
         self._state_dir = state_dir
@@ -191,12 +205,20 @@ class Servers:
     def all(self) -> list[Server]:
         return list(self._held.values())
 
-    def get(self, id: str) -> Server | None:
+    def at(self, id: str) -> Server | None:
+        """That of this directory, whoever it is known as."""
         return self._held.get(id)
+
+    def get(self, id: str) -> Server | None:
+        """That which the service knows by this id."""
+        one = self._held.get(id)
+        if one is not None and one.known_as == id:
+            return one
+        return next((one for one in self.all() if one.known_as == id), None)
 
     def need(self, id: str) -> Server:
         """Raises `contract.Gone`."""
-        server = self._held.get(id)
+        server = self.get(id)
         if server is None:
             raise contract.Gone(reason=f"there is no share server {id}")
         return server

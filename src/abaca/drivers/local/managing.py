@@ -38,7 +38,7 @@ class Managing(Serving, contract.Manages, contract.ManagesSnapshots):
                 size_gib = self._wanted_gib(source, options)
                 is_served = kept is not None and exporter.ganesha.serving(kept) is not None
                 if source.parent == self.pool.root / UNMANAGED and not is_served:
-                    self._close(exporter, SHARES, source.name)
+                    self._close(SHARES, source.name)
                 self.pool.take(source, instance.id, size_gib)
             pseudo = self.pseudo(instance) if instance.mount_point_name or kept is None else kept
             self._hand_over(exporter, instance, kept, pseudo)
@@ -57,10 +57,10 @@ class Managing(Serving, contract.Manages, contract.ManagesSnapshots):
         with self.changing(snapshot.instance):
             is_taken = self.pool.holds(SNAPSHOTS, snapshot.id)
             own = self.pool.path(SNAPSHOTS, snapshot.id)
-            source = own if is_taken else self._snapshot(snapshot.provider_location or "")
+            source = own if is_taken else self._snapshot(snapshot.provider_location or "", snapshot.instance.id)
             size_gib = self._snapshot_gib(source, snapshot.instance, options)
             if source.parent == self.pool.root / UNMANAGED:
-                self._close(self.exporter(snapshot.instance), SNAPSHOTS, source.name)
+                self._close(SNAPSHOTS, source.name)
             self.pool.take_snapshot(source, snapshot.id)
         return contract.ManagedSnapshot(size_gib=size_gib, provider_location=f"{SNAPSHOTS}/{snapshot.id}")
 
@@ -68,14 +68,21 @@ class Managing(Serving, contract.Manages, contract.ManagesSnapshots):
         with self.changing(snapshot.instance):
             self.pool.give_up_snapshot(snapshot.id)
 
-    def _snapshot(self, place: str) -> Path:
-        """The read-only subvolume at a place that the driver has told, or at a path. Raises `Gone`, `Refused`."""
+    def _snapshot(self, place: str, share_id: str) -> Path:
+        """The share's snapshot at a place that the driver has told, or at a path. Raises `Gone`, `Refused`."""
         kind, _, id = place.partition("/")
         if kind != SNAPSHOTS:
-            return self._subvolume(place, is_snapshot=True)
-        if self.pool.holds(SNAPSHOTS, safe(id)):
+            found = self._subvolume(place, is_snapshot=True)
+        elif self.pool.holds(SNAPSHOTS, safe(id)):
             raise contract.Refused(reason=f"{place} belongs to snapshot instance {id}; release that snapshot first")
-        return self.pool.need(UNMANAGED, id)
+        else:
+            found = self.pool.need(UNMANAGED, id)
+        if not self.pool.is_of(found, share_id):
+            share = self.pool.path(SHARES, share_id)
+            raise contract.Refused(
+                reason=f"{found} was not taken of this share; give what was, as by: btrfs subvolume snapshot -r {share}"
+            )
+        return found
 
     def _snapshot_gib(self, source: Path, instance: contract.ShareInstance, options: Mapping[str, str]) -> int:
         """How large it is said to be: as its share, as `options` say, or so that it holds what is in it."""
@@ -149,9 +156,10 @@ class Managing(Serving, contract.Manages, contract.ManagesSnapshots):
             return max(1, math.ceil(used_bytes / GIB))
         return _said_gib(options["size"], used_bytes)
 
-    def _close(self, exporter: Exporter, kind: str, old_id: str) -> None:
-        """What was given up is mounted and exported by its old name no more."""
-        exporter.ganesha.remove(f"{kind}/{old_id}")
+    def _close(self, kind: str, old_id: str) -> None:
+        """What was given up is mounted and exported by its old name no more, whichever share server it was on."""
+        for exporter in self.exporters():
+            exporter.ganesha.remove(f"{kind}/{old_id}")
         self.pool.unmount(kind, old_id)
 
     def _hand_over(self, exporter: Exporter, instance: contract.ShareInstance, kept: str | None, pseudo: str) -> None:
@@ -160,7 +168,7 @@ class Managing(Serving, contract.Manages, contract.ManagesSnapshots):
         block = exporter.ganesha.serving(kept) if kept is not None else None
         if block is not None and block.name != f"{SHARES}/{instance.id}":
             clients = block.clients
-            self._close(exporter, SHARES, block.name.rpartition("/")[2])
+            self._close(SHARES, block.name.rpartition("/")[2])
         self.serve(exporter, SHARES, instance.id, pseudo, clients)
 
 

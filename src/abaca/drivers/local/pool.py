@@ -106,6 +106,27 @@ class Pool(FileSystem):
         self.path("shares", id).rename(self.path(UNMANAGED, id))
         btrfs.sync(self.root)
 
+    def is_of(self, source: Path, share_id: str) -> bool:
+        """Whether a read-only subvolume was taken of the share, as far as btrfs knows.
+
+        A share that was reverted is made of a snapshot, and what it was before is gone: then whatever was taken of
+        something that is gone may be of it, once that snapshot is gone too.
+        """
+        family = btrfs.family(self.root)
+        by_uuid = {one.uuid: one for one in family.values()}
+        taken = family[btrfs.tree_id(source)]
+        share = family[btrfs.tree_id(self.need("shares", share_id))]
+        line, before = {share.uuid}, share.parent
+        while before is not None:
+            one = by_uuid.get(before)
+            if one is not None and not one.is_read_only:
+                return taken.parent in line  # another share, of a snapshot of which it was made
+            line.add(before)
+            if one is None:
+                return taken.parent in line or (taken.parent is not None and taken.parent not in by_uuid)
+            before = one.parent
+        return taken.parent in line or taken.uuid in line
+
     def take_snapshot(self, source: Path, id: str) -> None:
         """Make a read-only subvolume of the pool the snapshot; one that was half taken is taken wholly."""
         self._move_read_only(source, self.path("snapshots", id))

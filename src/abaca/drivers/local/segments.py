@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -47,6 +47,11 @@ def segment_of(subnet: contract.Subnet) -> str:
     if subnet.network_type in _NUMBERED and subnet.segmentation_id is not None:
         return f"{subnet.network_type}-{subnet.segmentation_id}"
     return safe(subnet.neutron_net_id or subnet.id)
+
+
+def numbers(subnets: Iterable[contract.Subnet]) -> set[str]:
+    """The segments of those that have a number."""
+    return {segment_of(one) for one in subnets if one.network_type in _NUMBERED and one.segmentation_id is not None}
 
 
 class Segments:

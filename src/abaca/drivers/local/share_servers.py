@@ -4,18 +4,19 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 import msgspec
 
 from abaca import errors
 from abaca.drivers import contract
-from abaca.drivers.local.exporters import Kept, Server
+from abaca.drivers.local import segments
+from abaca.drivers.local.exporters import NOBODY, Kept, Server
 from abaca.drivers.local.serving import Serving
 
 
-class ShareServers(Serving, contract.RunsServers, contract.UpdatesServerNetworks):
+class ShareServers(Serving, contract.RunsServers, contract.ManagesServers, contract.UpdatesServerNetworks):
     """Share servers on any number of subnets, which may come and go while they serve."""
 
     share_server_multiple_subnet_support: ClassVar[bool] = True
@@ -24,13 +25,14 @@ class ShareServers(Serving, contract.RunsServers, contract.UpdatesServerNetworks
         self._check_handled()
         if not any(subnet.allocations for subnet in setup.subnets):
             raise contract.Refused(reason=f"share server {setup.id} has no address to serve at")
-        if setup.security_services:
-            types = ", ".join(sorted(service.type for service in setup.security_services))
-            raise contract.Refused(reason=f"it joins no {types}: take the security service off the share network")
+        check_services(setup)
         with self._changing(setup.id, setup.generation):
             self.pool.check_locked()
             self.pool.check_mounted()
             server = self.servers.get(setup.id)
+            if server is None and (given_up := self.servers.at(setup.id)) is not None:
+                with given_up.lock:
+                    server = self._take(setup.id, setup.id)
             if server is None:
                 return self._make(setup)
             with server.lock:
@@ -55,7 +57,8 @@ class ShareServers(Serving, contract.RunsServers, contract.UpdatesServerNetworks
         with self._changing(server.id, server.generation):
             held = self.servers.get(server.id)
             if held is None:
-                self.servers.fresh(server.id).remove()
+                if self.servers.at(server.id) is None:
+                    self.servers.fresh(server.id).remove()
                 return
             with held.lock:
                 shares = [name for name in held.ganesha.names() if self.pool.holds(*name.split("/", 1))]
@@ -63,6 +66,61 @@ class ShareServers(Serving, contract.RunsServers, contract.UpdatesServerNetworks
                     raise contract.Refused(reason=f"share server {server.id} still has {', '.join(shares[:3])}")
                 held.remove()
                 self.servers.drop(held)
+
+    def find_server_addresses(self, identifier: str, options: Mapping[str, str]) -> Sequence[str]:
+        self._check_handled()
+        return self._nobodys(identifier).addresses()
+
+    def manage_server(self, setup: contract.ServerSetup, identifier: str, options: Mapping[str, str]) -> dict[str, str]:
+        self._check_handled()
+        check_services(setup)
+        with self._changing(setup.id, setup.generation):
+            server = self.servers.get(setup.id) or self._nobodys(identifier)
+            with server.lock:
+                self._check_same(server, setup)
+                server = self._take(identifier, setup.id)
+                self._change(server, list(setup.subnets))
+                server.keep(msgspec.structs.replace(server.kept, share_network_id=setup.share_network_id))
+                server.revive()
+                return server.details()
+
+    def unmanage_server(self, server: contract.ShareServer) -> None:
+        with self._changing(server.id, server.generation):
+            held = self.servers.get(server.id)
+            if held is not None:
+                with held.lock:
+                    held.keep(msgspec.structs.replace(held.kept, known_as=NOBODY))
+
+    def _nobodys(self, identifier: str) -> Server:
+        """That of this directory, which was given up. Raises `Gone`, `Refused`."""
+        server = self.servers.at(identifier)
+        if server is None:
+            raise contract.Gone(reason=f"there is no share server {identifier}; its identifier is its directory's name")
+        if server.known_as != NOBODY:
+            raise contract.Refused(
+                reason=f"{identifier} is share server {server.known_as}; release that share server first"
+            )
+        return server
+
+    def _take(self, identifier: str, id: str) -> Server:
+        """That of this directory, known by the id from now on. Raises `Gone`, `Refused` where it is another's."""
+        server = self.servers.at(identifier)
+        if server is None or server.known_as != id:
+            server = self._nobodys(identifier)
+            server.keep(msgspec.structs.replace(server.kept, known_as=id))
+        return server
+
+    def _check_same(self, server: Server, setup: contract.ServerSetup) -> None:
+        """Raises `Refused` where it is not at the same addresses, or on a segment with another number."""
+        told = [one.ip_address for subnet in setup.subnets for one in subnet.allocations]
+        if set(told) != set(server.addresses()):
+            raise contract.Refused(reason=f"share server {server.id} is at {', '.join(server.addresses())}")
+        has, wanted = (segments.numbers(one) for one in (server.kept.subnets, setup.subnets))
+        if has and wanted and has != wanted:
+            raise contract.Refused(
+                reason=f"share server {server.id} is on {', '.join(sorted(has))}, and the subnet on "
+                f"{', '.join(sorted(wanted))}: name the share network in which it answers"
+            )
 
     def check_server_network(
         self, server: contract.ShareServer, current: Sequence[contract.Subnet], new: contract.Subnet
@@ -127,3 +185,10 @@ class ShareServers(Serving, contract.RunsServers, contract.UpdatesServerNetworks
     def _check_handled(self) -> None:
         if not self.backend.driver_handles_share_servers:
             raise contract.Refused(reason="this back end handles no share servers: driver_handles_share_servers = true")
+
+
+def check_services(setup: contract.ServerSetup) -> None:
+    """Raises `Refused` for a server that shall join a directory."""
+    if setup.security_services:
+        types = ", ".join(sorted(service.type for service in setup.security_services))
+        raise contract.Refused(reason=f"it joins no {types}: take the security service off the share network")

@@ -11,8 +11,11 @@ from abaca.operations.networks import (
     share_server_create,
     share_server_delete,
     share_server_join,
+    share_server_manage,
     share_server_mend,
     share_server_remove_subnet,
+    share_server_unmanage,
+    share_server_update_subnet,
 )
 
 OPERATIONS = (
@@ -23,6 +26,9 @@ OPERATIONS = (
     share_server_create.OPERATION,
     share_server_delete.OPERATION,
     share_server_join.OPERATION,
+    share_server_manage.OPERATION,
     share_server_mend.OPERATION,
     share_server_remove_subnet.OPERATION,
+    share_server_unmanage.OPERATION,
+    share_server_update_subnet.OPERATION,
 )

@@ -50,7 +50,7 @@ def servers_of(tx: Tx, network: ShareNetwork, zone: str | None) -> Sequence[Shar
 def would_get(tx: Tx, network: ShareNetwork, zone: str | None) -> Sequence[ShareServer]:
     """The share servers that would get a subnet of that zone, if nothing stood in the way."""
     its = [one.id for one in share_network_subnets.of_network(tx, network.id) if one.availability_zone == zone]
-    return [one for one in share_servers.on_subnets(tx, its) if one.status != "deleting"]
+    return [one for one in share_servers.on_subnets(tx, its) if one.status not in ("deleting", "manage_error")]
 
 
 class Obstacle(msgspec.Struct, frozen=True):

@@ -48,19 +48,26 @@ def start(
 ) -> str:
     """Write down a share server of `network`, (id, project), that this back end shall make; its id."""
     network_id, project_id = network
-    can_several = isinstance(driver, contract.RunsServers) and driver.share_server_multiple_subnet_support
-    row = {
+    row: dict[str, object] = {
         "project_id": project_id,
         "share_network_id": network_id,
         "host": driver.backend.host,
-        "security_service_update_support": isinstance(driver, contract.UpdatesSecurityServices),
-        "network_allocation_update_support": isinstance(driver, contract.UpdatesServerNetworks),
-        "share_server_multiple_subnet_support": can_several,
+        **supports_of(driver),
     }
     server_id = share_servers.add(tx, row, [subnet.id for subnet in subnets])
     args = Args(server_id, driver.backend.availability_zone)
     queueing.enqueue(tx, OPERATION, args, values.target_of(driver.backend.host, server_id), by)
     return server_id
+
+
+def supports_of(driver: contract.Driver) -> dict[str, bool]:
+    """What a share server of this driver can."""
+    can_several = isinstance(driver, contract.RunsServers) and driver.share_server_multiple_subnet_support
+    return {
+        "security_service_update_support": isinstance(driver, contract.UpdatesSecurityServices),
+        "network_allocation_update_support": isinstance(driver, contract.UpdatesServerNetworks),
+        "share_server_multiple_subnet_support": can_several,
+    }
 
 
 def _server(tx: Tx, server_id: str) -> ShareServer:

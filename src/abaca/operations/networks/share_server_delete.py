@@ -52,7 +52,7 @@ def start(tx: Tx, server: ShareServer, by: Requester | None) -> str:
 
 
 class NotDeletable(errors.Conflict):
-    """Share server {id} of it was made by hand and is not deleted with it; delete the share server first."""
+    """Share server {id} of it is not deleted with it, for what may be on it; release or delete the server first."""
 
 
 class UnderWay(errors.Conflict):
