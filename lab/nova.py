@@ -139,7 +139,7 @@ class Nova:
             f"{self.address}/lab/{path}", json.dumps(said).encode(), {"Content-Type": "application/json"}, method=method
         )
         try:
-            with urllib.request.urlopen(request, timeout=processes.PATIENCE_S) as response:  # noqa: S310
+            with urllib.request.urlopen(request, timeout=processes.PATIENCE_S) as response:  # noqa: S310 (the same)
                 return json.load(response)
         except urllib.error.HTTPError as refusal:
             raise processes.LabError(f"{method} {path}: {refusal.code}\n{json.load(refusal)}") from None

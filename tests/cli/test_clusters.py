@@ -4,6 +4,7 @@
 import json
 
 import pytest
+import yaml
 
 from tests.api import world as worlds
 from tests.api.attachments import test_attachments as door
@@ -34,6 +35,12 @@ def test_an_operator_makes_changes_scales_and_deletes_a_cluster(world, cluster):
     assert "/srv/data active" in listed
     found = json.loads(cluster("nodes", "mpi", "--json").out)
     assert {one["server_id"] for one in found} == {first, second}
+    said = cluster("connect", "mpi", "cloud-init", "--os", "fedora")
+    assert [mount[1] for mount in yaml.safe_load(said.out)["mounts"]] == ["/srv/data", f"/mnt/{two}"]
+    assert len(yaml.safe_load(cluster("connect", "mpi", "ansible").out)) == 3
+    assert len(cluster("connect", "mpi", "fstab", "--group", "nodes", "--server", first).out.splitlines()) == 2
+    assert cluster("connect", "mpi", "kubernetes").out.count("kind: PersistentVolume\n") == 2
+    assert "nosuch" in cluster("connect", "mpi", "fstab", "--group", "nosuch").err
     said = cluster("find-file", "mpi", f"manila://{one}/jobs/a.jar")
     assert said.out.splitlines() == ["nodes /srv/data/jobs/a.jar"]
     three = door.share(world)
@@ -45,6 +52,9 @@ def test_an_operator_makes_changes_scales_and_deletes_a_cluster(world, cluster):
     assert "[########################################] 2 of 2 ready: active" in said.out
     assert cluster("remove-share", "mpi", one, "--wait").status == 0
     assert json.loads(cluster("show", "mpi", "--json").out)["node_states"] == {"ready": 2}
+    assert "no node group" in cluster("remove-group", "mpi", "nosuch").err
+    assert cluster("remove-group", "mpi", "nodes", "--wait").status == 0
+    assert json.loads(cluster("show", "mpi", "--json").out)["node_groups"] == []
     said = cluster("delete", "mpi", "--wait")
     assert (said.status, said.out.splitlines()[-1].split()[-1]) == (0, "gone")
     assert cluster("show", "mpi").status != 0

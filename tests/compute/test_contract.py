@@ -80,6 +80,20 @@ def test_servers_are_listed_by_project_status_and_name(harness):
     assert names(harness, only=lambda server: server.name.endswith("b")) == ["db"]
 
 
+def test_servers_of_a_project_are_found_by_their_names(harness):
+    made = {name: harness.add(name) for name in ("web-1", "web-10", "db (old)")}
+    harness.add("web-1", project_id=OTHER)
+    found = harness.compute.named(PROJECT, ["web-1", "db (old)", "nosuch"])
+    assert {server.id for server in found} == {made["web-1"], made["db (old)"]}
+    assert harness.compute.named(PROJECT, ["x" * 255 + str(number) for number in range(20)]) == []
+
+
+def test_a_server_is_in_no_group_that_there_is_not(harness):
+    harness.add("web")
+    (server,) = harness.compute.list(Wanted(project_id=PROJECT, groups=(NOBODY, "no such id; at all")))
+    assert server.groups == ()
+
+
 def test_a_list_is_read_page_by_page(harness):
     made = [harness.add(f"web-{number}") for number in range(5)]
     found, marker = [], None

@@ -3,8 +3,11 @@
 
 import copy
 import dataclasses
+import re
 import socket
 import time
+import urllib.parse
+import uuid
 
 import pytest
 
@@ -28,8 +31,10 @@ SHOW_WEB = f"/v2.1/servers/{WEB}"
 
 @pytest.fixture
 def nova(tmp_path):
-    """The recorded Nova; its `plugin` makes plug-ins that ask it."""
-    replay = recorded.Nova(recorded.replayed(EXCHANGES))
+    """The recorded Nova; its `plugin` makes plug-ins that ask it, its `answers` say by path who knows better."""
+    replayed, answers = recorded.replayed(EXCHANGES), {}
+    replay = recorded.Nova(lambda asked: answers.get(asked.target.partition("?")[0], replayed)(asked))
+    replay.answers = answers
     made = []
     with web.serving(replay) as url:
 
@@ -92,6 +97,37 @@ def test_what_else_it_says_is_handed_on_under_its_names(nova):
     volume = {"id": "00000001-9999-4000-8000-000000000000", "delete_on_termination": True}
     assert told["os-extended-volumes:volumes_attached"] == [volume]
     assert nova.plugin().show(BROKEN).told["fault"]["message"] == "No valid host was found."
+
+
+@pytest.mark.parametrize(
+    ("status", "project_id", "names"),
+    [(200, PROJECT, {"web-1"}), (200, OTHER_PROJECT, set()), (404, PROJECT, set())],
+    ids=["the project's", "another project's", "not there"],
+)
+def test_who_is_in_a_server_group_is_told_by_the_group(nova, status, project_id, names):
+    group = "0b5e1a52-0000-4000-8000-000000000000"
+    said = {"id": group, "name": "racks", "project_id": project_id, "members": [WEB, ELSEWHERE]}
+    answer = dataclasses.replace(said_of(SHOW_WEB), status=status, body={"server_group": said})
+    nova.overrides[f"/v2.1/os-server-groups/{group}"] = answer
+    asked = Wanted(project_id=PROJECT, groups=(group, "no id; at all"), only=lambda server: group in server.groups)
+    assert {server.name for server in nova.plugin().list(asked)} == names
+    assert all("no id" not in question.target for question in nova.asked)
+
+
+@pytest.mark.parametrize("name", ["web-1", "one|other", "web (old)"])
+def test_servers_are_found_by_names_where_patterns_know_no_alternatives(nova, name):
+    # what a Nova does whose database is MySQL
+    web_1 = said_of(SHOW_WEB)
+    known = [{**web_1.body["server"], "id": str(uuid.uuid4()), "name": one} for one in (name, f"{name}0", "another")]
+
+    def answer(question):
+        pattern = urllib.parse.parse_qs(question.target).get("name", [""])[0].replace("|", r"\|")
+        return dataclasses.replace(web_1, body={"servers": [one for one in known if re.search(pattern, one["name"])]})
+
+    nova.answers["/v2.1/servers/detail"] = answer
+    found = nova.plugin().named(PROJECT, [name, "another", "nosuch"])
+    assert {server.name for server in found} == {name, "another"}
+    assert all("name=" in one.target for one in nova.asked if "/servers/detail" in one.target)
 
 
 @pytest.mark.parametrize(

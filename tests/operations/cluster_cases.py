@@ -11,13 +11,16 @@ def make_cluster(theatre, prepared, **more):
 
 
 def change_cluster(theatre, prepared):
-    """One share comes in the place of another, one node comes and one goes."""
+    """One share comes in the place of another; one node comes, one goes with its group, the others to a new group."""
     cluster_id, share_id, server_id = prepared
-    node = theatre.ask("GET", f"//abaca/v1/clusters/{cluster_id}/nodes?limit=1")["nodes"][0]["server_id"]
-    groups = [{"name": "nodes", "add_servers": [server_id], "remove_servers": [node]}]
-    theatre.ask(
-        "PATCH", f"//abaca/v1/clusters/{cluster_id}", {"cluster": {"shares": [{"id": share_id}], "node_groups": groups}}
-    )
+    found = theatre.ask("GET", f"//abaca/v1/clusters/{cluster_id}/nodes")["nodes"]
+    _, *staying = [node["server_id"] for node in found]
+    wanted = {
+        "shares": [{"id": share_id}],
+        "node_groups": [{"name": "others", "servers": [*staying, server_id]}],
+        "remove_node_groups": ["nodes"],
+    }
+    theatre.ask("PATCH", f"//abaca/v1/clusters/{cluster_id}", {"cluster": wanted})
     return cluster_id
 
 

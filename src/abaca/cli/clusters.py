@@ -27,6 +27,7 @@ WIDE = (
 )
 NODES = ("server", "state", "shares", "problem")
 WIDE_NODES = ("id", "server_id", "server_name", "node_group_id", "state", "shares", "created_at")
+DOCUMENTS = ("cloud-init", "ansible", "kubernetes", "fstab")
 LOOK_AGAIN_S = 0.5
 BAR = 40
 
@@ -53,6 +54,7 @@ def cluster() -> None:
 @click.option("--server", "servers", multiple=True, help=SERVERS)
 @click.option("--metadata", multiple=True, metavar="KEY=VALUE", help="Take servers with this pair; again for another.")
 @click.option("--name-pattern", help="Take servers whose name fits, such as 'node*'.")
+@click.option("--server-group", metavar="ID", help="Take servers that are in this server group of Nova.")
 @click.option("--count", type=click.IntRange(min=0), help="Take at most so many servers.")
 @click.option("--tolerance", type=click.IntRange(min=0), default=0, help="So many nodes may fail. Without it none.")
 @click.option("--network", help="Let in this network, such as 10.0.0.0/16, in the place of each node.")
@@ -71,9 +73,9 @@ def create(
 ) -> None:
     """Have shares on servers that are named, or on those that metadata and name select, as these come and go."""
     group: dict[str, object] = {"name": domain.ONLY_GROUP}
-    pattern, count = said.pop("name_pattern"), said.pop("count")
-    if metadata or pattern:
-        group["selector"] = {"metadata": _pairs(metadata), "name": pattern}
+    pattern, of_group, count = said.pop("name_pattern"), said.pop("server_group"), said.pop("count")
+    if metadata or pattern or of_group:
+        group["selector"] = {"metadata": _pairs(metadata), "name": pattern, "server_group": of_group}
     if servers or "selector" not in group:
         group["servers"] = list(servers)
     if count is not None:
@@ -140,6 +142,26 @@ def find_file(api: Api, cluster_name: str, file_url: str, *, mount: bool, wait: 
             raise errors.NotFound(f"No node of cluster {cluster_name} has that share; --mount has it mounted.")
 
 
+@cluster.command("connect")
+@asking
+@click.argument("cluster_name", metavar="CLUSTER")
+@click.argument("document", type=click.Choice(DOCUMENTS))
+@click.option("--group", help="What the nodes of this group have. Without it what all nodes have.")
+@click.option("--os", "system", default="debian", show_default=True, help="The system of the machines.")
+@click.option("--server", help="As this server would mount it: from the address that is nearest.")
+def connect(api: Api, cluster_name: str, document: str, *, group: str | None, system: str, server: str | None) -> None:
+    """Print what has machines mount the shares by themselves: a part of cloud-init, tasks of Ansible, volumes of
+    Kubernetes, or lines of an fstab.
+    """
+    with api.open() as client:
+        path = f"{PATH}/{_id_of(client, cluster_name)}/connect"
+        said = client.get(path, node_group=group, os=system, server=server)["connect"]
+    if document == "fstab":
+        click.echo("\n".join(one["fstab"] for one in said["shares"]))
+    else:
+        click.echo(said[document.replace("-", "_")], nl=False)
+
+
 @cluster.command("add-share")
 @asking
 @click.argument("cluster_name", metavar="CLUSTER")
@@ -177,6 +199,16 @@ def scale(
     if not told:
         raise click.UsageError("Say --add, --remove or --count.")
     _change(api, cluster_name, {"node_groups": [{"name": group, **told}]}, wait=wait)
+
+
+@cluster.command("remove-group")
+@asking
+@click.argument("cluster_name", metavar="CLUSTER")
+@click.argument("groups", metavar="GROUP...", nargs=-1, required=True)
+@waiting
+def remove_group(api: Api, cluster_name: str, groups: tuple[str, ...], *, wait: bool) -> None:
+    """Have node groups no more: all shares are taken off their nodes, and the servers stay."""
+    _change(api, cluster_name, {"remove_node_groups": list(groups)}, wait=wait)
 
 
 @cluster.command("wait")

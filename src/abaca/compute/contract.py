@@ -69,7 +69,8 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     `told` is what else the source says of the server, by the names of Nova's API; what is missing there is as usual.
 
     `hypervisor_id` and `qmp_socket`, of a guest that its host can hand shares to: the server which that host is, and
-    where the guest's QEMU takes orders there.
+    where the guest's QEMU takes orders there. `groups` are, of the server groups that a list was asked about, those
+    which have the server.
     """
 
     id: str
@@ -90,6 +91,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     host: str | None = None
     hypervisor_id: str | None = None
     qmp_socket: str | None = None
+    groups: tuple[str, ...] = ()
     told: Mapping[str, Any] = {}
 
 
@@ -97,7 +99,8 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """Which servers a list shall hold; None means any. `only` decides on each server that meets all other conditions.
 
     `name` is a regular expression that a plug-in may hand on; `only` decides. `marker` is the id of the last server of
-    the page before.
+    the page before. `groups` are ids of server groups: each server shall tell in which of them it is. One that there is
+    not, or that is another project's, has no server.
     """
 
     project_id: str | None = None
@@ -111,6 +114,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     changed_before: datetime.datetime | None = None
     limit: int = 1000
     marker: str | None = None
+    groups: tuple[str, ...] = ()
     sort_key: str = "created_at"
     descending: bool = True
 
@@ -143,6 +147,11 @@ class Compute(ABC):
 
         Raises `ComputeUnreachable`, of which `ServerUnreachable` is about this server alone.
         """
+
+    def named(self, project_id: str, names: Sequence[str]) -> Sequence[Server]:
+        """The servers of a project that have one of these few names; several may have one. Raises as `list` does."""
+        wanted = frozenset(names)
+        return self.list(Wanted(project_id=project_id, only=lambda server: server.name in wanted))
 
     def flavors(self, project_id: str | None) -> Sequence[Flavor]:
         """The sizes that a project's servers have (None: those of all), by name. Raises `ComputeUnreachable`.

@@ -54,6 +54,13 @@ class Inventory(Compute):
             row = rows.show(tx, server_id)
             return None if row is None else _server(row, rows.addresses(tx, [row.id])[row.id])
 
+    def named(self, project_id: str, names: Sequence[str]) -> Sequence[Server]:
+        """The database finds them, however many there are of other names."""
+        with self._db.read() as tx:
+            found = rows.named(tx, project_id, names)
+            at = rows.addresses(tx, [row.id for row in found])
+        return [_server(row, at[row.id]) for row in found]
+
     def flavors(self, project_id: str | None) -> Sequence[Flavor]:
         """All registered servers are of one: nobody said how large they are."""
         return (FLAVOR,)

@@ -1,126 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clusters through Abaca's own door, with machines on paper: made, changed, scaled, deleted, and what is refused."""
 
-import itertools
+import msgspec
 
-import pytest
-
+from abaca.compute.contract import ComputeUnreachable
+from abaca.compute.inventory import Inventory
 from abaca.db.attachments import servers
+from abaca.db.clusters import clusters
+from abaca.db.shares.share_instances import RULES_KIND
 from abaca.db.tables.shares import shares
 from abaca.nodes.rehearsal import Rehearsal
+from abaca.operations.clusters import cluster_selecting
 from tests import planting
-from tests.api import world as worlds
+from tests.api.clusters.asking import (
+    DOOR,
+    NEWEST,
+    attachments,
+    changed,
+    made,
+    on_nodes,
+    refused,
+    rules,
+    server,
+    share,
+    shown,
+    until,
+    until_said,
+    until_shown,
+    wish,
+)
 from tests.api.world import OTHER_PROJECT, PROJECT
 from tests.conftest import wait_until
-
-NUMBERS = itertools.count(1)
-NEWEST = {"x-openstack-manila-api-version": worlds.NEWEST}
-DOOR = "//abaca/v1/clusters"
-SOON = """
-longest_pause_s = 1
-rehearsal_failures = mount:Unreachable:broken
-"""
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("clusters")
-    with worlds.world(directory, worker=True, more=f"[nodes]{SOON}") as made:
-        specs = {"driver_handles_share_servers": "False"}
-        made.ask("admin", "POST", "/types", {"share_type": {"name": "default", "extra_specs": specs}}, **NEWEST)
-        yield made
-
-
-def server(world, *, name=None, project_id=PROJECT, ip=None, host=None, status="ACTIVE", **metadata):
-    number = next(NUMBERS)
-    name = name or f"m{number}"
-    values = {"name": name, "project_id": project_id, "user_id": None, "status": status, "metadata": metadata}
-    way_in = {
-        "ssh_user": "root",
-        "ssh_port": 22,
-        "ssh_host": host or name,
-        "host_key": "ssh-ed25519 AAAA",
-        "key": "file:/k",
-    }
-    with world.db.write() as tx:
-        address = ip or f"10.8.{number // 250}.{number % 250 + 1}"
-        return servers.create(tx, {**values, **way_in}, [(address, "default")])
-
-
-def share(world, who="member", proto="NFS"):
-    wish = {"share": {"share_proto": proto, "size": 1}}
-    share_id = world.ask(who, "POST", "/shares", wish, **NEWEST).body["share"]["id"]
-    world.settle()
-    return share_id
-
-
-def wish(**more):
-    return {"cluster": {"name": f"c{next(NUMBERS)}", **more}}
-
-
-def made(world, status="active", **more):
-    answer = world.ask("member", "POST", DOOR, wish(**more))
-    assert answer.status == 202, answer
-    return until(world, answer.body["cluster"]["id"], status)
-
-
-def shown(world, cluster_id):
-    return world.ask("member", "GET", f"{DOOR}/{cluster_id}").body["cluster"]
-
-
-def until(world, cluster_id, status):
-    def there():
-        found = shown(world, cluster_id)
-        return found if found["status"] == status else None
-
-    return wait_until(there, 30)
-
-
-def until_shown(world, cluster_id, **wanted):
-    """What failed is tried again all the time, and is under way then."""
-
-    def there():
-        found = shown(world, cluster_id)
-        return found if all(found[name] == value for name, value in wanted.items()) else None
-
-    return wait_until(there, 30)
-
-
-def until_said(world, cluster_id, what):
-    return wait_until(lambda: what in ((shown(world, cluster_id)["error"] or {}).get("message") or ""), 30)
-
-
-def changed(world, cluster_id, status="active", **more):
-    answer = world.ask("member", "PATCH", f"{DOOR}/{cluster_id}", {"cluster": more})
-    assert answer.status == 202, answer
-    assert answer.body["cluster"]["status"] in ("creating", "changing")
-    return until(world, cluster_id, status)
-
-
-def on_nodes(world, cluster_id):
-    """By server, its state and what is mounted there, with how."""
-    found = world.ask("member", "GET", f"{DOOR}/{cluster_id}/nodes").body["nodes"]
-    return {
-        one["server_id"]: (one["state"], {s["path"]: (s["share_id"], s["access_level"]) for s in one["shares"]})
-        for one in found
-    }
-
-
-def attachments(world, **asked):
-    query = "&".join(f"{name}={value}" for name, value in asked.items())
-    return world.ask("member", "GET", f"//abaca/v1/attachments?{query}").body["attachments"]
-
-
-def rules(world, share_id):
-    answer = world.ask("member", "GET", f"/share-access-rules?share_id={share_id}", **NEWEST)
-    return {rule["access_to"]: (rule["access_level"], rule["state"]) for rule in answer.body["access_list"]}
-
-
-def refused(world, status, **more):
-    answer = world.ask("member", "POST", DOOR, wish(**more))
-    assert answer.status == status, answer
-    (refusal,) = answer.body.values()
-    return refusal["message"]
 
 
 def test_shares_are_on_every_node_and_go_with_the_cluster(world):
@@ -181,6 +91,36 @@ def test_a_cluster_grows_and_shrinks(world):
     wait_until(lambda: len(rules(world, share_id)) == 2, 15)
 
 
+class Unlisted(Inventory):
+    """Servers of which nobody may list all."""
+
+    def list(self, wanted):
+        raise ComputeUnreachable(reason="this asks for all servers of the project")
+
+
+def test_a_node_more_does_not_list_all_servers_there_are(world):
+    first, second, third = server(world), server(world, name="grows-by-name"), server(world)
+    found = made(world, servers=[first])
+    there = world.serving_by(world.settings, Unlisted(world.db))
+    group = {"name": "nodes", "add_servers": ["grows-by-name", third], "remove_servers": [first]}
+    answer = there.ask("member", "PATCH", f"{DOOR}/{found['id']}", {"cluster": {"node_groups": [group]}})
+    assert answer.status == 202, answer
+    until(world, found["id"], "active")
+    assert on_nodes(world, found["id"]).keys() == {second, third}
+    group = {"name": "nodes", "add_servers": ["nosuch", server(world, project_id=OTHER_PROJECT)]}
+    answer = there.ask("member", "PATCH", f"{DOOR}/{found['id']}", {"cluster": {"node_groups": [group]}})
+    assert (answer.status, "nosuch" in str(answer.body)) == (404, True)
+
+
+def test_the_rules_of_all_nodes_reach_the_back_end_together(world):
+    share_id = share(world)
+    groups = [{"name": f"g{number}", "servers": [server(world), server(world)]} for number in range(3)]
+    made(world, node_groups=groups, shares=[{"id": share_id}])
+    assert len(rules(world, share_id)) == 6
+    asked = f"//abaca/v1/operations?resource_id={share_id}&kind={RULES_KIND}"
+    assert len(world.ask("admin", "GET", asked).body["operations"]) == 1
+
+
 def test_a_selector_takes_servers_as_they_come_and_go(world):
     share_id = share(world)
     first = server(world, role="spark")
@@ -192,6 +132,35 @@ def test_a_selector_takes_servers_as_they_come_and_go(world):
     wait_until(lambda: on_nodes(world, cluster_id).keys() == {second}, 30)
     world.settle()
     assert [row["server_id"] for row in attachments(world, share_id=share_id)] == [second]
+
+
+class Grouped(Inventory):
+    """Servers whose metadata says in which server group they are, as a Nova knows it."""
+
+    def list(self, wanted):
+        found = [
+            msgspec.structs.replace(server, groups=tuple(one for one in wanted.groups if server.metadata.get(one)))
+            for server in super().list(msgspec.structs.replace(wanted, only=None, limit=1000))
+        ]
+        return [one for one in found if wanted.only is None or wanted.only(one)][: wanted.limit]
+
+
+def test_a_selector_takes_the_servers_of_a_server_group(world):
+    group = "0b5e1a52-0000-4000-8000-000000000000"
+    inside, _ = server(world, **{group: "yes"}), server(world)
+    selector = {"server_group": group}
+    refused(world, 409, selector=selector)
+    there = world.serving_by(world.settings, Grouped(world.db))
+    answer = there.ask("member", "POST", DOOR, wish(selector=selector, name="grouped"))
+    assert answer.status == 202, answer
+    (found,) = answer.body["cluster"]["node_groups"]
+    assert found["selector"] == {"metadata": {}, "name": None, "server_group": group}
+    with world.db.read() as tx:
+        groups = clusters.groups(tx, answer.body["cluster"]["id"])
+    taken = cluster_selecting.matching(Grouped(world.db), PROJECT, groups)
+    assert [one.id for one in taken] == [inside]
+    assert cluster_selecting.chosen(groups, taken, {}, ()) == {groups[0].id: [inside]}
+    assert "id of a server group" in refused(world, 400, selector={"server_group": "racks"})
 
 
 def test_a_node_that_is_rebooted_or_migrated_stays_one(world):

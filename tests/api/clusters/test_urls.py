@@ -5,14 +5,14 @@ import re
 
 import pytest
 
-from tests.api.clusters.test_clusters import DOOR, attachments, made, server, share, until, world  # noqa: F401
+from tests.api.clusters.asking import DOOR, attachments, made, server, share, until
 
 
-def files(world, cluster_id, url, who="member"):  # noqa: F811
+def files(world, cluster_id, url, who="member"):
     return world.ask(who, "GET", f"{DOOR}/{cluster_id}/files?url={url}")
 
 
-def test_a_file_is_where_each_group_has_its_share(world):  # noqa: F811
+def test_a_file_is_where_each_group_has_its_share(world):
     one, two = share(world), share(world)
     groups = [
         {"name": "masters", "servers": [server(world)], "shares": [{"id": one, "path": "/srv/state"}]},
@@ -31,7 +31,7 @@ def test_a_file_is_where_each_group_has_its_share(world):  # noqa: F811
     assert files(world, found["id"], f"manila://{one}/x", "other").status == 404
 
 
-def test_a_share_is_mounted_when_a_file_on_it_is_asked_for(world):  # noqa: F811
+def test_a_share_is_mounted_when_a_file_on_it_is_asked_for(world):
     share_id, node = share(world), server(world)
     found = made(world, servers=[node])
     body = {"file": {"url": f"manila://{share_id}/in/a", "read_only": True}}
@@ -52,7 +52,7 @@ def test_a_share_is_mounted_when_a_file_on_it_is_asked_for(world):  # noqa: F811
         *("manila://{}//x", "manila://{}/a/./b", "manila://{}/x?y", "manila://{}/" + "x" * 3000, "manila://[::1/x"),
     ],
 )
-def test_what_names_no_file_is_refused(world, url):  # noqa: F811
+def test_what_names_no_file_is_refused(world, url):
     share_id = "00000000-0000-4000-8000-000000000000"
     found = world.ask("member", "GET", f"{DOOR}?limit=1").body["clusters"][0]["id"]
     body = {"file": {"url": url.format(share_id)}}

@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clusters and their templates through the data processing door, in both versions, with machines on paper."""
 
+import contextlib
 import itertools
 
+import msgspec
 import pytest
 
+from abaca.api.data_processing.versions import FIRST, SECOND
+from abaca.api.data_processing.views import ClusterTemplateView, ClusterView, NodeGroupTemplateView
 from abaca.domain.clusters.clusters import MOST_SHARES
-from tests.api import world as worlds
-from tests.api.clusters import test_clusters as own
-from tests.api.clusters.test_clusters import NEWEST, SOON, attachments, rules, server, share
+from abaca.http import wire
+from abaca.nodes.rehearsal import Rehearsal
+from tests.api.clusters import asking
+from tests.api.clusters.asking import attachments, rules, server, share
 from tests.api.world import PROJECT
 from tests.conftest import wait_until
 
@@ -20,10 +25,7 @@ BOTH = pytest.mark.parametrize("version", PATHS)
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("data-processing")
-    with worlds.world(directory, worker=True, more=f"[nodes]{SOON}") as made:
-        specs = {"driver_handles_share_servers": "False"}
-        made.ask("admin", "POST", "/types", {"share_type": {"name": "default", "extra_specs": specs}}, **NEWEST)
+    with asking.service(tmp_path_factory.mktemp("data-processing")) as made:
         yield made
 
 
@@ -62,7 +64,16 @@ def made(world, version, status="Active", **more):
 
 
 def shown(world, version, cluster_id):
-    return ask(world, version, "GET", f"/clusters/{cluster_id}").body["cluster"]
+    found = ask(world, version, "GET", f"/clusters/{cluster_id}?show_progress=true").body["cluster"]
+    as_described(ClusterView, version, found)
+    return found
+
+
+def as_described(view, version, found):
+    """Fails where a thing is not what the description of the API says of it."""
+    number = SECOND if version == "2" else FIRST
+    struct = wire.shape(view, number, is_admin=False).struct
+    assert msgspec.to_builtins(msgspec.convert(found, struct)) == found
 
 
 def until(world, version, cluster_id, status):
@@ -77,7 +88,9 @@ def template(world, version, kind="node-group", **more):
     said = named(version, **more)
     answer = ask(world, version, "POST", f"/{kind}-templates", said)
     assert answer.status == 202, answer
-    return answer.body[f"{kind.replace('-', '_')}_template"]
+    found = answer.body[f"{kind.replace('-', '_')}_template"]
+    as_described(ClusterTemplateView if kind == "cluster" else NodeGroupTemplateView, version, found)
+    return found
 
 
 def refused(answer, status, name):
@@ -118,7 +131,7 @@ def test_a_cluster_of_templates_has_shares_on_all_nodes(world, version):
     assert {(workers, "/srv/w", "ro"), (everywhere, f"/mnt/{everywhere}", "rw")} <= mounted
     assert (everywhere, "/srv/other", "rw") not in mounted
     # and is the same cluster at our own door
-    assert own.shown(world, found["id"])["node_states"] == {"ready": 2}
+    assert asking.shown(world, found["id"])["node_states"] == {"ready": 2}
 
     # scaled, it has them on the third as well before it is active
     answer = ask(
@@ -150,14 +163,15 @@ def test_the_versions_name_the_same_things_differently(world, data):
     assert {"hadoop_version", "tenant_id"}.isdisjoint(other)
     assert found["created_at"] == other["created_at"]
     assert len(found["created_at"]) == len("2015-09-14T10:57:11")
-    assert ask(world, "2", "GET", f"/clusters/{found['id']}?show_progress=True").body["cluster"]["provision_progress"][
-        0
-    ]["successful"]
+    (step,) = other["provision_progress"]
+    assert (step["successful"], step["completed"], step["total"]) == (True, 1, 1)
+    plain = ask(world, "2", "GET", f"/clusters/{found['id']}").body["cluster"]
+    assert plain["provision_progress"] == []
 
 
 @BOTH
 def test_a_cluster_that_was_made_at_our_own_door_is_seen_too(world, version):
-    found = own.made(world, servers=[server(world)])
+    found = asking.made(world, servers=[server(world)])
     seen = shown(world, version, found["id"])
     assert (seen["plugin_name"], seen["status"], seen["node_groups"][0]["count"]) == ("abaca", "Active", 1)
 
@@ -295,6 +309,51 @@ def test_a_group_is_added_and_named_servers_go_first(world, version):
     assert "workers" in refused(ask(world, version, "PUT", f"/clusters/{found['id']}", strange), 400, "INVALID_DATA")
 
 
+def verification(world, version, cluster_id):
+    return shown(world, version, cluster_id)["verification"]
+
+
+@BOTH
+def test_a_cluster_is_verified_when_asked(world, version, data):
+    role = f"r{next(NUMBERS)}"
+    host = f"{role}-host"
+    server(world, role=role, host=host)
+    cluster_id = made(world, version, node_groups=[group(role)], shares=[{"id": data}], is_protected=True)["id"]
+    assert verification(world, version, cluster_id) == {}
+
+    def verify():
+        answer = ask(world, version, "PATCH", f"/clusters/{cluster_id}", {"verification": {"status": "START"}})
+        assert (answer.status, answer.body["cluster"]["verification"]["status"]) == (202, "CHECKING")
+
+    def until_checked(status):
+        wait_until(lambda: verification(world, version, cluster_id)["status"] == status, 30)
+        found = verification(world, version, cluster_id)
+        assert [one["status"] for one in found["checks"]] == [found["status"]]
+        return found["checks"][0]["description"]
+
+    verify()
+    assert until_checked("GREEN") == "Each node has all its shares."
+    # what happens to a machine is not known before somebody looks
+    with contextlib.closing(Rehearsal(world.directory / "nodes" / "rehearsal.sqlite")) as machines:
+        machines.take_away(host)
+        verify()
+        assert "of the cluster's nodes do not hold" in until_checked("RED")
+        machines.bring_back(host)
+        until_checked("GREEN")
+
+
+@BOTH
+def test_nothing_but_its_start_is_said_of_a_verification(world, version):
+    cluster_id = made(world, version, node_groups=[group(role_of(world, 1)[0])])["id"]
+    for wrong in ({"verification": {"status": "STOP"}}, {"verification": {}}, {"verification": None}):
+        refused(ask(world, version, "PATCH", f"/clusters/{cluster_id}", wrong), 400, "VALIDATION_ERROR")
+    said = refused(
+        ask(world, version, "PATCH", f"/clusters/{cluster_id}", {"update_keypair": True}), 400, "VALIDATION_ERROR"
+    )
+    assert version == "1.1" or "logs in with" in said
+    assert verification(world, version, cluster_id) == {}
+
+
 @BOTH
 def test_what_is_protected_is_neither_changed_nor_deleted(world, version):
     role, _ = role_of(world, 1)
@@ -360,8 +419,27 @@ def test_what_cannot_be_is_refused_with_the_mend(world, version, data):
     configs = {"cluster": {"allow_empty": "true", "tolerance": "1", "network": "10.8.0.0/16"}}
     waiting = post(node_groups=[group(f"r{next(NUMBERS)}")], cluster_configs=configs)
     assert waiting.status == 202
-    found = own.shown(world, waiting.body["cluster"]["id"])
+    found = asking.shown(world, waiting.body["cluster"]["id"])
     assert (found["tolerance"], found["network"]) == (1, "10.8.0.0/16")
+
+
+@BOTH
+def test_the_one_image_is_found_and_none_is_registered(world, version):
+    def names(query=""):
+        return [one["name"] for one in ask(world, version, "GET", f"/images{query}").body["images"]]
+
+    assert names() == names("?tags=abaca") == names("?tags=abaca&tags=1.0") == ["as-it-is"]
+    assert names("?tags=ubuntu") == names("?name=ubuntu") == []
+    (found,) = ask(world, version, "GET", "/images").body["images"]
+    assert "" in found["username"]
+    for method, path, body in (
+        ("POST", "", {"username": "ubuntu", "description": ""}),
+        ("DELETE", "", None),
+        ("PUT", "/tags", {"tags": ["x"]}),
+        ("POST", "/tag", {"tags": ["x"]}),
+    ):
+        answer = ask(world, version, method, f"/images/{found['id']}{path}", body)
+        assert "as-it-is" in refused(answer, 404, "NOT_FOUND")
 
 
 def test_clients_find_the_versions(world):

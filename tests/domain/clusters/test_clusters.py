@@ -16,6 +16,14 @@ def test_a_share_of_the_cluster_replaces_the_groups_entry_whole():
     assert clusters.effective(of_cluster, of_group) == [of_cluster[0], of_group[1]]
 
 
+def test_on_every_node_is_what_all_groups_have_alike():
+    a, b, elsewhere = WantedShare(A, "/mnt/a"), WantedShare(B, "/mnt/b"), WantedShare(B, "/mnt/c")
+    assert clusters.on_every_node([a], []) == [a]
+    assert clusters.on_every_node([a], [[b], [b]]) == [a, b]
+    assert clusters.on_every_node([a], [[b], [elsewhere], []]) == [a]
+    assert clusters.on_every_node([], [[b], [elsewhere]]) == []
+
+
 def test_a_share_without_a_path_is_at_mnt_and_its_id_and_may_be_written():
     assert clusters.wanted_share(A, None, None) == WantedShare(A, "/mnt/share-a", "rw")
 
@@ -53,11 +61,14 @@ def test_a_share_is_named_once_in_a_list():
         (Selector({"role": "worker", "rack": "2"}), False),
         (Selector(name="node*"), True),
         (Selector({"role": "worker"}, "web*"), False),
+        (Selector(server_group="g"), True),
+        (Selector(server_group="other"), False),
+        (Selector({"role": "worker"}, "node*", "g"), True),
         (Selector(), False),
     ],
 )
 def test_a_selector_takes_what_has_all_that_it_says(selector, is_taken):
-    assert selector.takes("node-1", {"role": "worker"}) is is_taken
+    assert selector.takes("node-1", {"role": "worker"}, ("g", "h")) is is_taken
 
 
 @pytest.mark.parametrize(

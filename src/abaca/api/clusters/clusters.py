@@ -46,10 +46,11 @@ class WantedShareView(View):
 
 
 class SelectorView(View):
-    """Which servers are taken: those with these pairs of metadata, whose name fits the pattern."""
+    """Which servers are taken: with these pairs of metadata, a name that fits the pattern, in that server group."""
 
     metadata: dict[str, str]
     name: str | None
+    server_group: str | None
 
 
 class NodeGroupView(View):
@@ -100,10 +101,13 @@ class WantedShareBody(Body, unknown="refuse"):
 
 
 class SelectorBody(Body, unknown="refuse"):
-    """Pairs that a server's metadata has, and a pattern with * and ? for its name; at least one of both."""
+    """Pairs that a server's metadata has, a pattern with * and ? for its name, the id of a server group of Nova that it
+    is in; at least one of these.
+    """
 
     metadata: Object | None = None
     name: Name | None = None
+    server_group: Name | None = None
 
 
 class NodeGroupBody(Body, unknown="refuse"):
@@ -125,7 +129,8 @@ class NodeGroupBody(Body, unknown="refuse"):
 class UpdateCluster(Body, key="cluster", unknown="refuse", alone=True):
     """What shall be of a cluster; what is not sent stays.
 
-    `shares` are all that it shall have, `add_shares` and `remove_shares` a difference.
+    `shares` are all that it shall have, `add_shares` and `remove_shares` a difference. `node_groups` are new ones and
+    what changes of others, `remove_node_groups` names of those that go with all their nodes.
     """
 
     name: Name | UnsetType = UNSET
@@ -134,6 +139,7 @@ class UpdateCluster(Body, key="cluster", unknown="refuse", alone=True):
     add_shares: list[WantedShareBody] | UnsetType = UNSET
     remove_shares: list[Text] | UnsetType = UNSET
     node_groups: list[NodeGroupBody] | UnsetType = UNSET
+    remove_node_groups: list[Text] | UnsetType = UNSET
     tolerance: Whole | UnsetType = UNSET
     network: Text | UnsetType | None = UNSET
     is_protected: Flag | UnsetType = UNSET
@@ -191,7 +197,7 @@ def index(call: Call, filters: dict[str, object]) -> Listed:
 def show(call: Call, id: str) -> dict[str, object]:
     """One cluster, and how its nodes are."""
     with call.db.read() as tx:
-        return _detailed(tx, _found(call, tx, id))
+        return _detailed(tx, reading.cluster_for(call, tx, id))
 
 
 @RESOURCE.post(policy=CREATE, body=CreateCluster, view=CLUSTER, status=202)
@@ -215,23 +221,21 @@ def create(call: Call, body: CreateCluster) -> dict[str, object]:
         shares = _shares(call, tx, project_id, body.shares)
     with call.db.write() as tx:
         cluster_id = cluster_accept.create(tx, Change(values=values, shares=shares, groups=groups), call.caller)
-        return _detailed(tx, _found(call, tx, cluster_id))
+        return _detailed(tx, reading.cluster_for(call, tx, cluster_id))
 
 
 @RESOURCE.patch("/{id}", policy=UPDATE, body=UpdateCluster, view=CLUSTER, status=202)
 def update(call: Call, id: str, body: UpdateCluster) -> dict[str, object]:
     """Change a cluster; only what differs is mounted, unmounted or mounted anew."""
     with call.db.read() as tx:
-        cluster = _found(call, tx, id)
+        cluster = reading.cluster_for(call, tx, id)
         known = {group.name: group for group in clusters.groups(tx, id)}
-        members = (
-            {group.id: nodes.of_group(tx, group.id) for group in known.values()}
-            if body.node_groups is not UNSET
-            else {}
-        )
+        members = _members(tx, known, body)
     groups = _changed_groups(call, cluster.project_id, body, (known, members))
+    gone = _gone(known, body)
     values = _values(call, body)
-    if not values and not groups and all(one is UNSET for one in (body.shares, body.add_shares, body.remove_shares)):
+    says_shares = not all(one is UNSET for one in (body.shares, body.add_shares, body.remove_shares))
+    if not (values or groups or gone or says_shares):
         raise errors.Invalid("Send something to change: name, description, shares, node_groups, tolerance or network.")
     with call.db.read() as tx:
         shares = _changed_shares(call, tx, body, cluster)
@@ -241,14 +245,15 @@ def update(call: Call, id: str, body: UpdateCluster) -> dict[str, object]:
             raise errors.NotFound(resource="Cluster", id=id)
         if shares is not None and held.shares != cluster.shares:
             raise errors.Conflict(f"The shares of cluster {id} have just changed; look again, and repeat it.")
-        if groups and {group.name: group for group in clusters.groups(tx, id)} != known:
+        if (groups or gone) and {group.name: group for group in clusters.groups(tx, id)} != known:
             raise errors.Conflict(f"The node groups of cluster {id} have just changed; look again, and repeat it.")
         for one in groups:
             if one.add or _takes_others(one.group, known):
                 wanted = domain.effective(held.shares if shares is None else shares, one.group.shares)
                 reading.check_paths(call, held.project_id, wanted)
-        cluster_accept.change(tx, held, Change(values=values, shares=shares, groups=groups), call.caller)
-        return _detailed(tx, _found(call, tx, id))
+        changed = Change(values=values, shares=shares, groups=groups, gone=gone)
+        cluster_accept.change(tx, held, changed, call.caller)
+        return _detailed(tx, reading.cluster_for(call, tx, id))
 
 
 @RESOURCE.delete("/{id}", policy=DELETE, status=202)
@@ -256,7 +261,7 @@ def delete(call: Call, id: str) -> None:
     """Take all shares off its nodes, which stay; with `?force=true` though files are open, or nodes do not answer."""
     force = bodies.flag("force", call.query.get("force", "false"))
     with call.db.write() as tx:
-        _found(call, tx, id)
+        reading.cluster_for(call, tx, id)
         cluster_delete.announce(tx, id)
         cluster = clusters.hold(tx, id)
         if cluster is None:
@@ -267,14 +272,6 @@ def delete(call: Call, id: str) -> None:
 
 
 # ---------------------------------------------------------------- what is shown
-
-
-def _found(call: Call, tx: Tx, cluster_id: str) -> Cluster:
-    row = clusters.show(tx, cluster_id)
-    if row is None:
-        raise errors.NotFound(resource="Cluster", id=cluster_id)
-    call.visible(row.project_id, "Cluster", cluster_id)
-    return row
 
 
 def _shown(cluster: Cluster, number: int) -> dict[str, object]:
@@ -305,7 +302,7 @@ def _detailed(tx: Tx, cluster: Cluster) -> dict[str, object]:
 
 
 def _group(group: NodeGroup, number: int) -> dict[str, object]:
-    selector = {"metadata": group.selector.metadata, "name": group.selector.name} if group.selector else None
+    selector = structs.asdict(group.selector) if group.selector else None
     shares = [structs.asdict(one) for one in group.shares]
     return {**structs.asdict(group), "shares": shares, "selector": selector, "nodes": number}
 
@@ -405,7 +402,8 @@ def _new_group(call: Call, project_id: str, said: NodeGroupBody) -> GroupChange:
 def _group_as(call: Call, project_id: str, group: NodeGroup, said: NodeGroupBody) -> NodeGroup:
     """A group with what is said of it."""
     if not isinstance(said.selector, UnsetType):
-        group = structs.replace(group, selector=reading.selector(said.selector.metadata, said.selector.name))
+        selecting = (said.selector.metadata, said.selector.name, said.selector.server_group)
+        group = structs.replace(group, selector=reading.selector(*selecting))
     if not isinstance(said.count, UnsetType):
         group = structs.replace(group, count=_count(said.count))
     if group.count is not None and not group.selector:
@@ -457,6 +455,27 @@ def _changed_groups(
         found.append(GroupChange(group=changed, is_new=False, add=add, remove=remove))
     _check_groups(found)
     return found
+
+
+def _gone(known: Mapping[str, NodeGroup], body: UpdateCluster) -> list[str]:
+    """The ids of the groups that shall go."""
+    names = [] if isinstance(body.remove_node_groups, UnsetType) else body.remove_node_groups
+    changed = set() if isinstance(body.node_groups, UnsetType) else {one.name for one in body.node_groups}
+    for name in names:
+        if name not in known:
+            raise errors.NotFound(f"The cluster has no node group {name[:64]!r}.")
+        if name in changed:
+            raise errors.Invalid(f"Node group {name!r} is named to be changed and to be removed; name it once.")
+    return [known[name].id for name in dict.fromkeys(names)]
+
+
+def _members(tx: Tx, known: Mapping[str, NodeGroup], body: UpdateCluster) -> dict[str, list[str]]:
+    """The servers that groups have, as far as what is said of them depends on that."""
+    if isinstance(body.node_groups, UnsetType):
+        return {}
+    asked = [one for one in body.node_groups if one.servers is not UNSET or one.remove_servers is not UNSET]
+    ids = [known[one.name].id for one in asked if one.name in known]
+    return {group_id: nodes.of_group(tx, group_id) for group_id in ids}
 
 
 def _takes_others(group: NodeGroup, known: Mapping[str, NodeGroup]) -> bool:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping, Sequence
 
-from abaca import errors
+from abaca.api.clusters import reading
 from abaca.db.clusters import clusters, nodes
 from abaca.domain.attachments.attachments import Attachment, mend
 from abaca.domain.clusters import clusters as domain
@@ -62,10 +62,7 @@ class NodeFilters(Filters, unknown="refuse"):
 def index(call: Call, id: str, filters: dict[str, object]) -> Listed:
     """The nodes of a cluster, the newest first, and how each is."""
     with call.db.read() as tx:
-        cluster = clusters.show(tx, id)
-        if cluster is None:
-            raise errors.NotFound(resource="Cluster", id=id)
-        call.visible(cluster.project_id, "Cluster", id)
+        cluster = reading.cluster_for(call, tx, id)
         asked = {**filters, "cluster_id": id}
         found = nodes.NODES.entities(tx, NamedNode, asked, call.page)
         count = call.count(lambda most: nodes.NODES.count(tx, asked, most))

@@ -11,10 +11,12 @@ from abaca import errors
 from abaca.api.attachments.attaching import MOUNT_ANYWHERE
 from abaca.api.shares.lookups import share_for_change, share_id_of
 from abaca.compute.contract import Wanted
+from abaca.db.clusters import clusters
+from abaca.domain import ids
 from abaca.domain.attachments import mount_points
 from abaca.domain.clusters import clusters as domain
 from abaca.domain.clusters import hostlists
-from abaca.domain.clusters.clusters import Selector, WantedShare
+from abaca.domain.clusters.clusters import Cluster, Selector, WantedShare
 from abaca.domain.shares import access_rules
 from abaca.http.pipeline import Call
 from abaca.operations.attachments.attachment_accept import check_protocol, check_share
@@ -26,6 +28,17 @@ if TYPE_CHECKING:
 
 # The smallest networks that stand for many nodes, by version: smaller ones are single addresses.
 SHORTEST_PREFIX = {4: 8, 6: 16}
+# So many servers are looked up by themselves; of more all of the project are listed.
+FEW = 20
+
+
+def cluster_for(call: Call, tx: Tx, cluster_id: str) -> Cluster:
+    """A cluster that the caller may see. Raises `NotFound`."""
+    row = clusters.show(tx, cluster_id)
+    if row is None:
+        raise errors.NotFound(resource="Cluster", id=cluster_id)
+    call.visible(row.project_id, "Cluster", cluster_id)
+    return row
 
 
 def project_of(call: Call, rule: Rule, said: str | None) -> str:
@@ -76,16 +89,20 @@ def share_id(call: Call, tx: Tx, said: str) -> str:
     return share_id_of(call, tx, said)
 
 
-def selector(metadata: Mapping[str, object] | None, name: str | None) -> Selector:
+def selector(metadata: Mapping[str, object] | None, name: str | None, server_group: str | None = None) -> Selector:
     """Which servers are taken. Raises `Invalid`."""
     pairs = dict(metadata or {})
     if not all(isinstance(value, str) and len(key) <= 255 and len(value) <= 255 for key, value in pairs.items()):
         raise errors.Invalid("A selector's 'metadata' are pairs of texts of at most 255 characters.")
     if len(pairs) > 32:
         raise errors.Invalid("A selector has at most 32 pairs of metadata.")
-    found = Selector({key: str(value) for key, value in pairs.items()}, name or None)
+    if server_group is not None and not ids.is_id(server_group):
+        raise errors.Invalid(f"'server_group' must be the id of a server group, not {server_group[:64]!r}.")
+    found = Selector({key: str(value) for key, value in pairs.items()}, name or None, server_group)
     if not found:
-        raise errors.Invalid("A selector needs 'metadata' or a pattern for the 'name'; an empty one takes nothing.")
+        raise errors.Invalid(
+            "A selector needs 'metadata', a pattern for the 'name', or a 'server_group'; an empty one takes nothing."
+        )
     return found
 
 
@@ -130,8 +147,8 @@ def servers(call: Call, project_id: str, said: Sequence[str]) -> list[str]:
 
 
 def _of_project(call: Call, project_id: str, asked: set[str]) -> Sequence[Server]:
-    if not asked:
-        return []
+    if len(asked) <= FEW:
+        return _few_of_project(call, project_id, sorted(asked))
     wanted = Wanted(
         project_id=project_id,
         only=lambda server: server.name in asked or server.id in asked,
@@ -141,12 +158,23 @@ def _of_project(call: Call, project_id: str, asked: set[str]) -> Sequence[Server
     return found
 
 
+def _few_of_project(call: Call, project_id: str, asked: Sequence[str]) -> Sequence[Server]:
+    """One node more for a cluster does not read all servers of its project."""
+    if not asked:
+        return []
+    compute = call.parts.extras["compute"]
+    shown = (compute.show(one) for one in asked if ids.is_id(one))
+    found = [server for server in shown if server is not None and server.project_id == project_id]
+    return [*{server.id: server for server in (*found, *compute.named(project_id, asked))}.values()]
+
+
 def check_matches(call: Call, project_id: str, group: str, wanted: Selector) -> None:
     """Raises `Conflict` where a selector takes no server there is."""
     asked = Wanted(
         project_id=project_id,
-        only=lambda server: wanted.takes(server.name, server.metadata),
+        only=lambda server: wanted.takes(server.name, server.metadata, server.groups),
         limit=1,
+        groups=() if wanted.server_group is None else (wanted.server_group,),
     )
     if not call.parts.extras["compute"].list(asked):
         raise errors.Conflict(

@@ -3,6 +3,6 @@
 
 from __future__ import annotations
 
-from abaca.api.clusters import clusters, nodes, urls
+from abaca.api.clusters import clusters, connecting, nodes, urls
 
-OWN = (clusters.RESOURCE, nodes.RESOURCE, urls.RESOURCE)
+OWN = (clusters.RESOURCE, connecting.RESOURCE, nodes.RESOURCE, urls.RESOURCE)

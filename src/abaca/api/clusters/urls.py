@@ -61,7 +61,7 @@ def find(call: Call, id: str, filters: dict[str, object]) -> list[dict[str, obje
         raise errors.Invalid("Say 'url', such as manila://SHARE-ID/PATH.")
     named = urls.read(str(filters["url"]))
     with call.db.read() as tx:
-        return _shown(_places(tx, _found(call, tx, id), named))
+        return _shown(_places(tx, reading.cluster_for(call, tx, id), named))
 
 
 @RESOURCE.post(
@@ -75,7 +75,7 @@ def mount(call: Call, id: str, body: MountUrl) -> list[dict[str, object]]:
     """The same; where no group has the share it is mounted on all nodes, at /mnt/SHARE-ID."""
     named = urls.read(body.url)
     with call.db.read() as tx:
-        cluster = _found(call, tx, id)
+        cluster = reading.cluster_for(call, tx, id)
         if there := _places(tx, cluster, named):
             return _shown(there)
         level = "ro" if body.read_only else "rw"
@@ -86,15 +86,7 @@ def mount(call: Call, id: str, body: MountUrl) -> list[dict[str, object]]:
             raise errors.NotFound(resource="Cluster", id=id)
         if not _places(tx, held, named):
             cluster_accept.change(tx, held, Change(shares=[*held.shares, wanted]), call.caller)
-        return _shown(_places(tx, _found(call, tx, id), named))
-
-
-def _found(call: Call, tx: Tx, cluster_id: str) -> Cluster:
-    row = clusters.show(tx, cluster_id)
-    if row is None:
-        raise errors.NotFound(resource="Cluster", id=cluster_id)
-    call.visible(row.project_id, "Cluster", cluster_id)
-    return row
+        return _shown(_places(tx, reading.cluster_for(call, tx, id), named))
 
 
 def _places(tx: Tx, cluster: Cluster, named: Named) -> list[Place]:

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from abaca import errors
 from abaca.api.clusters import reading as own_reading
-from abaca.api.data_processing import faults, pages, permissions, plugins, reading, shown
+from abaca.api.data_processing import faults, pages, permissions, plugins, reading, shown, verifying
 from abaca.api.data_processing.said import (
     CreateCluster,
     CreateClusters,
@@ -166,13 +166,14 @@ def scale(call: Call, id: str, body: ScaleCluster) -> dict[str, object]:
 def update(call: Call, id: str, body: UpdateCluster) -> dict[str, object]:
     """Change a cluster; of its shares only what differs is mounted, unmounted or mounted anew."""
     with call.db.read() as tx:
-        cluster = _to_be_changed(call, tx, id, is_let_go=body.is_protected is False)
+        changes_nothing = body == UpdateCluster(verification=body.verification)
+        cluster = _to_be_changed(call, tx, id, is_let_go=body.is_protected is False or changes_nothing)
         wanted = None if isinstance(body.shares, UnsetType) else _wanted(call, tx, cluster, body)
     values: Said = {
         name: said for name in ("description", "is_protected") if (said := getattr(body, name)) is not UNSET
     }
     if body == UpdateCluster():
-        raise faults.InvalidData("Send something to change: name, description, is_protected or shares.")
+        raise faults.InvalidData("Send something: name, description, is_protected, shares or verification.")
     if not isinstance(body.name, UnsetType):
         values["name"] = domain.check_name(body.name)
     with call.db.write() as tx, faults.as_data():
@@ -180,6 +181,8 @@ def update(call: Call, id: str, body: UpdateCluster) -> dict[str, object]:
         if wanted is not None and held.shares != cluster.shares:
             raise errors.Conflict(f"The shares of cluster {id} have just changed; look again, and repeat it.")
         cluster_accept.change(tx, held, Change(values=values, shares=wanted), call.caller)
+        if not isinstance(body.verification, UnsetType):
+            verifying.start(tx, held)
         return shown.one(tx, _found(call, tx, id))
 
 

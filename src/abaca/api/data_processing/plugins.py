@@ -13,6 +13,7 @@ from abaca.http.wire import Plain, View
 
 NAME, VERSION = "abaca", "1.0"
 PROCESS = "node"
+IMAGE, TAGS = "as-it-is", [NAME, VERSION]
 IMAGE_ID = "0e5d8b1c-6a47-4d0e-9a39-5f1c7d3b2a10"
 
 PLUGINS = Resource("plugins of data processing", "/plugins")
@@ -58,8 +59,8 @@ class ImageView(View):
     id: str
     name: str
     status: str
-    username: str | None
-    description: str | None
+    username: str
+    description: str
     tags: list[str]
     metadata: dict[str, str]
 
@@ -83,17 +84,19 @@ _PLUGIN: dict[str, object] = {
 CONFIGS = (
     ("servers", "name", "The servers that a node group takes have names that fit this pattern, such as worker-*."),
     ("servers", "metadata", "They have these pairs of metadata: an object, or text such as role=worker,rack=7."),
+    ("servers", "server_group", "They are in the server group of Nova with this id."),
     ("cluster", "tolerance", "So many nodes may fail before the cluster is in error."),
     ("cluster", "network", "The shares let in this network, such as 10.0.0.0/16, and no node by itself."),
     ("cluster", "allow_empty", "Node groups may take no server yet: true or false."),
 )
 _IMAGE: dict[str, object] = {
     "id": IMAGE_ID,
-    "name": "as-it-is",
+    "name": IMAGE,
     "status": "ACTIVE",
-    "username": None,
+    # clients look for a part of it
+    "username": "",
     "description": "Whatever the servers have.",
-    "tags": [NAME, VERSION],
+    "tags": TAGS,
     "metadata": {},
 }
 
@@ -146,15 +149,16 @@ def version(_call: Call, name: str, release: str) -> dict[str, object]:
         }
         for target, config, says in CONFIGS
     ]
-    more = {"node_processes": {"servers": [PROCESS]}, "required_image_tags": [NAME, VERSION], "configs": configs}
+    more = {"node_processes": {"servers": [PROCESS]}, "required_image_tags": TAGS, "configs": configs}
     return {**_one(name), **more}
 
 
 @IMAGES.get(policy=permissions.IMAGES_V1, until=V1, view=Plain("images", list[ImageView]), filters=ImageFilters)
 @IMAGES.get(policy=permissions.IMAGES_V2, since=V2, view=Plain("images", list[ImageView]), filters=ImageFilters)
 def images(_call: Call, filters: dict[str, object]) -> list[dict[str, object]]:
-    """The one image, unless another name is asked for."""
-    return [_IMAGE] if filters.get("name", _IMAGE["name"]) == _IMAGE["name"] else []
+    """The one image, unless another name or tag is asked for."""
+    is_asked_for = filters.get("name", IMAGE) == IMAGE and filters.get("tags", NAME) in TAGS
+    return [_IMAGE] if is_asked_for else []
 
 
 @IMAGES.get("/{id}", policy=permissions.IMAGE_V1, until=V1, view=Plain("image", ImageView))

@@ -163,10 +163,20 @@ def _selector(name: str, said: Mapping[str, object]) -> Selector:
     pattern, pairs = said.get("name"), said.get("metadata")
     if isinstance(pairs, str):
         pairs = dict(one.strip().partition("=")[::2] for one in pairs.split(",") if one.strip())
-    if not isinstance(pattern, str | None) or not isinstance(pairs, dict | None) or len(pattern or "") > 255:
-        raise faults.InvalidData("Of servers 'name' is a pattern of text, 'metadata' an object or role=worker.")
+    of_group = said.get("server_group")
+    wrong = faults.InvalidData(
+        "Of servers 'name' is a pattern of text, 'server_group' an id, 'metadata' an object or role=worker."
+    )
+    if (
+        not isinstance(pattern, str | None)
+        or not isinstance(of_group, str | None)
+        or not isinstance(pairs, dict | None)
+    ):
+        raise wrong
+    if max(len(pattern or ""), len(of_group or "")) > 255:
+        raise wrong
     with faults.as_data():
-        return reading.selector(pairs, pattern)
+        return reading.selector(pairs, pattern, of_group)
 
 
 def configs(said: object, targets: Sequence[str], what: str) -> dict[str, dict[str, object]]:

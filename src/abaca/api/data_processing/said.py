@@ -32,6 +32,14 @@ def _nothing(value: object) -> bool:
 # Clients send these with a value that stands for none.
 Unmade = Annotated[bool, Scalar(_nothing, "left out: no server is made here, so it decides on nothing", {})]
 Private = Annotated[bool, Scalar(_nothing, "false: nothing is shown to other projects", {"const": False})]
+Kept = Annotated[
+    bool,
+    Scalar(
+        _nothing,
+        "left out: the keys of servers are for those who make them, and a worker logs in with the one it was given",
+        {},
+    ),
+]
 Version = Annotated[str, Renamed(V1, "hadoop_version")]
 
 
@@ -167,6 +175,12 @@ class ScaleCluster(Body, unknown="refuse"):
     add_node_groups: list[GroupBody] | UnsetType = UNSET
 
 
+class VerificationBody(Body, unknown="refuse"):
+    """That the nodes of a cluster shall be looked at now."""
+
+    status: Annotated[str, among(("START",))]
+
+
 class UpdateCluster(Body, unknown="refuse"):
     """What shall be of a cluster; `shares` are all that it shall have, none where the list is empty."""
 
@@ -175,6 +189,8 @@ class UpdateCluster(Body, unknown="refuse"):
     is_public: Private = False
     is_protected: Flag | UnsetType = UNSET
     shares: list[ShareBody] | UnsetType = UNSET
+    verification: VerificationBody | UnsetType = UNSET
+    update_keypair: Annotated[Kept, Since(V2)] = False
 
 
 class DeleteCluster(Body, unknown="refuse"):

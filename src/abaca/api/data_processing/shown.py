@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from abaca import errors
-from abaca.api.data_processing import views
+from abaca.api.data_processing import verifying, views
 from abaca.compute.contract import Wanted
 from abaca.db.clusters import clusters, nodes
 from abaca.db.engine.lists import Page
@@ -34,6 +34,7 @@ def many(tx: Tx, found: Sequence[Cluster], of_groups: Mapping[str, Sequence[Show
     ids = [cluster.id for cluster in found]
     groups = clusters.groups_of(tx, ids)
     numbers = nodes.numbers_of_all_groups(tx, ids)
+    verified = verifying.shown(tx, found)
     begun = nodes.begun(tx, [cluster.id for cluster in found if cluster.status == "creating"])
     return [
         views.cluster(
@@ -42,6 +43,7 @@ def many(tx: Tx, found: Sequence[Cluster], of_groups: Mapping[str, Sequence[Show
                 views.group(group, numbers.get(group.id, 0), (of_groups or {}).get(group.id, ()))
                 for group in groups.get(cluster.id, ())
             ],
+            verified.get(cluster.id, {}),
             is_begun=cluster.id in begun,
         )
         for cluster in found

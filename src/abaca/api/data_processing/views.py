@@ -71,7 +71,6 @@ _OF_NO_SERVER: dict[str, object] = {
     "management_public_key": None,
     "trust_id": None,
     "info": {},
-    "verification": {},
 }
 
 
@@ -245,7 +244,9 @@ def cluster_template(template: Template) -> dict[str, object]:
     return found
 
 
-def cluster(found: Cluster, groups: Sequence[Mapping[str, object]], *, is_begun: bool) -> dict[str, object]:
+def cluster(
+    found: Cluster, groups: Sequence[Mapping[str, object]], verification: Mapping[str, object], *, is_begun: bool
+) -> dict[str, object]:
     """As it is shown, with node groups that `group` made; `is_begun` where a new one has something attached."""
     waits = found.status == "creating" and not is_begun
     return {
@@ -253,6 +254,7 @@ def cluster(found: Cluster, groups: Sequence[Mapping[str, object]], *, is_begun:
         **_OF_CLUSTER,
         **(found.told or {}),
         **_own(found),
+        "verification": verification,
         "shares": shares(found.shares),
         "status": VALIDATING if waits else STATUSES[found.status],
         "status_description": found.error_text or "",

@@ -11,7 +11,7 @@ import datetime
 import fnmatch
 import itertools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -57,21 +57,25 @@ class WantedShare(msgspec.Struct, frozen=True):
 
 
 class Selector(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Which servers are taken: those whose metadata has all these pairs, and whose name fits a pattern with `*`, `?`.
+    """Which servers are taken: those whose metadata has all these pairs, whose name fits a pattern with `*`, `?`, and
+    that are in a server group, said by its id.
 
     An empty one takes none.
     """
 
     metadata: dict[str, str] = {}
     name: str | None = None
+    server_group: str | None = None
 
     def __bool__(self) -> bool:
-        return bool(self.metadata) or self.name is not None
+        return bool(self.metadata) or self.name is not None or self.server_group is not None
 
-    def takes(self, name: str, metadata: Mapping[str, str]) -> bool:
-        """Whether it takes a server of that name and metadata."""
+    def takes(self, name: str, metadata: Mapping[str, str], groups: Collection[str] = ()) -> bool:
+        """Whether it takes a server of that name and metadata, which is in these server groups."""
         is_named = self.name is None or fnmatch.fnmatchcase(name, self.name)
-        return bool(self) and is_named and all(metadata.get(key) == value for key, value in self.metadata.items())
+        is_in = self.server_group is None or self.server_group in groups
+        pairs = self.metadata.items()
+        return bool(self) and is_named and is_in and all(metadata.get(key) == value for key, value in pairs)
 
 
 class NodeGroup(msgspec.Struct, frozen=True, gc=False):
@@ -229,6 +233,12 @@ def effective(of_cluster: Sequence[WantedShare], of_group: Sequence[WantedShare]
     """What is wanted on each node of a group: a share of the cluster replaces the group's entry whole."""
     known = {one.id for one in of_cluster}
     return [*of_cluster, *(one for one in of_group if one.id not in known)]
+
+
+def on_every_node(of_cluster: Sequence[WantedShare], of_groups: Sequence[Sequence[WantedShare]]) -> list[WantedShare]:
+    """What is wanted on the nodes of each of some groups, at the same place and level."""
+    first, *others = [effective(of_cluster, one) for one in of_groups] or [list(of_cluster)]
+    return [one for one in first if all(one in other for other in others)]
 
 
 def check_together(of_cluster: Sequence[WantedShare], groups: Mapping[str, Sequence[WantedShare]]) -> None:

@@ -29,16 +29,17 @@ class GroupChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """What shall be of a cluster: its own columns, and its groups; what is not said stays."""
+    """What shall be of a cluster: its own columns, and its groups; what is not said stays. `gone` are ids of groups."""
 
     values: Mapping[str, object] = {}
     shares: Sequence[WantedShare] | None = None
     groups: Sequence[GroupChange] = ()
+    gone: Sequence[str] = ()
 
     @property
     def moves_nodes(self) -> bool:
         """Whether nodes come or go."""
-        return any(one.add or one.remove or one.group.selector for one in self.groups)
+        return bool(self.gone) or any(one.add or one.remove or one.group.selector for one in self.groups)
 
 
 def create(tx: Tx, change: Change, by: Requester) -> str:
@@ -59,23 +60,42 @@ def change(tx: Tx, cluster: Cluster, wanted: Change, by: Requester) -> None:
     if cluster.wanted == "deleted":
         raise errors.Conflict(f"Cluster {cluster.id} is being deleted; nothing of it can be changed.")
     changed = {one.group.id: one.group for one in wanted.groups}
-    groups = [changed.get(one.id, one) for one in clusters.groups(tx, cluster.id)]
+    groups = [changed.get(one.id, one) for one in clusters.groups(tx, cluster.id) if one.id not in wanted.gone]
     groups += [one.group for one in wanted.groups if one.is_new]
+    _refuse_leaving(tx, cluster, wanted)
     shares = cluster.shares if wanted.shares is None else wanted.shares
     _check(shares, groups)
     clusters.update(tx, cluster.id, {**wanted.values, "shares": msgspec.to_builtins(shares)})
     _note_selectors(tx, cluster.id, groups)
     # first who goes: a node that moves from one group to another is named for both
+    for group_id in wanted.gone:
+        clusters.let_group_go(tx, group_id)
+        nodes.let_group_go(tx, group_id)
     for one in wanted.groups:
         nodes.let_go(tx, cluster.id, one.remove)
     for one in wanted.groups:
         _change_group(tx, cluster, one)
     if sum(nodes.count(tx, [cluster.id]).values()) > domain.MOST_NODES:
         raise errors.Invalid(f"A cluster has at most {domain.MOST_NODES} nodes.")
-    if wanted.groups or wanted.shares is not None or {"tolerance", "network"} & wanted.values.keys():
+    if (
+        wanted.moves_nodes
+        or wanted.groups
+        or wanted.shares is not None
+        or {"tolerance", "network"} & wanted.values.keys()
+    ):
         # one that is on its way already is told what is new by its next operation
         clusters.STATUS.try_move(tx, cluster.id, "change")
         cluster_change.start(tx, cluster.id, by, "scale" if wanted.moves_nodes else "change")
+
+
+def _refuse_leaving(tx: Tx, cluster: Cluster, wanted: Change) -> None:
+    """Raises `Conflict` for a new group of a name that one has which is not gone yet."""
+    leaving = clusters.leaving_groups(tx, cluster.id)
+    for one in wanted.groups:
+        if one.is_new and one.group.name in leaving:
+            raise errors.Conflict(
+                f"Node group {one.group.name!r} is being removed; make it anew when its last node is gone."
+            )
 
 
 def _change_group(tx: Tx, cluster: Cluster, one: GroupChange) -> None:

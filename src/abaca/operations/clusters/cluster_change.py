@@ -112,11 +112,16 @@ def await_detached(op: Op[AttachmentParts]) -> None:
     """Not before what is detached is gone, or has failed: a share may be wanted at another place of the same node."""
     _await_quiet(op, "what is no longer wanted to be detached")
     with op.write() as tx:
-        nodes.sweep(tx, op.args.cluster_id)
+        _sweep(tx, op.args.cluster_id)
+
+
+def _sweep(tx: Tx, cluster_id: str) -> None:
+    nodes.sweep(tx, cluster_id)
+    clusters.sweep_groups(tx, cluster_id)
 
 
 def attach_missing(op: Op[AttachmentParts]) -> None:
-    """What is wanted, and not attached yet, group by group and share by share."""
+    """What is wanted, and not attached yet, share by share."""
     with op.db.read() as tx:
         cluster, groups = _read(op, tx)
     if cluster is None:
@@ -125,17 +130,25 @@ def attach_missing(op: Op[AttachmentParts]) -> None:
         with op.part() as tx:
             nodes.forget_refusals(tx, cluster.id)
             op.record(is_anew=True)
+    with op.db.read() as tx:
+        lacking = _lacking(tx, cluster, groups)
+    servers, refused = _servers(op, cluster, {one for found in lacking.values() for one in found})
+    for share, found in lacking.items():
+        for at in range(0, len(found), PART):
+            part = found[at : at + PART]
+            op.between_parts()
+            with op.part() as tx:
+                more = _attach(op, tx, cluster, share, [servers[one] for one in part if one in servers])
+                nodes.refuse(tx, cluster.id, share.id, {one: refused.get(one) or more.get(one) for one in part})
+
+
+def _lacking(tx: Tx, cluster: Cluster, groups: Sequence[NodeGroup]) -> dict[WantedShare, list[str]]:
+    """By share the servers that lack it: of all groups that want it alike, so that its back end is told once."""
+    found: dict[WantedShare, list[str]] = {}
     for group in groups:
         for share in domain.effective(cluster.shares, group.shares):
-            with op.db.read() as tx:
-                found = nodes.lacking(tx, group.id, share.id)
-            servers, refused = _servers(op, cluster, found)
-            for at in range(0, len(found), PART):
-                part = found[at : at + PART]
-                op.between_parts()
-                with op.part() as tx:
-                    more = _attach(op, tx, cluster, share, [servers[one] for one in part if one in servers])
-                    nodes.refuse(tx, cluster.id, share.id, {one: refused.get(one) or more.get(one) for one in part})
+            found.setdefault(share, []).extend(nodes.lacking(tx, group.id, share.id))
+    return found
 
 
 def _attach(
@@ -163,9 +176,8 @@ def _attach(
     return {server_id: error.message for server_id, error in done.refused}
 
 
-def _servers(op: Op[AttachmentParts], cluster: Cluster, ids: Sequence[str]) -> tuple[dict[str, Server], dict[str, str]]:
+def _servers(op: Op[AttachmentParts], cluster: Cluster, wanted: set[str]) -> tuple[dict[str, Server], dict[str, str]]:
     """Those servers, and of the ones that there are not, or that nobody can look up, why."""
-    wanted = set(ids)
     found: dict[str, Server] = {}
     away: dict[str, str] = {}
     if len(wanted) > FEW:
@@ -203,7 +215,7 @@ def succeed(op: Op[AttachmentParts], tx: Tx) -> None:
     cluster = clusters.hold(tx, op.args.cluster_id)
     if cluster is None or cluster.wanted == "deleted":
         return
-    nodes.sweep(tx, cluster.id)
+    _sweep(tx, cluster.id)
     error, is_tolerated = problem_of(tx, cluster)
     end(tx, cluster, "settled" if is_tolerated else "failed", error, op.parts.longest_pause_s)
 

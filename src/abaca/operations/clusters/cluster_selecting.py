@@ -27,9 +27,10 @@ def matching(servers: Servers, project_id: str, groups: Sequence[NodeGroup]) -> 
         return []
 
     def is_taken(server: Server) -> bool:
-        return any(one.takes(server.name, server.metadata) for one in selectors)
+        return any(one.takes(server.name, server.metadata, server.groups) for one in selectors)
 
-    asked = Wanted(project_id=project_id, only=is_taken, limit=MOST_NODES, descending=False)
+    groups_of_servers = tuple(sorted({one.server_group for one in selectors if one.server_group is not None}))
+    asked = Wanted(project_id=project_id, only=is_taken, limit=MOST_NODES, groups=groups_of_servers, descending=False)
     return list(servers.list(asked))
 
 
@@ -50,7 +51,8 @@ def chosen(
     for group in groups:
         if not group.selector:
             continue
-        fit = [one.id for one in ready if one.id not in taken and group.selector.takes(one.name, one.metadata)]
+        takes = group.selector.takes
+        fit = [one.id for one in ready if one.id not in taken and takes(one.name, one.metadata, one.groups)]
         if group.count is not None:
             had = set(now.get(group.id, ()))
             staying = [one for one in fit if one in had]
