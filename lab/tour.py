@@ -20,7 +20,19 @@ from collections.abc import Callable, Iterable
 import rich.console
 import rich.markup
 
-from lab import caller, client, fabric, guest, processes, runs, service, ssh_node, tour_networks, tour_steps
+from lab import (
+    caller,
+    client,
+    fabric,
+    guest,
+    processes,
+    runs,
+    service,
+    ssh_node,
+    tour_directory,
+    tour_networks,
+    tour_steps,
+)
 
 _PROJECTS = {name: uuid.uuid5(uuid.NAMESPACE_DNS, f"{name}.abaca.example").hex for name in ("admin", "demo")}
 _USERS = {"admin": (_PROJECTS["admin"], "admin"), "demo": (_PROJECTS["demo"], "member")}
@@ -133,6 +145,11 @@ class Everything:
         return caller.Caller(self.service.url, caller.basic(user, self._passwords[user]))
 
     @property
+    def pool(self) -> pathlib.Path | None:
+        """Where the back end's pool lies on this host; None where there is none."""
+        return self.directory / "state" / "backends" / "local" / "pool" if self.network else None
+
+    @property
     def server(self) -> dict[str, object]:
         """What is registered of the machine, so that shares can be attached to it."""
         known: dict[str, object] = {"name": _SERVER, "project_id": _PROJECTS["demo"]}
@@ -224,9 +241,11 @@ def _walk(tour: Tour, everything: Everything) -> None:
     if all(tour.take(step) for step in begin):
         callers = everything.caller("admin"), everything.caller("demo")
         life = tour_steps.ShareLife(*callers, everything.machine, everything.nfs_port, everything.server)
+        mount = everything.machine, everything.nfs_port
+        directory = tour_directory.TakingOver(*callers, everything.pool, mount)
         tenant = tour_networks.TenantNetwork(*callers)
         # after one that failed the others are not tried
-        all(tour.take(step) for step in (*life.steps(), *tenant.steps()))
+        all(tour.take(step) for step in (*life.steps(), *directory.steps(), *tenant.steps()))
 
 
 def _what_is_missing() -> str:

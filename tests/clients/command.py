@@ -8,6 +8,7 @@ import atexit
 import functools
 import json
 import os
+import shlex
 import socket
 import subprocess
 import sys
@@ -18,7 +19,19 @@ import yaml
 
 from tests.conftest import wait_until
 
-OPENSTACK = Path(sys.executable).with_name("openstack")
+# What a shell runs for it: says words and environment to the process that has read it, and ends as the command does.
+_ASKS = """
+import json, os, socket, sys
+with socket.socket(socket.AF_UNIX) as connection:
+    connection.connect(sys.argv[1])
+    asked = {"words": sys.argv[2:], "environ": dict(os.environ)}
+    connection.sendall(json.dumps(asked).encode() + b"\\n")
+    with connection.makefile("rb") as answer:
+        done = json.loads(answer.read())
+sys.stdout.write(done["out"])
+sys.stderr.write(done["err"])
+sys.exit(done["code"])
+"""
 # A second of work each, on a machine that may be busy with other tests.
 TIMEOUT_S = 120
 # The newest that python-manilaclient speaks of itself.
@@ -58,6 +71,15 @@ def _ask(request):
         connection.sendall(json.dumps(request).encode() + b"\n")
         with connection.makefile("rb") as answer:
             return json.loads(answer.read())
+
+
+def on_path(directory):
+    """The PATH of a shell for those who type commands: `openstack` comes into that directory, for the warm process."""
+    words = shlex.join([sys.executable, "-ISc", _ASKS, _warm()])
+    file = directory / "openstack"
+    file.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
+    file.chmod(0o755)
+    return os.pathsep.join([str(directory), str(Path(sys.executable).parent), os.environ["PATH"]])
 
 
 @functools.cache

@@ -56,7 +56,8 @@ def test_names_and_properties_are_set_and_unset(admin, docs):
     admin.run("share", "set", docs["id"], "--name", "docs")
 
 
-def test_what_is_not_served_yet_says_so(member):
+def test_what_is_not_served_yet_says_so_and_its_list_is_empty(member):
+    assert member.read("share", "group", "list") == []
     with pytest.raises(Refused, match="Share groups are not served here yet"):
         member.run("share", "group", "create", "--name", "three")
 

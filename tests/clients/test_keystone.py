@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The unmodified `openstack` command against Abaca on PostgreSQL with a real Keystone; and what tokens are worth."""
 
+import contextlib
 import subprocess
 import sys
 
+import openstack
 import pytest
+from openstack import exceptions
 
 from tests.clients import command
 from tests.clients.command import Cloud, Refused
@@ -12,7 +15,13 @@ from tests.clients.conftest import BACKEND
 from tests.clients.datacentre import Datacentre
 from tests.conftest import wait_until
 
-pytestmark = pytest.mark.system
+pytestmark = [
+    pytest.mark.system,
+    # the library's, of its own future
+    pytest.mark.filterwarnings("ignore::openstack.warnings.OpenStackDeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK50Warning"),
+    pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK60Warning"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +93,137 @@ def test_servers_are_found_by_the_catalog(site, demo, admin):
     assert demo.read("--os-compute-api-version", "2.97", "server", "show", "web-1")["project_id"] == project
     assert admin.read("server", "list") == []
     assert [row["Name"] for row in admin.read("server", "list", "--all-projects")] == ["web-1"]
+
+
+@pytest.fixture(scope="module")
+def kept(admin):
+    """A share type whose shares have snapshots."""
+    return admin.read("share", "type", "create", "kept", "false", "--snapshot-support", "true")
+
+
+def test_what_is_on_a_back_end_is_adopted_and_abandoned_with_its_snapshots(admin, demo, kept):
+    place = ("here@alpha#pool1", "NFS", "10.0.0.10:/dummy/ledgers", "--share-type", "kept")
+    made = admin.read("share", "adopt", *place, "--driver-options", "size=3", "--name", "ledgers", "--wait")
+    assert (made["status"], made["size"], made["host"]) == ("available", 3, "here@alpha#pool1")
+    with pytest.raises(Refused, match="HTTP 409"):
+        admin.run("share", "adopt", *place)
+    with pytest.raises(Refused, match="HTTP 403"):
+        demo.run("share", "adopt", *place)
+    admin.run("share", "snapshot", "create", "ledgers", "--name", "june", "--wait")
+    location = admin.read("share", "snapshot", "show", "june")["provider_location"]
+    with pytest.raises(Refused, match="Failed to abandon"):
+        admin.run("share", "abandon", "ledgers")
+    admin.run("share", "snapshot", "abandon", "june", "--wait")
+    found = admin.read("share", "snapshot", "adopt", "ledgers", location, "--name", "last-june", "--wait")
+    assert (found["status"], found["size"]) == ("available", 3)
+    admin.run("share", "snapshot", "delete", "last-june", "--wait")
+    admin.run("share", "abandon", "ledgers", "--wait")
+    assert admin.read("share", "list") == []
+
+
+def test_what_is_not_there_is_not_adopted_and_a_message_says_why(admin, kept):
+    place = ("here@alpha#pool1", "NFS", "10.0.0.10:/dummy/nowhere", "--share-type", "kept")
+    lost = admin.read("share", "adopt", *place, "--name", "lost", "--wait")
+    assert lost["status"] == "manage_error"
+    (row,) = admin.read("share", "message", "list", "--resource-id", lost["id"])
+    assert "nothing is at 10.0.0.10:/dummy/nowhere" in row["User Message"]
+    admin.run("share", "abandon", "lost", "--wait")
+
+
+def test_a_share_is_handed_from_one_project_to_another(site, admin, demo, docs):
+    other = Cloud(site.clouds, "other")
+    demo.run("share", "create", "NFS", "1", "--name", "thesis", "--property", "by=ann", "--wait")
+    offer = demo.read("share", "transfer", "create", "thesis", "--name", "handover")
+    assert (offer["resource_type"], offer["accepted"]) == ("share", False)
+    (row,) = demo.read("share", "transfer", "list")
+    assert (row["ID"], row["Name"]) == (offer["id"], "handover")
+    assert demo.read("share", "transfer", "show", "handover")["resource_id"] == row["Resource Id"]
+    assert other.read("share", "transfer", "list") == []
+    with pytest.raises(Refused, match="auth key"):
+        other.run("share", "transfer", "accept", offer["id"], "guessed")
+    demo.run("share", "transfer", "delete", "handover")
+    offer = demo.read("share", "transfer", "create", "thesis")
+    other.run("share", "transfer", "accept", offer["id"], offer["auth_key"], "--clear-rules")
+    wait_until(lambda: [row["Status"] for row in other.read("share", "list")] == ["available"], every_s=0.2)
+    shown = other.read("share", "show", "thesis")
+    assert (shown["project_id"], shown["properties"]) == (site.keystone.project_id("other"), {"by": "ann"})
+    assert "thesis" not in {row["Name"] for row in demo.read("share", "list")}
+    other.run("share", "delete", "thesis", "--wait")
+
+
+def test_group_types_are_set_up_and_shown_to_whom_they_are_for(site, admin, demo, docs, kept):
+    kind = ("share", "group", "type")
+    made = admin.read(*kind, "create", "crowd", "kept", "default", "--public", "false")
+    types = [row["ID"] for row in admin.read("share", "type", "list") if row["Name"] in ("kept", "default")]
+    assert (made["visibility"], sorted(made["share_types"])) == ("private", sorted(types))
+    assert demo.read(*kind, "list") == []
+    admin.run(*kind, "access", "create", "crowd", "demo")
+    (row,) = admin.read(*kind, "access", "list", "crowd")
+    assert row["Project ID"] == site.keystone.project_id("demo")
+    assert [row["Name"] for row in demo.read(*kind, "list")] == ["crowd"]
+    assert Cloud(site.clouds, "other").read(*kind, "list") == []
+    admin.run(*kind, "set", "crowd", "--group-specs", "tier=gold")
+    assert admin.read(*kind, "show", "crowd")["group_specs"] == {"tier": "gold"}
+    admin.run(*kind, "unset", "crowd", "tier")
+    assert admin.read(*kind, "show", "crowd")["group_specs"] == {}
+    with pytest.raises(Refused, match="HTTP 403"):
+        demo.run(*kind, "delete", "crowd")
+    with pytest.raises(Refused, match="in use by share group type"):
+        admin.run("share", "type", "delete", "kept")
+    admin.run(*kind, "access", "delete", "crowd", "demo")
+    admin.run(*kind, "delete", "crowd")
+    assert admin.read(*kind, "list", "--all") == []
+
+
+@pytest.fixture
+def connect(site, tmp_path):
+    """Says to a user's name how openstacksdk sees the service."""
+    known = {name: site.cloud(name) | {"shared_file_system_api_version": "2.82"} for name in ("admin", "demo", "other")}
+    command.write_clouds(tmp_path / "sdk.yaml", known)
+    with contextlib.ExitStack() as stack:
+
+        def connect(name):
+            config = openstack.config.OpenStackConfig(config_files=[str(tmp_path / "sdk.yaml")], load_envvars=False)
+            connection = openstack.connection.Connection(config=config.get_one(cloud=name))
+            stack.callback(connection.close)
+            return connection.shared_file_system
+
+        yield connect
+
+
+def test_the_library_takes_over_and_gives_up(connect, admin, kept):
+    library = connect("admin")
+    place = {"export_path": "10.0.0.10:/dummy/atlas", "service_host": "here@alpha#pool1"}
+    made = library.manage_share("NFS", **place, name="atlas", share_type="kept", driver_options={"size": "2"})
+    wait_until(lambda: library.get_share(made.id).status == "available", every_s=0.1)
+    assert library.get_share(made.id).size == 2
+    taken = library.create_share_snapshot(share_id=made.id, name="may")
+    wait_until(lambda: library.get_share_snapshot(taken.id).status == "available", every_s=0.1)
+    location = admin.read("share", "snapshot", "show", "may")["provider_location"]
+    library.unmanage_share_snapshot(taken)
+    wait_until(lambda: not list(library.share_snapshots()), every_s=0.1)
+    again = library.manage_share_snapshot(made.id, location, name="last-may")
+    wait_until(lambda: library.get_share_snapshot(again.id).status == "available", every_s=0.1)
+    library.delete_share_snapshot(again.id)
+    wait_until(lambda: not list(library.share_snapshots()), every_s=0.1)
+    library.unmanage_share(made.id)
+    wait_until(lambda: not list(library.shares()), every_s=0.1)
+
+
+def test_the_library_hands_a_share_over(connect, docs):
+    giver, taker = connect("demo"), connect("other")
+    made = giver.create_share(name="essay", size=1, share_protocol="NFS")
+    wait_until(lambda: giver.get_share(made.id).status == "available", every_s=0.1)
+    offer = giver.create_share_transfer(share_id=made.id, name="gift")
+    assert giver.get_share_transfer(offer.id).name == "gift"
+    giver.delete_share_transfers(offer)
+    offer = giver.create_share_transfer(share_id=made.id)
+    taker.accept_share_transfer(offer.id, auth_key=offer.auth_key, clear_access_rules=True)
+    wait_until(lambda: [one.status for one in taker.shares()] == ["available"], every_s=0.1)
+    with pytest.raises(exceptions.NotFoundException):
+        giver.get_share(made.id)
+    taker.delete_share(made.id)
+    wait_until(lambda: not list(taker.shares()), every_s=0.1)
 
 
 def test_another_project_sees_nothing(site, docs):

@@ -2,7 +2,6 @@
 """docs/using/networks.md is followed word by word, and clients do all with networks that they do elsewhere."""
 
 import contextlib
-import os
 import subprocess
 import textwrap
 
@@ -10,7 +9,7 @@ import openstack
 import pytest
 
 from lab import caller, service
-from tests.clients.command import OPENSTACK, Cloud, Refused, basic, read_clouds, write_clouds
+from tests.clients.command import Cloud, Refused, basic, on_path, read_clouds, write_clouds
 from tests.clients.conftest import USERS
 from tests.conftest import ROOT, wait_until
 
@@ -70,9 +69,10 @@ def lines_to_type():
 def test_the_users_page_can_be_followed_word_by_word(served, tmp_path):
     entry = read_clouds(served.clouds)["member"]
     write_clouds(tmp_path / "clouds.yaml", {"abaca": entry})
+    (tmp_path / "bin").mkdir()
     user = caller.basic(entry["auth"]["username"], entry["auth"]["password"])
     given = {
-        "PATH": f"{OPENSTACK.parent}:{os.environ['PATH']}",
+        "PATH": on_path(tmp_path / "bin"),
         "OS_CLIENT_CONFIG_FILE": str(tmp_path / "clouds.yaml"),
         "ABACA": served.url,
         "AUTH": f"Authorization: {user['Authorization']}",
@@ -119,6 +119,29 @@ def test_the_command_makes_networks_and_adds_subnets_to_them_while_they_serve(ad
     member.run("share", "delete", "hay", "--wait")
     member.run("share", "network", "subnet", "delete", "green", made["id"])
     member.run("share", "network", "delete", "green")
+    assert member.read("share", "network", "list") == []
+
+
+def test_the_command_gives_share_servers_up_and_takes_them_over(admin, member):
+    network = member.read("share", "network", "create", "--name", "old")["id"]
+    words = ("NFS", "1", "--name", "barn", "--share-type", "tenant", "--share-network", "old", "--wait")
+    share = member.read("share", "create", *words)
+    (place,) = member.read("share", "export", "location", "list", "barn")
+    (server,) = admin.read("share", "server", "list", "--share-network", network)
+    identifier = admin.read("share", "server", "show", server["ID"])["identifier"]
+    with pytest.raises(Refused, match="has shares"):
+        admin.run("share", "server", "abandon", server["ID"])
+    admin.run("share", "abandon", share["id"], "--wait")
+    admin.run("share", "server", "abandon", server["ID"], "--wait")
+    assert admin.read("share", "server", "list") == []
+    taken = admin.read("share", "server", "adopt", "here@served", network, identifier, "--wait")
+    assert (taken["status"], taken["identifier"]) == ("active", identifier)
+    words = ("--share-type", "tenant", "--share-server-id", taken["id"], "--name", "barn", "--wait")
+    adopted = admin.read("share", "adopt", "here@served#pool1", "NFS", place["Path"], *words)
+    assert (adopted["status"], adopted["share_server_id"]) == ("available", taken["id"])
+    admin.run("share", "delete", adopted["id"], "--wait")
+    admin.run("share", "server", "delete", taken["id"], "--wait")
+    member.run("share", "network", "delete", "old")
     assert member.read("share", "network", "list") == []
 
 

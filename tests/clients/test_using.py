@@ -2,14 +2,14 @@
 """The users' pages in docs/using are followed word by word, by somebody who has nothing else."""
 
 import json
-import os
 import subprocess
 import textwrap
 
 import pytest
+import yaml
 
 from lab import caller
-from tests.clients.command import OPENSTACK, Cloud, read_clouds, write_clouds
+from tests.clients.command import Cloud, on_path, read_clouds, write_clouds
 from tests.clients.conftest import PROJECT
 from tests.clients.test_compute import abaca
 from tests.clients.test_server_shares import KEY
@@ -20,10 +20,15 @@ pytestmark = pytest.mark.system
 PAGES = ROOT / "docs" / "using"
 
 
+# What a page's reader asks at its end.
+AFTERWARDS = ("echo then", "openstack share list -f value -c Name")
+
+
 def lines_to_type(page):
-    """The indented lines of the page, in its order."""
-    lines = (PAGES / page).read_text().splitlines()
-    return textwrap.dedent("\n".join(line for line in lines if line.startswith("    ")))
+    """The indented lines of the page, in its order; what stands between fences is shown only."""
+    shown = (PAGES / page).read_text().split("\n```")[::2]
+    lines = [line for text in shown for line in text.splitlines() if line.startswith("    ")]
+    return textwrap.dedent("\n".join(lines))
 
 
 @pytest.fixture
@@ -35,17 +40,41 @@ def web_1(standalone):
     abaca(standalone, "remove", row["id"])
 
 
+@pytest.fixture
+def nodes(standalone):
+    """The servers of which the page about clusters tells."""
+    users = read_clouds(standalone.clouds)["admin"]["auth"]
+    asking = caller.Caller(standalone.url, caller.basic(users["username"], users["password"]))
+    named = [(f"node{number:03}", {}) for number in range(1, 41)]
+    named += [(f"pool-{number}", {"nodepool": "blue"}) for number in (1, 2, 3)]
+    named += [(f"spark-{number}", {"role": "worker"}) for number in (1, 2, 3)]
+    way_in = {"project_id": PROJECT, "host_key": KEY, "key": "file:/etc/abaca/keys/id"}
+    said = [
+        {"name": name, "metadata": pairs, "addresses": [{"ip": f"10.9.6.{place}"}], **way_in}
+        for place, (name, pairs) in enumerate(named, 1)
+    ]
+    made = asking.call("POST", "//abaca/v1/servers/register", {"servers": said}).body["servers"]
+    yield
+    for one in made:
+        asking.call("DELETE", f"//abaca/v1/servers/{one['id']}")
+
+
 def follow(standalone, directory, *lines):
     """What is said to somebody who types these lines."""
     known = read_clouds(standalone.clouds)
     entry = known["member"]
-    write_clouds(directory / "clouds.yaml", {"abaca": entry, "them": known["other"]})
+    clouds = {"abaca": entry, "abaca-admin": known["admin"], "them": known["other"]}
+    write_clouds(directory / "clouds.yaml", clouds)
+    (directory / "bin").mkdir()
     user = caller.basic(entry["auth"]["username"], entry["auth"]["password"])
     given = {
-        "PATH": f"{OPENSTACK.parent}:{os.environ['PATH']}",
+        "PATH": on_path(directory / "bin"),
         "OS_CLIENT_CONFIG_FILE": str(directory / "clouds.yaml"),
         "ABACA": standalone.url,
         "AUTH": f"Authorization: {user['Authorization']}",
+        "ABACA_URL": standalone.url,
+        "ABACA_USER": entry["auth"]["username"],
+        "ABACA_PASSWORD": entry["auth"]["password"],
     }
     done = subprocess.run(
         ["bash", "-c", "\n".join(("set -euo pipefail", *lines))],
@@ -83,3 +112,40 @@ def test_so_can_that_about_snapshots(standalone, default_type, tmp_path):
     for seen in ("monday", "papers", "restored"):
         assert seen in said
     assert "reverting" not in said
+
+
+def test_so_can_that_about_clusters(standalone, default_type, nodes, tmp_path):
+    after = ("openstack share delete data scratch", "echo then", "abaca cluster list --json")
+    said = follow(standalone, tmp_path, lines_to_type("clusters.md"), *after)
+    for seen in ("32 of 32 ready: active", "39 of 39 ready: active", "3 of 3 ready: active", "/jobs/wordcount.jar"):
+        assert seen in said
+    assert json.loads(said.partition("then\n")[2]) == []
+    assert "kind: PersistentVolume\n" in (tmp_path / "volumes.yaml").read_text()
+    part = yaml.safe_load((tmp_path / "shares.yaml").read_text())
+    assert [mount[1] for mount in part["mounts"]] == ["/srv/data"]
+
+
+# What the page lets its reader see, and what of it must be gone at its end.
+PAGES_OF_SHARES = {
+    "shares.md": (("first", "second", "beside", "10.0.0.10:/"), ("first", "second", "beside")),
+    "rules.md": (("10.9.8.7", "10.9.0.0/16", "2001:db8:7::/64", "rw"), ("minutes",)),
+    "sizes.md": (("maxTotalShareGigabytes", "+\n2\n"), ("notes",)),
+    "states.md": (("available",), ("watched",)),
+    "taking-over.md": (("here@alpha#pool1", "last-june", "/accounts", "+\n3\n"), ("accounts", "accounts-again")),
+}
+
+
+@pytest.mark.parametrize("page", PAGES_OF_SHARES)
+def test_so_can_that_about_what_else_shares_are(standalone, default_type, tmp_path, page):
+    seen, gone = PAGES_OF_SHARES[page]
+    before, _, after = follow(standalone, tmp_path, lines_to_type(page), *AFTERWARDS).partition("then\n")
+    for word in seen:
+        assert word in before
+    assert set(gone).isdisjoint(after.splitlines())
+
+
+def test_so_can_that_about_a_lost_file(standalone, default_type, web_1, tmp_path):
+    before, _, after = follow(standalone, tmp_path, lines_to_type("restoring.md"), *AFTERWARDS).partition("then\n")
+    for word in ("diary", "evening", "rescue", "active"):
+        assert word in before
+    assert {"diary", "rescue"}.isdisjoint(after.splitlines())

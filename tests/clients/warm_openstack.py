@@ -2,11 +2,13 @@
 """A process that has read the `openstack` command once, and runs it in a child of its own for each request.
 
 Most of a command's second is reading modules. What runs is the command's own entry point, unmodified, in a process
-that ends with it; `python -m tests.clients.warm_openstack SOCKET` serves until its standard input ends.
+that ends with it; where it waits it looks more often than every five seconds. `python -m tests.clients.warm_openstack
+SOCKET` serves until its standard input ends.
 """
 
 import contextlib
 import importlib.metadata
+import inspect
 import json
 import os
 import socketserver
@@ -14,9 +16,13 @@ import sys
 import tempfile
 import threading
 import traceback
+from pathlib import Path
 
 from cliff import command
 from openstackclient import shell
+from osc_lib import utils
+
+LOOKS_EVERY_S = 0.2
 
 
 class Ran(socketserver.StreamRequestHandler):
@@ -71,12 +77,22 @@ def _read_all():
     _Any(None, None).get_epilog()
 
 
+def _look_often(wait):
+    """Have a function of the command's library ask so often; for how long it asks stays as it is."""
+    usual = [name for name, one in inspect.signature(wait).parameters.items() if one.default is not one.empty]
+    pairs = zip(usual, wait.__defaults__, strict=True)
+    wait.__defaults__ = tuple(LOOKS_EVERY_S if name == "sleep_time" else value for name, value in pairs)
+
+
 def serve(address):
-    with Server(address, Ran) as server:
+    with Server(f"{address}.new", Ran) as server:
+        Path(f"{address}.new").rename(address)  # it is there when it listens, not before
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 60}, daemon=True).start()
         sys.stdin.read()
 
 
 if __name__ == "__main__":
     _read_all()
+    for each in (utils.wait_for_status, utils.wait_for_delete):
+        _look_often(each)
     serve(sys.argv[1])

@@ -332,7 +332,8 @@ def test_a_list_of_rules_is_no_statement_for_each(pair):
         while len(pair.rules(share_id)) < number:
             cases.allow(pair, share_id, f"10.0.9.{len(pair.rules(share_id))}")
         said = []
-        sa.event.listen(pair.db._reader, "checkout", lambda one, *_: one.set_trace_callback(said.append))
+        with pair.db.read() as tx:  # who looks next gets the same connection
+            tx.connection.connection.dbapi_connection.set_trace_callback(said.append)
         assert len(pair.rules(share_id)) == number
         return len(said)
 

@@ -3,23 +3,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated
 
 from abaca import errors
+from abaca.api.driver_options import options_of
 from abaca.api.shares.lookups import share_for_change
 from abaca.api.shares.shares import CREATE_PUBLIC, ShareView
 from abaca.db.engine.statements import Row
 from abaca.http.bodies import Also, Body, Flag, Name, Object, Scalar, Text
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
-from abaca.http.wire import One, Since
+from abaca.http.wire import Feature, One, Since
 from abaca.operations.shares import share_delete, share_manage_accept, share_unmanage
 from abaca.operations.shares.share_manage_accept import ManageRequest
 from abaca.policy import admin
 
 MANAGE = admin("share:manage", "Take a share of a back end under management.")
 UNMANAGE = admin("share:unmanage", "Release a share from management; its data stays.")
+
+ON_SHARE_SERVERS = Feature(
+    "release_from_share_servers", "2.49", "Shares and snapshots that are on share servers can be released."
+)
 
 RESOURCE = Resource("shares under management", "/shares")
 FORMERLY = Resource("releasing shares from management", "/os-share-unmanage", until="2.6")
@@ -45,6 +49,7 @@ class ManageShare(Body, key="share", missing=422):
     name: Annotated[Name | None, Also("display_name")] = None
     description: Annotated[Name | None, Also("display_description")] = None
     is_public: Annotated[Flag, Since("2.8")] = False
+    share_server_id: Annotated[Text | None, Since("2.49")] = None
     mount_point_name: Annotated[Name | None, Since("2.92")] = None
     driver_options: Object | None = None
 
@@ -69,6 +74,7 @@ def manage(call: Call, body: ManageShare) -> Row:
         description=body.description,
         is_public=body.is_public,
         mount_point_name=body.mount_point_name,
+        share_server_id=body.share_server_id or None,
         options=options_of(body.driver_options or {}),
     )
     with call.db.write() as tx:
@@ -83,7 +89,7 @@ def unmanage(call: Call, id: str) -> None:
         if share.is_soft_deleted:
             raise errors.Forbidden(f"Share {id} is in the recycle bin; restore it before you release it.")
         try:
-            share_unmanage.start(tx, id, call.caller)
+            share_unmanage.start(tx, id, call.caller, also_on_servers=call.has(ON_SHARE_SERVERS))
         except (share_delete.HasReplicas, share_unmanage.HasInstances):
             raise
         except errors.Conflict as conflict:
@@ -101,13 +107,3 @@ def needed(name: str, value: str | None) -> str:
     if not value:
         raise errors.Unprocessable(f"'{name}' is required.")
     return value
-
-
-def options_of(said: Mapping[str, object]) -> dict[str, str]:
-    """What is said to a driver, as text. Raises `Invalid` for what is no text, and for too much of it."""
-    if not all(isinstance(value, str | int | float | bool) for value in said.values()):
-        raise errors.Invalid("'driver_options' must be an object of text values.")
-    found = {key: str(value) for key, value in said.items()}
-    if len(found) > 50 or any(len(text) > 1023 for pair in found.items() for text in pair):
-        raise errors.Invalid("'driver_options' must be at most 50 pairs of text of at most 1023 characters.")
-    return found

@@ -14,6 +14,7 @@ from abaca.db.administration import pools
 from abaca.db.catalog import quotas
 from abaca.db.engine.database import Tx
 from abaca.db.shares import share_instances, shares
+from abaca.domain.catalog import extra_specs
 from abaca.domain.shares import shares as rules
 from abaca.domain.shares.shares import Share
 from abaca.http.bodies import Body, Flag, Gib, Text, Uuid
@@ -88,7 +89,8 @@ def extend(call: Call, id: str, body: Extend) -> None:
         if body.force:
             call.require(FORCE_EXTEND, project_id=share.project_id)
         rules.check_size(body.new_size)
-        rules.check_type_limits(body.new_size, share.extra_specs or {}, extending=not call.caller.is_admin)
+        largest = extra_specs.LARGEST_EXTENDED if call.caller.is_admin else extra_specs.LARGEST
+        rules.check_largest(body.new_size, share.extra_specs or {}, largest)
         with refused_as(errors.Invalid):
             more = share_extend.start(tx, share, body.new_size, call.caller)
         request = ShareRequest(
@@ -124,7 +126,7 @@ def shrink(call: Call, id: str, body: Shrink) -> None:
     with call.db.write() as tx:
         share = _usable(call, tx, id, "shrunk")
         rules.check_size(body.new_size)
-        rules.check_type_limits(body.new_size, share.extra_specs or {})
+        rules.check_smallest(body.new_size, share.extra_specs or {})
         with refused_as(errors.Invalid):
             share_shrink.start(tx, share, body.new_size, call.caller)
 

@@ -14,6 +14,7 @@ from abaca.db.engine.database import Tx
 from abaca.db.engine.statements import Row
 from abaca.db.shares import shares, snapshot_access_rules, snapshot_export_locations, snapshot_instances
 from abaca.domain.shares import access_rules as rules
+from abaca.domain.shares.shares import Share
 from abaca.domain.shares.snapshots import Snapshot
 from abaca.http.bodies import Body, Name, Text
 from abaca.http.pipeline import Call
@@ -95,7 +96,7 @@ def allow(call: Call, id: str, body: AllowSnapshot) -> Row:
         raise errors.Invalid(f"'access_type' must be one of: {', '.join(_TYPES)}.")
     client = rules.client_of(body.access_type, body.access_to)
     with call.db.write() as tx:
-        snapshot = _open(call, tx, id, adding=True)
+        snapshot = _open(call, tx, id)
         values = {"access_type": body.access_type, "access_to": body.access_to, "client": client}
         rule_id = snapshot_access_rules.add(tx, {"snapshot_id": id, **values})
         snapshot_access_sync.start(tx, snapshot, call.caller)
@@ -121,9 +122,10 @@ def deny(call: Call, id: str, body: DenySnapshot) -> None:
 
 @ACCESS.get("/{id}/access-list", policy=LIST, view=Many("snapshot_access_list", SnapshotAccessView))
 def index(call: Call, id: str) -> Sequence[Row]:
-    """A snapshot's rules."""
+    """A snapshot's own rules: none where it inherits those of its share. Raises `Invalid` where it is never mounted."""
     with call.db.read() as tx:
-        snapshot_for_look(call, tx, id, ())
+        row = snapshot_for_look(call, tx, id, ("share_id",))
+        _mountable(tx, row.share_id)
         return snapshot_access_rules.shown(tx, call.columns, snapshot_id=id)
 
 
@@ -161,13 +163,19 @@ def location_of_instance(call: Call, id: str, location_id: str) -> Row:
         return _location(call, tx, location_id, snapshot_instance_id=id)
 
 
-def _open(call: Call, tx: Tx, snapshot_id: str, *, adding: bool = False) -> Snapshot:
+def _mountable(tx: Tx, share_id: str) -> Share:
+    """A share whose snapshots can be mounted. Raises `Invalid`."""
+    share = shares.find(tx, share_id)
+    if share is None or not share.mount_snapshot_support:
+        raise errors.Invalid(f"Snapshots of share {share_id} cannot be mounted: its type does not say so.")
+    return share
+
+
+def _open(call: Call, tx: Tx, snapshot_id: str) -> Snapshot:
     """A snapshot whose rules may change, which nobody else changes meanwhile."""
     snapshot = snapshot_held_for_change(call, tx, snapshot_id)
-    share = shares.find(tx, snapshot.share_id)
-    if share is None or not share.mount_snapshot_support:
-        raise errors.Invalid(f"Snapshots of share {snapshot.share_id} cannot be mounted: its type does not say so.")
-    if adding and share.snapshot_inherit_share_access_support:
+    share = _mountable(tx, snapshot.share_id)
+    if share.snapshot_inherit_share_access_support:
         raise errors.Invalid(
             f"Snapshot {snapshot_id} is mounted by whom its share lets in; change the access rules of share {share.id}."
         )

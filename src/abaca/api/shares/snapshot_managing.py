@@ -6,8 +6,9 @@ from __future__ import annotations
 from typing import Annotated
 
 from abaca import errors
+from abaca.api.driver_options import options_of
 from abaca.api.shares.lookups import share_held_for_change
-from abaca.api.shares.managing import needed, options_of
+from abaca.api.shares.managing import ON_SHARE_SERVERS, needed
 from abaca.api.shares.snapshots import SnapshotView, snapshot_held_for_change
 from abaca.db.engine.statements import Row
 from abaca.db.shares import snapshots as db
@@ -58,7 +59,7 @@ def unmanage(call: Call, id: str) -> None:
     with call.db.write() as tx:
         snapshot = snapshot_held_for_change(call, tx, id)
         try:
-            snapshot_unmanage.start(tx, snapshot, call.caller)
+            snapshot_unmanage.start(tx, snapshot, call.caller, also_on_servers=call.has(ON_SHARE_SERVERS))
         except share_delete.HasReplicas:
             raise
         except errors.Conflict as conflict:

@@ -23,6 +23,12 @@ INFERRED = (
     "revert_to_snapshot_support",
     "mount_snapshot_support",
 )
+# The bounds of a share's size in GiB; the last holds for administrators who extend one, in the place of the second.
+SMALLEST, LARGEST, LARGEST_EXTENDED = SIZES = (
+    "provisioning:min_share_size",
+    "provisioning:max_share_size",
+    "provisioning:max_share_extend_size",
+)
 BOOLEANS = (*REQUIRED, *INFERRED, "mount_point_name_support", "snapshot_inherit_share_access_support")
 
 VISIBLE = (
@@ -30,15 +36,12 @@ VISIBLE = (
     "replication_type",
     "availability_zones",
     "encryption_support",
-    "provisioning:max_share_size",
-    "provisioning:min_share_size",
-    "provisioning:max_share_extend_size",
+    *SIZES,
     "provisioning:mount_point_prefix",
     "default_qos_type",
 )
 REPLICATION_TYPES = ("writable", "readable", "dr")
 ENCRYPTION_SCOPES = ("share", "share_server")
-SIZES = ("provisioning:max_share_size", "provisioning:min_share_size", "provisioning:max_share_extend_size")
 
 # What the type says to Abaca itself; no pool reports it.
 NOT_CAPABILITIES = ("availability_zones", "default_qos_type", "replication_domain")
@@ -92,9 +95,9 @@ def check(specs: object) -> dict[str, str]:
             raise errors.Invalid(f"The value of extra spec {key} must be text of 1 to 255 characters.")
         checked[key] = str(value)
         _check_value(key, checked[key])
-    smallest, largest = checked.get(SIZES[1]), checked.get(SIZES[0])
+    smallest, largest = checked.get(SMALLEST), checked.get(LARGEST)
     if smallest and largest and int(smallest) > int(largest):
-        raise errors.Invalid(f"{SIZES[1]} ({smallest}) must not be greater than {SIZES[0]} ({largest}).")
+        raise errors.Invalid(f"{SMALLEST} ({smallest}) must not be greater than {LARGEST} ({largest}).")
     return checked
 
 

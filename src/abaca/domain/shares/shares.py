@@ -9,10 +9,12 @@ a healthy copy before a broken one.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 import msgspec
 
 from abaca import errors
+from abaca.domain.catalog import extra_specs
 from abaca.domain.state_machine import StateMachine
 
 PROTOCOLS = ("NFS", "CIFS", "GLUSTERFS", "HDFS", "CEPHFS", "MAPRFS", "LUSTRE")
@@ -253,16 +255,18 @@ def check_new_size(current: int, new: int, *, grow: bool) -> None:
         raise errors.Invalid(f"The new size must be less than the current size: {current} GiB now, {new} asked.")
 
 
-def check_type_limits(size: int, extra_specs: dict[str, str], *, extending: bool = False) -> None:
-    """Raises `Invalid` when `size` (GiB) is outside what the share type allows."""
-    minimum = extra_specs.get("provisioning:min_share_size")
-    maximum = extra_specs.get("provisioning:max_share_size")
-    if extending:
-        maximum = extra_specs.get("provisioning:max_share_extend_size", maximum)
-    if minimum and size < int(minimum):
-        raise errors.Invalid(f"The share type asks for at least {minimum} GiB; {size} asked.")
-    if maximum and size > int(maximum):
-        raise errors.Invalid(f"The share type allows at most {maximum} GiB; {size} asked.")
+def check_smallest(size: int, specs: Mapping[str, str]) -> None:
+    """Raises `Invalid` when `size` (GiB) is less than the share type allows."""
+    smallest = specs.get(extra_specs.SMALLEST)
+    if smallest and size < int(smallest):
+        raise errors.Invalid(f"The share type asks for at least {smallest} GiB; {size} asked.")
+
+
+def check_largest(size: int, specs: Mapping[str, str], spec: str = extra_specs.LARGEST) -> None:
+    """Raises `Invalid` when `size` (GiB) is more than `spec` of the share type allows."""
+    largest = specs.get(spec)
+    if largest and size > int(largest):
+        raise errors.Invalid(f"The share type allows at most {largest} GiB; {size} asked.")
 
 
 def check_task_state(state: str | None) -> str | None:

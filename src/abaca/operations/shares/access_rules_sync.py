@@ -82,6 +82,7 @@ def take_rules(op: Op[BackEnd], tx: Tx) -> None:
         op.record(instance=None, wanted=[], denied=[])
         return
     rules = instance_access_rules.take(tx, op.args.share_id, op.args.instance_id)
+    kept = [rule for rule in rules if not rule.is_denied and rule.state != "denying"]
     wanted = [
         contract.AccessRule(
             id=rule.id,
@@ -89,11 +90,12 @@ def take_rules(op: Op[BackEnd], tx: Tx) -> None:
             to=rule.client,
             level="ro" if row.cast_rules_to_readonly else rule.access_level,
         )
-        for rule in rules
-        if not rule.is_denied and rule.state != "denying"
+        for rule in kept
     ]
+    # of ten thousand rules mostly all but one are in force, and stay so
+    unsettled = [rule.id for rule in kept if rule.state != "active"]
     denied = [rule.id for rule in rules if rule.state == "denying"]
-    op.record(instance=told(row), wanted=wanted, denied=denied)
+    op.record(instance=told(row), wanted=wanted, unsettled=unsettled, denied=denied)
 
 
 def leave_rules(_op: Op[BackEnd], _tx: Tx) -> None:
@@ -118,7 +120,7 @@ def succeed(op: Op[BackEnd], tx: Tx) -> None:
         return
     outcomes = msgspec.convert(op.data.get("outcomes") or {}, dict[str, contract.AccessOutcome])
     refused = {rule_id: outcome for rule_id, outcome in outcomes.items() if outcome.state == "error"}
-    wanted = [rule["id"] for rule in op.data["wanted"]]
+    wanted = _unsettled(op)
     instance_id = op.args.instance_id
     gone = instance_access_rules.drop(tx, op.args.share_id, instance_id, op.data["denied"])
     instance_access_rules.finish(tx, instance_id, [rule_id for rule_id in wanted if rule_id not in refused], "done")
@@ -141,10 +143,16 @@ def fail(op: Op[BackEnd], tx: Tx, error: errors.AbacaError) -> None:
     elif op.data["instance"] is None:
         return
     else:
-        under_way = op.data["denied"] + [rule["id"] for rule in op.data["wanted"]]
+        under_way = [*op.data["denied"], *_unsettled(op)]
         instance_access_rules.finish(tx, op.args.instance_id, under_way, "failed")
     _tell(op, tx, Detail.UNKNOWN_ERROR, error.message)
     _settle(op, tx)
+
+
+def _unsettled(op: Op[BackEnd]) -> list[str]:
+    """The rules that were not in force; the release before took down all alone."""
+    found: list[str] = op.data.get("unsettled", [rule["id"] for rule in op.data["wanted"]])
+    return found
 
 
 def _fail_untaken(op: Op[BackEnd], tx: Tx) -> None:

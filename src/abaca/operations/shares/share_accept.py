@@ -261,7 +261,8 @@ class Admission:
         if wanted.encryption_key_ref is not None and "encryption_support" not in resolved.specs:
             raise errors.Invalid("The share type does not support encryption with a key of one's own.")
         self._mount_point(wanted, resolved)
-        rules.check_type_limits(wanted.size_gib or 0, resolved.specs)
+        rules.check_smallest(wanted.size_gib or 0, resolved.specs)
+        rules.check_largest(wanted.size_gib or 0, resolved.specs)
 
     def _mount_point(self, wanted: CreateRequest, resolved: ResolvedType) -> str | None:
         if wanted.mount_point_name is None:

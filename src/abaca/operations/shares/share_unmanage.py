@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Give a share up: its rows go, and what it took of quota and pool; its data, its exports and who can reach it stay.
 
+So does the share server that it is on, which is not deleted by itself any more.
+
 What can go wrong: the back end stays away for long; then the share is `unmanage_error` with a message, and unmanaging
 it again tries again. The claim under faults: it always ends.
 """
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from abaca import errors
+from abaca.db.networks import share_servers
 from abaca.db.shares import share_instances, shares
 from abaca.db.shares.export_location_history import Cause
 from abaca.domain.administration.messages import Action, Detail
@@ -37,14 +40,14 @@ class Args(msgspec.Struct, frozen=True):
 
 
 class OnShareServer(errors.Forbidden):
-    """Share {id} is on share server {server}, which goes with its last share, and so would its exports; it stays."""
+    """Share {id} is on share server {server}; from version 2.49 on such a share can be released."""
 
 
 class HasInstances(errors.Conflict):
     """Share {id} has {number} instances; wait until its migration has ended, or delete its replicas."""
 
 
-def start(tx: Tx, share_id: str, by: Requester | None) -> str | None:
+def start(tx: Tx, share_id: str, by: Requester | None, *, also_on_servers: bool = True) -> str | None:
     """Accept it; the operation's id, None when no back end ever had the share: then it is gone at once.
 
     Raises `Conflict` where its status forbids it, `Locked` where somebody has locked it, `Attached` where servers use
@@ -62,7 +65,7 @@ def start(tx: Tx, share_id: str, by: Requester | None) -> str | None:
         raise HasInstances(id=share_id, number=len(found))
     share_instances.move(tx, found[0].id, "unmanage")
     (row,) = share_instances.whole_of(tx, [found[0].id])
-    if row.share_server_id is not None:
+    if row.share_server_id is not None and not also_on_servers:
         raise OnShareServer(id=share_id, server=row.share_server_id)
     if row.host is None:
         events.notify_share(tx, "share.unmanage.start", share_id, by)
@@ -87,8 +90,11 @@ def unmanage_on_backend(op: Op[BackEnd]) -> None:
 def succeed(op: Op[BackEnd], tx: Tx) -> None:
     """Forget it, and give back what it took."""
     row = share_instances.whole(tx, op.args.instance.id)
-    if row is not None:
-        forget(tx, row, Cause(op.id, op.what.kind))
+    if row is None:
+        return
+    forget(tx, row, Cause(op.id, op.what.kind))
+    if row.share_server_id is not None:
+        share_servers.keep_unused(tx, row.share_server_id)
 
 
 def fail(op: Op[BackEnd], tx: Tx, error: errors.AbacaError) -> None:

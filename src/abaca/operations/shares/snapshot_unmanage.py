@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Give a snapshot up: its rows go, and what it took of quota; on its back end it stays, mounted by whoever could.
 
+So does the share server that exports it, which is not deleted by itself any more.
+
 What can go wrong: the back end stays away for long; then the snapshot is `unmanage_error` with a message, and
 unmanaging it again tries again. The claim under faults: it always ends.
 """
@@ -10,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from abaca import errors
+from abaca.db.networks import share_servers
 from abaca.db.shares import share_instances, snapshot_instances
 from abaca.domain.administration.messages import Action, Detail
 from abaca.drivers import contract
@@ -27,10 +30,10 @@ if TYPE_CHECKING:
 
 
 class OnShareServer(errors.Forbidden):
-    """Snapshot {id} is on share server {server}, which goes with its last share, and so would its export; it stays."""
+    """Snapshot {id} is on share server {server}; from version 2.49 on such a snapshot can be released."""
 
 
-def start(tx: Tx, snapshot: Snapshot, by: Requester | None) -> str:
+def start(tx: Tx, snapshot: Snapshot, by: Requester | None, *, also_on_servers: bool = True) -> str:
     """Accept it, for a snapshot whose row is locked; the operation's id.
 
     Raises `Conflict` where its status forbids it, `HasReplicas`, `OnShareServer`, `NotFound` where it has just gone.
@@ -38,7 +41,7 @@ def start(tx: Tx, snapshot: Snapshot, by: Requester | None) -> str:
     refuse_replicated(tx, snapshot.share_id)
     args = found(tx, snapshot.instance_id)
     server = args.snapshot.instance.server
-    if server is not None and args.is_held:
+    if server is not None and args.is_held and not also_on_servers:
         raise OnShareServer(id=snapshot.id, server=server.id)
     snapshot_instances.move(tx, snapshot.instance_id, "unmanage")
     return queueing.enqueue(tx, OPERATION, args, args.target, by)
@@ -56,6 +59,8 @@ def succeed(op: Op[BackEnd], tx: Tx) -> None:
     if row is not None:
         instance = share_instances.whole(tx, row.share_instance_id)
         forget(tx, row, None if instance is None else instance.share_type_id)
+        if instance is not None and instance.share_server_id is not None:
+            share_servers.keep_unused(tx, instance.share_server_id)
 
 
 def fail(op: Op[BackEnd], tx: Tx, error: errors.AbacaError) -> None:
