@@ -10,8 +10,20 @@ import time
 from benchmarks import figures
 from benchmarks.stand import Stand
 
-# In this order: each finds what those before it have left. `scale` stands alone (benchmarks/scale).
-ALL = ("idle", "reads", "creates", "pools", "access", "attach", "servers", "ensure", "millions")
+# In this order: each finds what those before it have left. `scale` and `glusterfs` stand alone.
+ALL = (
+    "idle",
+    "reads",
+    "creates",
+    "pools",
+    "access",
+    "attach",
+    "clusters",
+    "servers",
+    "snapshots",
+    "ensure",
+    "millions",
+)
 
 
 def main(names: list[str]) -> int:
@@ -20,6 +32,10 @@ def main(names: list[str]) -> int:
         from benchmarks import scale
 
         return scale.run(names[1:])
+    if names[:1] == ["glusterfs"]:
+        from benchmarks import glusterfs
+
+        return glusterfs.run(names[1:])
     unknown = set(names) - set(ALL)
     if unknown:
         print(f"There is no benchmark {', '.join(sorted(unknown))}; there are: {', '.join(ALL)}.", file=sys.stderr)

@@ -92,7 +92,7 @@ def complete(url: str, shares: int) -> None:
     with _on_postgresql(url, shares) as (connection, words):
         rows = list(contents.everything(words))
         is_empty = {
-            name: connection.execute(f"SELECT NOT EXISTS (SELECT 1 FROM {name})").fetchone()[0]  # noqa: S608
+            name: connection.execute(f"SELECT NOT EXISTS (SELECT 1 FROM {name})").fetchone()[0]  # noqa: S608 - our own tables
             for name in dict.fromkeys(one.table for one in rows)
         }
         for one in rows:

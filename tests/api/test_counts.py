@@ -13,6 +13,7 @@ from tests.api.test_surface import OWN as ROUTES
 from tests.api.test_surface import start
 
 COUNTED_TO = 10_000
+LONG_AGO = datetime.datetime(2026, 1, 1)  # noqa: DTZ001 (naive UTC, as all times here)
 OWN = [route for route in ROUTES if isinstance(route.view, wire.Many)]
 
 
@@ -37,7 +38,7 @@ def test_every_list_of_ours_says_how_many_there_are(planted, route):
 def test_a_count_of_ours_stops_at_its_bound_and_says_so(planted):
     row = {"event_type": "share.create.end", "resource_type": "counted", "resource_id": "x", "project_id": "p"}
     rows = [
-        {**row, "id": f"c{at:07}", "seq": 10_000_000 + at, "payload": {}, "created_at": datetime.datetime(2026, 1, 1)}  # noqa: DTZ001
+        {**row, "id": f"c{at:07}", "seq": 10_000_000 + at, "payload": {}, "created_at": LONG_AGO}
         for at in range(COUNTED_TO + 1)
     ]
     found = []

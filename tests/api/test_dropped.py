@@ -41,7 +41,8 @@ DROPPED = {
         "mount_point_name": "2.84",
         "encryption_key_ref": "2.90",
     },
-    "POST /shares/manage": {"is_public": "2.8", "mount_point_name": "2.92"},
+    "POST /shares/manage": {"is_public": "2.8", "share_server_id": "2.49", "mount_point_name": "2.92"},
+    "POST /share-servers/manage": {"share_network_subnet_id": "2.51"},
     "POST /shares/{id}/action allow_access": {
         "metadata": "2.45",
         "lock_visibility": "2.82",

@@ -19,6 +19,7 @@ from schemathesis.core import failures
 from schemathesis.specs.openapi import checks as openapi_checks
 
 from abaca.api import routes, versions
+from abaca.api.data_processing import versions as data_versions
 from abaca.http import bodies, openapi, routing, wire
 from tests import closing
 from tests.api import seeds
@@ -41,6 +42,8 @@ class Door(NamedTuple):
     table: routing.Table
     description: str
     headers: Any
+    version: Any = wire.minor
+    """Its number in the table, by its name."""
 
 
 def of_shares(number):
@@ -56,7 +59,14 @@ NEWEST = {"x-openstack-manila-api-version": "2.99"}
 TABLE = routing.Table(routes.RESOURCES)
 SHARES = Door("shared file systems", TABLE, "/abaca/v1/openapi/{}.json", of_shares)
 COMPUTE = Door("compute", routing.Table(routes.COMPUTE), "/abaca/v1/openapi/compute/{}.json", of_compute)
-OWN = Door("own", routing.Table(routes.OWN), "/abaca/v1/openapi.json", lambda _number: {})
+OWN = Door("own", routing.Table(routes.OWN), "/abaca/v1/openapi.json", lambda _number: {}, lambda _number: 0)
+DATA = Door(
+    "data processing",
+    routing.Table(routes.DATA_PROCESSING),
+    "/abaca/v1/openapi/data-processing/{}.json",
+    lambda _number: {},
+    {"1.1": data_versions.FIRST, "2.0": data_versions.SECOND}.get,
+)
 
 
 class Garden:
@@ -202,8 +212,7 @@ def fuzz(garden, operation, who, examples, tried, door=SHARES):
     among = [
         route
         for route in door.table.routes
-        if f"{route.method} {route.path}" == operation.label
-        and route.serves(wire.minor(number) if "." in number else 0, experimental=True)
+        if f"{route.method} {route.path}" == operation.label and route.serves(door.version(number), experimental=True)
     ]
     asked = door.headers(number)
     for mode in GenerationMode:
@@ -267,6 +276,12 @@ def test_made_up_requests_to_the_compute_door_are_answered_as_described(garden, 
 def test_made_up_requests_to_the_own_door_are_answered_as_described(garden, who, tried):
     for operation in garden.describe("1", OWN).values():
         fuzz(garden, operation, who, 4, tried[OWN.name], OWN)
+
+
+@pytest.mark.parametrize(("number", "who"), [("v1.1", "member"), ("v2", "admin")])
+def test_made_up_requests_to_the_data_processing_door_are_answered_as_described(garden, number, who, tried):
+    for operation in garden.describe(number, DATA).values():
+        fuzz(garden, operation, who, 3, tried[DATA.name], DATA)
 
 
 @pytest.mark.parametrize(("status", "counted"), [("200 OK", (1, 0, 0)), ("418 Odd", (1, 0, 1)), ("500 Bad", (1, 1, 0))])

@@ -3,7 +3,19 @@
 
 import pytest
 
-from abaca.app.figures import Kept
+from abaca.app.figures import Certificates, Kept
+from abaca.db.administration import pools
+from abaca.db.engine import schema
+from abaca.db.engine.database import Database
+from abaca.drivers import contract
+
+
+@pytest.fixture
+def db(tmp_path):
+    db = Database(f"sqlite:///{tmp_path / 'abaca.sqlite'}")
+    schema.create_if_empty(db)
+    yield db
+    db.close()
 
 
 class Counting:
@@ -41,3 +53,15 @@ def test_what_could_not_be_counted_is_tried_again():
     with pytest.raises(ZeroDivisionError):
         one.kept.get()
     assert one.kept.get() == 1
+
+
+def test_a_scrape_tells_when_the_first_certificate_of_a_pool_ends(db):
+    told = {contract.CERTIFICATES_END_AT: "2031-01-02T03:04:05+00:00"}
+    stats = [
+        contract.PoolStats(name="gold", total_gib=1.0, free_gib=1.0, capabilities=told),
+        contract.PoolStats(name="red", total_gib=1.0, free_gib=1.0),
+    ]
+    with db.write() as tx:
+        pools.report(tx, "here@gluster", stats, tx.now)
+    (end,) = Certificates(db).collect()
+    assert [(one.labels, one.value) for one in end.samples] == [({"pool": "here@gluster#gold"}, 1925089445.0)]

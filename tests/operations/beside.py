@@ -17,6 +17,7 @@ from abaca.db.tables.shares import (
 from abaca.domain.networks.share_servers import SHARE_SERVER
 from abaca.domain.shares.access_rules import PENDING
 from abaca.domain.shares.snapshots import SNAPSHOT_INSTANCE
+from tests.operations import server_takeover
 
 
 def snapshots_wrong(tx, drivers):
@@ -68,8 +69,10 @@ CHANGES_OF_SERVERS = (
     "share-server-delete",
     "share-server-add-subnet",
     "share-server-join",
+    "share-server-manage",
     "share-server-mend",
     "share-server-remove-subnet",
+    "share-server-unmanage",
 )
 
 
@@ -78,7 +81,9 @@ def share_servers_wrong(tx, drivers):
     known = {row.id: row for row in tx.rows(sa.select(share_servers))}
     held = {key: entry for one in drivers for key, entry in one.contents().get("server", {}).items()}
     has = [(row.share_server_id, row.ip_address) for row in tx.rows(sa.select(network_allocations))]
-    found = [
+    has = [(server_id, address) for server_id, address in has if server_id is not None]
+    found = server_takeover.addresses_wrong(tx, drivers)
+    found += [
         f"stuck: share server {row.id} is {row.status}" for row in known.values() if row.status in SHARE_SERVER.busy
     ]
     serving = {row.id for row in known.values() if row.status == "active"}

@@ -22,9 +22,8 @@ from abaca.operations.networks import share_network_check, share_network_look, s
 from abaca.operations.shares import snapshot_instances
 from abaca.operations.shares.share_instances import told
 from tests import planting
-from tests.operations import takeover
+from tests.operations import directory_cases, server_takeover, takeover
 from tests.operations.cluster_cases import change_cluster, delete_cluster, make_cluster
-from tests.operations.directory_cases import a_directory, check_directory, join_directory
 from tests.operations.machines import NUMBERS, a_guest, a_server, a_wide_server
 from tests.operations.snapshot_cases import (
     COUNTED,
@@ -58,14 +57,14 @@ def nothing(_theatre):
     return None
 
 
-def a_share(theatre, size=3):
-    share_id = new_share(theatre, None, size)
+def a_share(theatre, size=3, proto="NFS"):
+    share_id = new_share(theatre, None, size, proto)
     theatre.until_ended("share-create", share_id)
     return share_id
 
 
-def new_share(theatre, _prepared, size=3):
-    body = {"share": {"share_proto": "NFS", "size": size, "metadata": COUNTED}}
+def new_share(theatre, _prepared, size=3, proto="NFS"):
+    body = {"share": {"share_proto": proto, "size": size, "metadata": COUNTED}}
     return theatre.ask("POST", "/shares", body)["share"]["id"]
 
 
@@ -100,6 +99,12 @@ def a_served_network(theatre):
     network_id = a_share_network(theatre)
     theatre.until_ended("share-create", new_share_on(theatre, network_id))
     return network_id
+
+
+def a_share_on_a_share_network(theatre):
+    share_id = new_share_on(theatre, a_share_network(theatre))
+    theatre.until_ended("share-create", share_id)
+    return share_id
 
 
 FIELDS = {"neutron_net_id": "fields", "neutron_subnet_id": "blue"}
@@ -153,12 +158,12 @@ def remove_subnet(theatre, network_id):
 
 
 def a_served_network_and_a_directory(theatre):
-    return a_served_network(theatre), a_directory(theatre)
+    return a_served_network(theatre), directory_cases.a_directory(theatre)
 
 
 def a_checked_directory(theatre):
     prepared = a_served_network_and_a_directory(theatre)
-    check_directory(theatre, prepared)
+    directory_cases.check_directory(theatre, prepared)
     theatre.until_ended("security-service-check", prepared[0])
     return prepared
 
@@ -352,13 +357,14 @@ def mend(theatre, share_id):
     return share_id
 
 
-def a_share_and_a_server(theatre):
-    return a_share(theatre), a_server(theatre, str(ipaddress.ip_address("10.7.0.1") + next(NUMBERS)))
+def a_share_and_a_server(theatre, proto="NFS"):
+    server_id = a_server(theatre, str(ipaddress.ip_address("10.7.0.1") + next(NUMBERS)))
+    return a_share(theatre, proto=proto), server_id
 
 
-def attach(theatre, prepared):
+def attach(theatre, prepared, **more):
     share_id, server_id = prepared
-    wish = {"attachment": {"share_id": share_id, "server_id": server_id}}
+    wish = {"attachment": {"share_id": share_id, "server_id": server_id, **more}}
     return theatre.ask("POST", "//abaca/v1/attachments", wish)["attachment"]["id"]
 
 
@@ -367,9 +373,7 @@ def a_share_and_a_guest(theatre):
 
 
 def hand_in(theatre, prepared):
-    share_id, server_id = prepared
-    wish = {"attachment": {"share_id": share_id, "server_id": server_id, "mode": "virtiofs"}}
-    return theatre.ask("POST", "//abaca/v1/attachments", wish)["attachment"]["id"]
+    return attach(theatre, prepared, mode="virtiofs")
 
 
 def a_handed_in_share(theatre):
@@ -434,7 +438,8 @@ def a_cluster_and_more(theatre):
 
 # By kind; a second case of a kind has a word more.
 CASES = {
-    "attachment-attach": Case(a_share_and_a_server, attach),
+    "attachment-attach": Case(lambda theatre: a_share_and_a_server(theatre, "GLUSTERFS"), attach),
+    "attachment-attach by address": Case(a_share_and_a_server, attach, ("issue_certificate", "mount_on_server")),
     "attachment-attach virtiofs": Case(a_share_and_a_guest, hand_in, ("mount_on_server",)),
     "attachment-detach": Case(an_attachment, detach),
     "attachment-detach virtiofs": Case(a_handed_in_share, detach, ("unmount_on_server",)),
@@ -450,7 +455,7 @@ CASES = {
     "instance-mend": Case(a_share, mend),
     "backend-ensure": Case(a_share_that_has_moved, ensure),
     "backend-ensure of share servers": Case(a_served_network, ensure_served, ("ensure_servers",)),
-    "security-service-check": Case(a_served_network_and_a_directory, check_directory),
+    "security-service-check": Case(a_served_network_and_a_directory, directory_cases.check_directory),
     "server-check": Case(a_share_and_a_server, check),
     "share-clone": Case(a_snapshot, clone),
     "share-create": Case(nothing, new_share),
@@ -460,13 +465,23 @@ CASES = {
     "share-instance-delete": Case(a_share_with_two_instances, delete_second_instance),
     "share-extend": Case(a_share, extend),
     "share-manage": Case(lambda theatre: takeover.given_up(theatre, a_share(theatre)), takeover.manage),
+    "share-manage on a share server": Case(
+        lambda theatre: server_takeover.share_given_up(theatre, a_share_on_a_share_network(theatre)),
+        server_takeover.manage_share,
+        ("manage_on_backend",),
+    ),
     "share-network-check": Case(a_served_network, check_subnet),
     "share-server-add-subnet": Case(checked, add_subnet),
     "share-network-look": Case(a_served_network, plan_subnet),
     "share-server-remove-subnet": Case(on_two_subnets, remove_subnet),
     "share-server-create": Case(a_share_network, new_share_server),
-    "share-server-join": Case(a_checked_directory, join_directory),
+    "share-server-join": Case(a_checked_directory, directory_cases.join_directory),
+    "share-server-manage": Case(
+        lambda theatre: server_takeover.given_up(theatre, an_unused_share_server(theatre)), server_takeover.manage
+    ),
+    "share-server-unmanage": Case(an_unused_share_server, server_takeover.release),
     "share-server-mend": Case(a_failed_share_server, mend_share_server),
+    "share-server-update-subnet": Case(a_served_network, directory_cases.describe_subnet),
     "share-server-delete": Case(an_unused_share_server, delete_share_server),
     "share-revert": Case(a_share_to_take_back, revert),
     "share-shrink": Case(a_share, shrink),

@@ -13,7 +13,7 @@ from abaca.drivers import wrappers
 from abaca.journal.worker import Timing
 from abaca.operations.parts import backends_of
 from tests.conftest import wait_until
-from tests.operations import cases, takeover
+from tests.operations import cases, server_takeover, takeover
 from tests.operations import theatre as stage
 
 # Calls that no operation makes.
@@ -150,6 +150,14 @@ def leave_servers(theatre, _prepared):
     theatre.settle()
 
 
+def release_servers(theatre, _prepared):
+    """What could not be taken over is released."""
+    for server in share_servers(theatre):
+        if server["status"] == "manage_error":
+            server_takeover.release(theatre, server["id"])
+    theatre.settle()
+
+
 def mend_servers(theatre, _prepared):
     """An administrator has those serve that have failed."""
     for server in share_servers(theatre):
@@ -165,6 +173,7 @@ FIRST_BACK = {
     "share-clone": 4,
     "share-manage": 3,
     "share-revert": 4,
+    "share-server-manage": 3,
     "share-server-mend": 3,
     "snapshot-create": 3,
     "snapshot-manage": 3,
@@ -196,8 +205,11 @@ NEXT = {
     "share-server-create": (leave_servers, mend_servers),
     "share-server-delete": (nothing, None),
     "share-server-join": (leave_servers, None),
+    "share-server-manage": (leave_servers, release_servers),
     "share-server-mend": (leave_servers, mend_servers),
     "share-server-remove-subnet": (leave_servers, mend_servers),
+    "share-server-unmanage": (nothing, None),
+    "share-server-update-subnet": (leave_servers, None),
     "share-network-look": (nothing, None),
     "share-transfer": (nothing, None),
     "share-unmanage": (nothing, None),

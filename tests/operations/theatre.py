@@ -60,6 +60,8 @@ TIMING = Timing(
 HASTY = msgspec.structs.replace(TIMING, lease_s=0.3)
 MORE = """
 default_share_type = default
+driver_updatable_subnet_metadata = mtu
+enabled_share_protocols = NFS, GLUSTERFS
 [worker]
 ensure_page = 10
 [events]
@@ -459,6 +461,8 @@ def left_on_servers(tx, nodes):
         if row.state == "active" and handed.get(row.id, []) != HANDED.get(row.mode, []):
             found.append(f"attachment {row.id} is active, but for its guest there is {handed.get(row.id)}")
     known = rows.keys() | remembered
+    certified = nodes.certified()
+    found += [f"leaked: the certificate of {name}, which is no attachment" for name in certified - known]
     found += [f"leaked: {handed[name]} of {name}, which is no attachment" for name in handed.keys() - known]
     needed = {(row.share_id, address) for row in rows.values() for address in row.addresses}
     made = sa.select(access_rules).where(access_rules.c.made_for.is_not(None))

@@ -164,7 +164,42 @@ def test_a_move_that_waits_for_open_files_ends_in_one_error_and_one_message(thea
     assert since(theatre, attachment["id"], 3) == [("share.attachment.move.error", "error", "StillOpen")]
     ((_, _, said),) = messages(theatre, attachment["share_id"])
     assert "process 7 (tail -f log)" in said
+    for _ in range(2):
+        try_again(theatre)
+    assert since(theatre, attachment["id"], 4) == []
+    assert len(messages(theatre, attachment["share_id"])) == 1
+    cases.verify(theatre, attachment["id"])
+    theatre.settle()
+    asked = [
+        ("share.attachment.mend.start", "attaching", "StillOpen"),
+        ("share.attachment.mend.error", "error", "StillOpen"),
+    ]
+    assert since(theatre, attachment["id"], 4) == asked
+    theatre.nodes.take_away(host(attachment))
+    try_again(theatre)
+    theatre.nodes.bring_back(host(attachment))
     theatre.nodes.hold(host(attachment), attachment["mount_point"], None)
+    try_again(theatre)
+    away = "MachineUnreachable"
+    assert since(theatre, attachment["id"], 6) == [
+        ("share.attachment.mend.error", "error", away),
+        ("share.attachment.mend.start", "attaching", away),
+        ("share.attachment.mend.end", "active", None),
+    ]
+
+
+def test_an_end_that_waits_for_open_files_is_told_once_and_when_it_comes(theatre, attachment):
+    theatre.nodes.hold(host(attachment), attachment["mount_point"], Holder(7, "sleep 9"))
+    cases.detach(theatre, attachment["id"])
+    theatre.settle()
+    first = [("share.detach.start", "detaching", None), ("share.detach.error", "error", "MountInUse")]
+    assert since(theatre, attachment["id"], 2) == first
+    for _ in range(2):
+        try_again(theatre)
+    assert since(theatre, attachment["id"], 4) == []
+    theatre.nodes.hold(host(attachment), attachment["mount_point"], None)
+    try_again(theatre)
+    assert [one[:2] for one in since(theatre, attachment["id"], 4)] == [("share.detach.end", "detached")]
 
 
 @pytest.mark.parametrize("how", ["away", "unmounted"])

@@ -4,10 +4,18 @@
 import msgspec
 import pytest
 
+from abaca import app
+from abaca.compute.inventory import Inventory
+from abaca.db.attachments import attachments
+from abaca.operations.attachments.attachment_attach import OPERATION
+from abaca.operations.attachments.attachment_parts import AttachmentParts
+from abaca.reconcile.attachments import Attachments
 from tests.conftest import wait_until
 from tests.operations import cases
 from tests.operations import theatre as stage
 from tests.reconcile.test_attachments import shown
+
+MOUNTS = [step.name for step in OPERATION.steps].index("mount_on_server")
 
 
 @pytest.mark.parametrize(("method", "ask"), [("mount", cases.attach), ("unmount", cases.detach)])
@@ -18,7 +26,7 @@ def test_a_worker_that_is_stopped_in_the_middle_leaves_the_rest_to_the_next(thea
     theatre.stage.settings = at_ease.changed(nodes=slow)
     theatre.enter(timing=msgspec.structs.replace(stage.TIMING, grace_s=0.0))
     attachment_id = ask(theatre, prepared)
-    kind, step = {"mount": ("attach", 3), "unmount": ("detach", 0)}[method]
+    kind, step = {"mount": ("attach", MOUNTS), "unmount": ("detach", 0)}[method]
 
     def is_under_way():
         row = theatre.operation(f"attachment-{kind}", attachment_id)
@@ -49,11 +57,33 @@ def test_a_worker_that_is_stopped_while_it_takes_back_leaves_that_to_the_next(th
     wait_until(takes_back, every_s=0.002)
     theatre.leave()
     left = wait_until(lambda: released(theatre, "attachment-attach", attachment_id))
-    assert (left.state, left.direction, left.step, left.attempt) == ("queued", "undo", 3, 0)
+    assert (left.state, left.direction, left.step, left.attempt) == ("queued", "undo", MOUNTS, 0)
     assert left.error_code == "MountRefused"
     theatre.stage.settings = at_ease
     theatre.enter()
     theatre.settle()
+
+
+def test_a_worker_that_is_stopped_while_it_looks_says_nothing_of_what_it_looked_at(theatre):
+    attachment_id = cases.an_attachment(theatre)
+    since = theatre.db.now()
+    stopping = app.nodes(theatre.stage.settings)
+    stopping.close()
+    assert look(theatre, stopping) == 1
+    seen = shown(theatre, attachment_id)
+    assert (seen["state"], seen["error"], unseen(theatre, since)) == ("active", None, [attachment_id])
+    assert look(theatre, theatre.nodes) == 1
+    assert unseen(theatre, since) == []
+
+
+def look(theatre, nodes):
+    """How many attachments a worker has looked at with such means."""
+    return Attachments(theatre.db, AttachmentParts(Inventory(theatre.db), nodes), verify_interval_s=0).verify()
+
+
+def unseen(theatre, since):
+    with theatre.db.read() as tx:
+        return [row.id for row in attachments.unverified(tx, since, 10)]
 
 
 def released(theatre, kind, attachment_id):

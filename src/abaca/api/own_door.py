@@ -22,7 +22,12 @@ INDEX = f"{PREFIX}/openapi"
 PLACES: Mapping[str, tuple[str, ...]] = {
     "attachments": ("attachments.attachments:RESOURCE", "attachments.examining:ATTACHMENTS"),
     "backends": ("administration.addresses:RESOURCE", "administration.backends:RESOURCE"),
-    "clusters": ("clusters.clusters:RESOURCE", "clusters.nodes:RESOURCE", "clusters.urls:RESOURCE"),
+    "clusters": (
+        "clusters.clusters:RESOURCE",
+        "clusters.connecting:RESOURCE",
+        "clusters.nodes:RESOURCE",
+        "clusters.urls:RESOURCE",
+    ),
     "event-targets": ("administration.events:TARGET",),
     "events": ("administration.events:RESOURCE",),
     "operations": ("administration.operations:RESOURCE",),

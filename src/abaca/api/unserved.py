@@ -74,7 +74,13 @@ def of_compute(path: str) -> str | None:
 
 def of_data_processing(path: str) -> str | None:
     """The same of data processing."""
-    what = DATA_PROCESSING.get(path.split("/")[1])
+    first, *more = path.split("/")[1:]
+    if first == "images" and more:
+        return (
+            "Images are neither registered nor tagged here: no server is made of one. Where a client wants an image "
+            "there is one for all, as-it-is."
+        )
+    what = DATA_PROCESSING.get(first)
     if what is None:
         return None
     return f"{what} are not served here: this door is for clusters and templates of them, and runs no jobs."

@@ -121,9 +121,9 @@ WITHOUT_MARK = {
     "2.38": "IPv6 addresses are taken at every version",
     "2.48": "types are bound to zones at every version",
     "2.60": "both forms of path are served at every version",
+    "2.61": "sizes are bounded at every version",
     "2.67": "administrators name the pool of a share at every version",
     "2.68": "reserved keys are reserved at every version",
-    "2.89": "drivers are told of subnets' metadata, which no request shows",
 }
 MINIMUM = 0
 MAXIMUM = len(VERSIONS) - 1

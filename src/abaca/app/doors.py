@@ -16,16 +16,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from wsgiref.types import WSGIApplication
 
+    from abaca import errors
+    from abaca.http import faults
     from abaca.settings import Settings
 
+# The id of what no request was made of.
+NO_REQUEST = "-"
 SYSTEM_CONFIG = Path("/etc/abaca/abaca.conf")
 
 
 class Api(NamedTuple):
-    """The WSGI application, and what its process does beside the first requests, so that they need not wait for it."""
+    """The WSGI application, and what its process does beside the first requests, so that they need not wait for it.
+
+    `refuse` answers a path with an error where the application is not asked.
+    """
 
     application: WSGIApplication
     warm_up: Callable[[], None]
+    refuse: Callable[[str, errors.AbacaError], faults.Fault]
 
 
 def api(settings: Settings, *, process: str = "api") -> Api:
@@ -42,6 +50,7 @@ def api(settings: Settings, *, process: str = "api") -> Api:
     if metrics is not None:
         metrics.also(figures.Queues(db))
         metrics.also(figures.Attachments(db))
+        metrics.also(figures.Certificates(db))
         if settings.event_targets:
             metrics.also(figures.Events(db))
     asked = questions.Questions(db, lambda: listener(settings, db, process))
@@ -52,7 +61,10 @@ def api(settings: Settings, *, process: str = "api") -> Api:
     application = pipeline.application(parts)
     spans = tracing(settings)
     traced = spans.requests(application, health.ROUTE, waiting.is_waiting) if spans is not None else application
-    return Api(health.front(traced, health.Health(db), metrics), lambda: warming.warm_up(parts))
+    front = health.front(traced, health.Health(db), metrics)
+    return Api(
+        front, lambda: warming.warm_up(parts), lambda path, error: pipeline.refusal(parts, path, error, NO_REQUEST)
+    )
 
 
 def wsgi() -> WSGIApplication:

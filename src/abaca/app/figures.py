@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import datetime
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -10,14 +12,12 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from sqlalchemy import exc
 
-from abaca.db.administration import events
+from abaca.db.administration import events, pools
 from abaca.db.attachments import attachment_counts
 from abaca.db.journal import queue_figures
 from abaca.domain.attachments.attachments import ATTACHMENT
 
 if TYPE_CHECKING:
-    import datetime
-
     from prometheus_client.metrics_core import Metric
 
     from abaca.db.engine.database import Database
@@ -122,6 +122,36 @@ class Attachments:
         for state in sorted(ATTACHMENT.states):
             number.add_metric((state,), found.get(state, 0))
         return [number]
+
+
+class Certificates:
+    """When the certificates end on which pools rest, as these have told, asked from the database at the scrape."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._kept = Kept(self._count)
+
+    def _count(self) -> dict[str, str]:
+        from abaca.drivers import contract  # not before somebody scrapes
+
+        with self._db.read() as tx:
+            return pools.told(tx, contract.CERTIFICATES_END_AT)
+
+    def collect(self) -> Iterable[Metric]:
+        """For each pool that has told."""
+        from prometheus_client.core import GaugeMetricFamily
+
+        end = GaugeMetricFamily(
+            "abaca_certificates_end_seconds", "When the first certificate ends, since 1970.", labels=("pool",)
+        )
+        try:
+            found = self._kept.get()
+        except exc.SQLAlchemyError:
+            return []
+        for pool, text in sorted(found.items()):
+            with contextlib.suppress(ValueError):
+                end.add_metric((pool,), datetime.datetime.fromisoformat(text).timestamp())
+        return [end]
 
 
 class Events:

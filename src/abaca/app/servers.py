@@ -36,29 +36,28 @@ def compute(settings: Settings, db: Database | None) -> Compute:
 
 def nodes(settings: Settings) -> Machines:
     """The hands on servers, as `[nodes] plugin` says. Raises `ConfigError`."""
+    from abaca.nodes.glusterfs import Glusterfs
+    from abaca.nodes.nfs import Nfs
+
     said = settings.nodes
+    mounters = [Nfs(port=said.nfs_port, more=said.mount_options), Glusterfs(more=said.mount_options)]
     if said.plugin == "rehearsal":
-        from abaca.nodes.nfs import Nfs
         from abaca.nodes.rehearsal import Rehearsal
 
         path = settings.state_path / "nodes" / "rehearsal.sqlite"
         try:
-            mounters = [Nfs(port=said.nfs_port, more=said.mount_options)]
             return Rehearsal(path, mounters, delays=said.rehearsal_delays, failures=said.rehearsal_failures)
         except ValueError as error:
             raise errors.ConfigError(
                 problem=f"[nodes] rehearsal_failures: {error}", mend="Name a method and an error"
             ) from None
     from abaca.nodes.mounts import Nodes
-    from abaca.nodes.nfs import Nfs
     from abaca.nodes.shell import Limits
 
     limits = Limits(
         connect_s=said.connect_timeout_s, command_s=said.command_timeout_s, install_s=said.install_timeout_s
     )
-    return Nodes(
-        [Nfs(port=said.nfs_port, more=said.mount_options)], limits=limits, max_connections=said.max_connections
-    )
+    return Nodes(mounters, limits=limits, max_connections=said.max_connections)
 
 
 def serve_nodes(settings: Settings, db: Database) -> WorkQueue[AttachmentParts]:

@@ -84,6 +84,9 @@ class Bounds(NamedTuple):
     body_s: float
 
 
+Refuse = Callable[[str, errors.AbacaError], faults.Fault]
+
+
 class Request:
     """One request on its way; called, it is the application's `start_response`."""
 
@@ -132,9 +135,11 @@ class Request:
 class Answering:
     """Threads that answer requests; `take` is called with each, from any thread, and never blocks or raises."""
 
-    def __init__(self, application: WSGIApplication, bounds: Bounds) -> None:
+    def __init__(self, application: WSGIApplication, bounds: Bounds, refuse: Refuse | None = None) -> None:
+        """`refuse` answers a path for which no thread is there; by default as the first door does."""
         self._application = application
         self._bounds = bounds
+        self._refuse = refuse or (lambda _path, error: faults.fault(error, "-"))
         self._loop: asyncio.AbstractEventLoop
         self._due: queue.SimpleQueue[Arrival | Request] = queue.SimpleQueue()
         self._beside: queue.SimpleQueue[Arrival | Request] = queue.SimpleQueue()
@@ -160,7 +165,8 @@ class Answering:
         elif self._due.qsize() < self._bounds.waiting:
             self._due.put(arrival)
         else:
-            refusal = faults.fault(errors.Unavailable("Too many requests wait here for their turn. Try again."), "-")
+            busy = errors.Unavailable("Too many requests wait here for their turn. Try again.")
+            refusal = self._refuse(arrival.scope.path, busy)
             arrival.proto.response_bytes(refusal.status, [*_JSON, *refusal.headers.items()], refusal.body)
 
     def _thread(self, name: str, due: queue.SimpleQueue[Arrival | Request]) -> None:

@@ -80,7 +80,9 @@ def asking(command: Callable[..., Any]) -> Callable[..., Any]:
     @click.option(
         "--url", envvar="ABACA_URL", help="Ask the service there, such as https://share.example:8786, not here."
     )
-    @click.option("--user", help="Their name there. The password comes from ABACA_PASSWORD, or is asked for.")
+    @click.option(
+        "--user", envvar="ABACA_USER", help="Their name there. The password comes from ABACA_PASSWORD, or is asked for."
+    )
     @click.option("--os-cloud", metavar="NAME", help="Ask the service of a cloud in clouds.yaml, not here.")
     @click.option("--all-projects", is_flag=True, help="There, lists are of all projects; here they always are.")
     @functools.wraps(command)

@@ -178,7 +178,7 @@ def _serve(loaded: Settings, process: str, listening: socket.socket) -> None:
     address, port, said = loaded.osapi_share_listen, loaded.osapi_share_listen_port, loaded.api
     bounds = answering.Bounds(loaded.api_threads, said.waiting, said.body_timeout_s)
     limits = serving.Limits(said.backlog, said.connections, said.head_timeout_s, loaded.worker.stop_s)
-    server = serving.Server(listening, answering.Answering(made.application, bounds), limits)
+    server = serving.Server(listening, answering.Answering(made.application, bounds, made.refuse), limits)
     processes.give_back_memory()
     signals.follow({signal.SIGTERM: server.stop, signal.SIGINT: server.stop, signal.SIGHUP: _gone(server.stop)})
     supervisor.take_hup()

@@ -27,8 +27,7 @@ from abaca.settings import Settings
 
 Application = falcon.App[Any, Any]
 _ENCODER = msgspec.json.Encoder()
-# Of an address, in characters as they are sent.
-MOST_PATH, MOST_QUERY, MOST_PARAMETERS = 2048, 16384, 128
+MOST_PATH, MOST_QUERY, MOST_PARAMETERS = 2048, 16384, 128  # of an address, in characters as they are sent
 _REQUEST_ID = re.compile(r"req-[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 
 
@@ -65,8 +64,7 @@ class Call:
         self.arguments: dict[str, Any]
         self.page: Page
         self.status = 200
-        # what a handler leaves for the computed fields of its view
-        self.notes: dict[str, Any] = {}
+        self.notes: dict[str, Any] = {}  # what a handler leaves for the computed fields of its view
         self._sent: Any = None
         self._asked: routing.Entry
         self._answer: Any = None
@@ -437,14 +435,18 @@ def _give_up(call: Call) -> bool:
     raise waits.error or errors.Unavailable(part="What the request waits for")
 
 
-def _fail(call: Call, error: Exception) -> None:
-    form = next((door.form for door in call.parts.doors if door.holds(call.request.path)), None)
+def refusal(parts: Parts, path: str, error: BaseException, request_id: str) -> faults.Fault:
+    """The answer for an error, in the form of the door behind which the path is."""
+    form = next((door.form for door in parts.doors if door.holds(path)), None)
     if form is not None:
-        fault = form(error, call.request_id, call.parts.strategy.challenge)
-    elif isinstance(error, errors.Unauthorized):
-        fault = faults.unauthorized(error.message, call.parts.strategy.challenge)
-    else:
-        fault = faults.fault(error, call.request_id)
+        return form(error, request_id, parts.strategy.challenge)
+    if isinstance(error, errors.Unauthorized):
+        return faults.unauthorized(error.message, parts.strategy.challenge)
+    return faults.fault(error, request_id)
+
+
+def _fail(call: Call, error: Exception) -> None:
+    fault = refusal(call.parts, call.request.path, error, call.request_id)
     call.response.status = falcon.code_to_http_status(fault.status)
     call.response.data = fault.body
     call.response.set_headers(dict(fault.headers))

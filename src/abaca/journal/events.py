@@ -44,7 +44,7 @@ def notify_start(tx: Tx, op: Run) -> None:
 
 def accepted(tx: Tx, notification: Notification, about: tuple[str, str], args: object, by: Requester | None) -> None:
     """It is queued; `about` is type and id of its resource."""
-    if not notification.starts or not notification.is_news(args, {}):
+    if not notification.starts or not notification.is_news(args, {}) or notification.is_known(args, None):
         return
     if rows.is_wanted(tx, notification.named(args, START)):
         payload = notification.payload(tx, about[1], args, {}) or {}
@@ -67,6 +67,8 @@ def ended(tx: Tx, op: Run, state: str, before: Mapping[str, object] | None) -> N
     if notification is None or not rows.is_wanted(tx, _type_of_end(notification, op, state)):
         return
     if state == "done" and not notification.is_news(op.args, op.data):
+        return
+    if state != "done" and op.error is not None and notification.is_known(op.args, op.error[0]):
         return
     payload = notification.payload(tx, op.resource_id, op.args, op.data)
     if payload is None:

@@ -46,8 +46,11 @@ class Notification(msgspec.Struct, frozen=True, kw_only=True):
     # its success takes the resource away: then the end tells what there was, and this
     gone: Mapping[str, object] | None = None
     # of its arguments, and of what it has recorded: it is news, and told. When it is accepted nothing is recorded yet;
-    # that one has failed always is
+    # that one has failed always is, but for what `is_known`
     is_news: Callable[..., bool] = lambda _args, _data: True
+    # of its arguments, and of the code of its error, None when it is accepted: an earlier try has told that, and it is
+    # not told again
+    is_known: Callable[..., bool] = lambda _args, _code: False
 
     @property
     def types(self) -> frozenset[str]:

@@ -192,7 +192,13 @@ class Worker(Section, frozen=True):
         float, said("Seconds at least from the beginning of one comparison of a back end to the next.", ge=1, le=LONG_S)
     ] = 600
     keep_operations_s: Annotated[
-        float, said("Seconds that the history of ended operations is kept.", ge=60, le=LONG_S)
+        float,
+        said(
+            "Seconds that the history of ended operations is kept, and what a check of a share network's change has "
+            "said.",
+            ge=60,
+            le=LONG_S,
+        ),
     ] = 604800
     keep_export_locations_s: Annotated[
         float, said("Seconds that export locations which have ended stay in the history.", ge=60, le=LONG_S)
@@ -310,6 +316,9 @@ class Settings(Section, frozen=True):
     )
     admin_only_el_metadata: Annotated[Names, said("The same for metadata of export locations.")] = ("preferred",)
     driver_updatable_metadata: Annotated[Names, said("Keys of share metadata that are handed to the driver.")] = ()
+    driver_updatable_subnet_metadata: Annotated[
+        Names, said("Keys of metadata of subnets of which share servers hear when they change.")
+    ] = ()
 
     debug: Annotated[bool, said("Log debugging lines too.")] = False
     log_file: Annotated[Path | None, said("File to log to. Unset: standard error.")] = None

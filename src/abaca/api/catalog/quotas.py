@@ -135,7 +135,7 @@ def show(call: Call, project_id: str, filters: dict[str, str]) -> Shown:
     """The limits that hold for a project, a user or a type in it."""
     call.require(SHOW, project_id=project_id)
     with call.db.read() as tx:
-        scope = _scope(tx, filters)
+        scope = _scope(call, tx, filters)
         limits = db.limits(tx, project_id, scope, call.settings.quota.limits)
     return _row(call, {"id": project_id, **limits}, scope)
 
@@ -154,7 +154,7 @@ def show_detail(call: Call, project_id: str, filters: dict[str, str]) -> Shown:
     """The limits that hold, and what is in use."""
     call.require(SHOW, project_id=project_id)
     with call.db.read() as tx:
-        scope = _scope(tx, filters)
+        scope = _scope(call, tx, filters)
         limits, in_use = db.standing(tx, project_id, scope, call.settings.quota.limits)
     used = {name: Use(limit, in_use.get(name, 0)) for name, limit in limits.items()}
     return _row(call, {"id": project_id, **used}, scope)
@@ -165,7 +165,7 @@ def update(call: Call, project_id: str, body: SetQuotas, filters: dict[str, str]
     """Set some limits, not below what is in use unless forced."""
     changed = body.sent()
     with call.db.write() as tx:
-        scope = _scope(tx, filters)
+        scope = _scope(call, tx, filters)
         rules.check_whose(project_id, scope)
         _refuse_foreign(changed, scope)
         limits, in_use = db.standing(tx, project_id, scope, call.settings.quota.limits)
@@ -179,7 +179,7 @@ def update(call: Call, project_id: str, body: SetQuotas, filters: dict[str, str]
 def delete(call: Call, project_id: str, filters: dict[str, str]) -> None:
     """Forget what was set for a project with its users and types, or for one of them."""
     with call.db.write() as tx:
-        db.remove(tx, project_id, _scope(tx, filters))
+        db.remove(tx, project_id, _scope(call, tx, filters))
 
 
 @CLASSES.get("/{class_name}", policy=SHOW_CLASS, view=CLASS_SET)
@@ -201,12 +201,14 @@ def update_class(call: Call, class_name: str, body: SetClass) -> Shown:
         return _row(call, {"id": UNSET, **db.class_limits(tx, class_name, call.settings.quota.limits)})
 
 
-def _scope(tx: Tx, filters: Mapping[str, str]) -> str:
+def _scope(call: Call, tx: Tx, filters: Mapping[str, str]) -> str:
     user, share_type = filters.get("user_id"), filters.get("share_type")
     if user and share_type:
         raise errors.Invalid("Quotas are those of a user or of a share type: send user_id or share_type, not both.")
     if share_type:
-        found = share_types.find(tx, share_type)
+        # nobody learns here which types there are that are not theirs
+        visible = {} if call.caller.is_admin else {"open_to": call.caller.project_id}
+        found = share_types.find(tx, share_type, **visible)
         if found is None:
             raise errors.NotFound(f"There is no share type with the name or id {share_type}.")
         return rules.type_scope(found.id)

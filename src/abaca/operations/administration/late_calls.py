@@ -21,8 +21,10 @@ from abaca.operations.networks import (
     share_server_add_subnet,
     share_server_create,
     share_server_delete,
+    share_server_manage,
     share_server_mend,
     share_server_remove_subnet,
+    share_server_unmanage,
 )
 from abaca.operations.parts import BackEnd
 from abaca.operations.shares.share_instances import told
@@ -40,8 +42,10 @@ CHANGES_OF_SERVERS = frozenset(
         share_server_add_subnet,
         share_server_create,
         share_server_delete,
+        share_server_manage,
         share_server_mend,
         share_server_remove_subnet,
+        share_server_unmanage,
     )
 )
 
