@@ -22,10 +22,11 @@ from typing import Any
 import msgspec
 from sqlalchemy import exc
 
-from abaca import errors, logs
+from abaca import logs
 from abaca.db.engine.database import Database, Tx
 from abaca.db.journal import claims, waits
 from abaca.domain.operations import OperationRecord
+from abaca.journal import starting
 from abaca.journal.agenda import Agenda
 from abaca.journal.interruptions import NotUnderstood
 from abaca.journal.kinds import Faults, Operation, Retry, Step, no_faults
@@ -117,6 +118,7 @@ class Worker(Hooks):
         self._leases = Leases(name, self.owner, db, self.timing.lease_s)
         self._leases.wake = self.wake
         self._overdue = Overdue(db, self._agenda.changed, self.wake)
+        self._until_it_works = functools.partial(starting.until_it_works, self._stopping, self.timing.start_again_s)
         self._pool = Threads()
         self._threads: list[threading.Thread] = []
 
@@ -170,37 +172,8 @@ class Worker(Hooks):
         self._threads.append(thread)
         thread.start()
 
-    def _until_it_works(self, attempt: Callable[[], None], what: str) -> None:
-        tries = 0
-        while not self._stopping.is_set():
-            try:
-                return attempt()
-            except (exc.DBAPIError, errors.AbacaError) as error:
-                problem = str(error).split("\n")[0]
-            except Exception as error:
-                log.exception("%s stumbled over a bug", what)
-                problem = f"unexpected {type(error).__name__}"
-            delay_s = self.timing.start_again_s[min(tries, len(self.timing.start_again_s) - 1)]
-            log.warning("%s is not there yet (%s); again in %g s", what, problem, delay_s)
-            tries += 1
-            self._stopping.wait(delay_s)
-        return None
-
     def _start(self, one: WorkQueue[object]) -> None:
-        def attempt() -> None:
-            try:
-                one.start()
-                self.on_started(one)
-            except errors.AbacaError as error:
-                one.problem = error.message
-                self.on_problem(one, one.problem)
-                raise
-            except OSError as error:
-                one.problem = str(error)
-                self.on_problem(one, one.problem)
-                raise errors.Unavailable(str(error)) from error
-
-        self._until_it_works(attempt, one.label)
+        self._until_it_works(lambda: starting.start(one, self.on_started, self.on_problem), one.label)
         self._until_it_works(lambda: self._leases.inherit(one.name), "the database")
         if not self._stopping.is_set():
             one.is_started, one.problem = True, None
@@ -321,7 +294,7 @@ class Worker(Hooks):
 
         runner = Runner(op, retry=self.timing.retry, stopping=self._stopping, faults=self.faults)
         runner.ending, runner.watching = ending, watching
-        runner.late = functools.partial(self._tell_late, op)
+        runner.late = lambda tx: self.on_late(tx, _left(op))
         if not self.db.is_sqlite:  # there a signal's transaction is over, or has not begun
             runner.aside.expecting = self._agenda.listen_for
         started_s, outcome = time.monotonic(), "interrupted"
@@ -346,19 +319,6 @@ class Worker(Hooks):
                 if self._stopping.is_set():
                     self._agenda.changed.notify_all()
 
-    def _tell_late(self, op: Op[object], tx: Tx) -> None:
-        left = claims.Left(
-            id=op.id,
-            kind=op.what.kind,
-            queue=op.queue,
-            step=op.step,
-            direction=op.direction,
-            home=op.home,
-            args=msgspec.to_builtins(op.args),
-            data=op.data,
-        )
-        self.on_late(tx, left)
-
     def _outcome(self, runner: Runner) -> str:
         op = runner.op
         try:
@@ -372,6 +332,20 @@ class Worker(Hooks):
             log.debug("op=%s kind=%s resource=%s %s", op.id, op.what.kind, op.resource_id, outcome)
             return outcome
         return "interrupted"
+
+
+def _left(op: Op[object]) -> claims.Left:
+    """The operation as a run leaves it that has lost its lease."""
+    return claims.Left(
+        id=op.id,
+        kind=op.what.kind,
+        queue=op.queue,
+        step=op.step,
+        direction=op.direction,
+        home=op.home,
+        args=msgspec.to_builtins(op.args),
+        data=op.data,
+    )
 
 
 def _letting_go(let_go: Callable[[], None]) -> threading.Thread:
