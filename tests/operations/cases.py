@@ -20,7 +20,7 @@ from abaca.operations.attachments import attachment_explain, server_check
 from abaca.operations.attachments.attachment_parts import QUEUE
 from abaca.operations.networks import share_network_check, share_network_look, share_server_create, share_server_delete
 from abaca.operations.shares import snapshot_instances
-from abaca.operations.shares.share_instances import told
+from abaca.operations.shares.share_instances import contract_instance
 from tests import planting
 from tests.operations import directory_cases, server_takeover, takeover
 from tests.operations.cluster_cases import change_cluster, delete_cluster, make_cluster
@@ -253,7 +253,7 @@ def another_instance(theatre, share_id, driver, **so):
         tx.execute(sa.insert(t), second)
     with theatre.db.write() as tx:
         whole = share_instances.whole(tx, second["id"])
-        exports = driver.create(told(whole)).exports
+        exports = driver.create(contract_instance(whole)).exports
         export_locations.add(tx, second["id"], exports, Owner(share_id, whole.project_id), NOBODY)
         pools.recount(tx)
     return second["id"]
@@ -340,7 +340,7 @@ def instance_of(theatre, share_id):
     """The share's instance as its driver is told of it."""
     with theatre.db.read() as tx:
         found = share_instances.INSTANCES.one(tx, ("id",), {"share_id": share_id})
-        return told(share_instances.whole(tx, found.id))
+        return contract_instance(share_instances.whole(tx, found.id))
 
 
 def reconcile(theatre, _share_id, **more):

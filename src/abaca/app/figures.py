@@ -135,7 +135,7 @@ class Certificates:
         from abaca.drivers import contract  # not before somebody scrapes
 
         with self._db.read() as tx:
-            return pools.told(tx, contract.CERTIFICATES_END_AT)
+            return pools.reported(tx, contract.CERTIFICATES_END_AT)
 
     def collect(self) -> Iterable[Metric]:
         """For each pool that has told."""

@@ -94,7 +94,7 @@ def _give_periodic_tasks(made: Worker, settings: Settings, db: Database) -> None
     made.on_begun = lambda: backends.expect(settings.service_down_time)
     made.on_started = backends.announce
     made.on_stopped.append(backends.leave)
-    made.on_problem = backends.tell
+    made.on_problem = backends.record_problem
     made.on_late, made.on_taken = late_calls.returned, late_calls.taken
     made.periodic_tasks = [
         PeriodicTask("heartbeat", settings.report_interval, backends.beat, LEFT),

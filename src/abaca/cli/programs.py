@@ -127,7 +127,7 @@ def worker(given: Given, supervisor_pid: int | None) -> int:
         made.stop()
 
     changes = Changes(lambda: app.reload(made, loaded, given.load().settings))
-    hup = {signal.SIGHUP: changes.told} if supervisor.is_told_of_changes() else {}
+    hup = {signal.SIGHUP: changes.request} if supervisor.is_told_of_changes() else {}
     signals.follow({signal.SIGTERM: stop, signal.SIGINT: stop, **hup})
     supervisor.take_hup()
     processes.give_back_memory()
@@ -144,16 +144,16 @@ class Changes:
 
     def __init__(self, take: Callable[[], None]) -> None:
         self._take = take
-        self._told: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._asked: queue.SimpleQueue[None] = queue.SimpleQueue()
         threading.Thread(target=self._follow, name="changes", daemon=True).start()
 
-    def told(self) -> None:
+    def request(self) -> None:
         """There are changes: they are taken; what is refused of them is logged."""
-        self._told.put(None)
+        self._asked.put(None)
 
     def _follow(self) -> None:
         while True:
-            self._told.get()
+            self._asked.get()
             try:
                 self._take()
             except errors.ConfigError as error:

@@ -76,7 +76,7 @@ class Handover:
 
     def try_again(self, error: BaseException) -> str:
         """Let it wait for another try."""
-        op, problem = self.op, told(error)
+        op, problem = self.op, readable(error)
         delay_s = self.retry.delay_s(op.attempt)
         log.warning(
             "op=%s kind=%s try %d: %s; again in %g s", op.id, op.what.kind, op.attempt + 1, problem.message, delay_s
@@ -179,7 +179,7 @@ def _kept(is_ours: bool) -> None:  # noqa: FBT001 - the answer of a guarded writ
         raise LeaseLost
 
 
-def told(error: BaseException) -> errors.AbacaError:
+def readable(error: BaseException) -> errors.AbacaError:
     """The error as a user may read it: ours as it is; a stranger's is a bug, logged whole and told by its name."""
     if isinstance(error, errors.AbacaError):
         return error

@@ -13,7 +13,7 @@ from abaca import errors
 from abaca.db.engine import trouble
 from abaca.db.journal import children, runs
 from abaca.journal import events
-from abaca.journal.handover import Handover, told
+from abaca.journal.handover import Handover, readable
 from abaca.journal.interruptions import (
     PASSING,
     Cancelled,
@@ -101,7 +101,7 @@ class Runner:
                 return self._give_up(error)
             if self._may_pass(error) or op.step >= op.what.pivot:
                 return self.aside.try_again(error)
-            self._turn_back(told(error))
+            self._turn_back(readable(error))
         return None
 
     def _may_pass(self, error: Exception) -> bool:

@@ -122,10 +122,10 @@ class Script:
         # Until its answer is here: one that nobody waits for any more must not be taken for the next.
         command, self._command = self._command, None
         if command is not None and command.age_s() < self._limits.command_s * YOUNG:
-            command.tell("\n".join([*words, "", ""]))
+            command.send("\n".join([*words, "", ""]))
         else:
             command = await self._shell.start(["sh", "-s", "--", *words], limit_s=self._limits.command_s)
-            command.tell(_text(self._name))
+            command.send(_text(self._name))
         said = await command.said_until(_END)
         lines = said.splitlines()
         if _BEGIN in lines and lines[-1] == _END:

@@ -137,7 +137,7 @@ class Command:
         """For how many seconds the command has run."""
         return asyncio.get_running_loop().time() - self._begun_s
 
-    def tell(self, text: str) -> None:
+    def send(self, text: str) -> None:
         """Give the command some input."""
         with contextlib.suppress(BrokenPipeError, ConnectionError):  # it ended without reading; its exit says why
             self._process.stdin.write(text.encode())

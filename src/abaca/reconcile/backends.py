@@ -90,7 +90,7 @@ class Backends:
                 if not self._has_left:
                     services.heartbeat(tx, hosts)
 
-    def tell(self, one: WorkQueue[BackEnd], problem: str) -> None:
+    def record_problem(self, one: WorkQueue[BackEnd], problem: str) -> None:
         """Why a back end is not served at the moment, for operators to see."""
         if one not in self.served:
             return
@@ -104,7 +104,7 @@ class Backends:
         try:
             self._report(one)
         except errors.BackendError as error:
-            self.tell(one, error.message)
+            self.record_problem(one, error.message)
             raise
         with self.db.write() as tx:
             services.solve_problem(tx, services.SHARE_BINARY, one.name)

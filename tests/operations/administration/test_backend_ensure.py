@@ -23,7 +23,7 @@ from abaca.journal.kinds import Retry
 from abaca.journal.worker import Worker
 from abaca.operations.administration import backend_ensure
 from abaca.operations.administration.backend_ensure import Manner
-from abaca.operations.shares.share_instances import told
+from abaca.operations.shares.share_instances import contract_instance
 from tests import planting
 from tests.conftest import wait_until
 from tests.databases import database, on_postgres, postgres  # noqa: F401 (fixtures)
@@ -144,7 +144,7 @@ def test_a_share_that_the_back_end_has_lost_is_in_error_and_its_users_are_told(t
     lost = made[3]
     with theatre.db.read() as tx:
         (row,) = tx.rows(sa.select(instances).where(instances.c.share_id == lost))
-        instance = told(share_instances.whole(tx, row.id))
+        instance = contract_instance(share_instances.whole(tx, row.id))
     theatre.driver.delete(instance)
     findings = ensured(theatre)
     assert counts(findings) == {"unchanged": 6, "failed": 1}

@@ -48,7 +48,7 @@ _POSTGRESQL = (
 )
 
 
-def told(url: sa.URL, error: exc.DBAPIError) -> errors.ConfigError | errors.Unavailable:
+def as_error(url: sa.URL, error: exc.DBAPIError) -> errors.ConfigError | errors.Unavailable:
     """What to tell of a database that cannot be used: where it is, without the password, why not, and the mend."""
     where = url.render_as_string(hide_password=True)
     lines = [line.strip().removeprefix("- ") for line in str(error.orig).splitlines() if line.strip()]
@@ -97,11 +97,11 @@ _PASSES = (*_DISK, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NO
 
 @contextlib.contextmanager
 def explained(url: sa.URL) -> Iterator[None]:
-    """What the driver of the database raises in this block is raised as `told` tells it."""
+    """What the driver of the database raises in this block is raised as `as_error` has it."""
     try:
         yield
     except exc.DBAPIError as error:
-        raise told(url, error) from None
+        raise as_error(url, error) from None
 
 
 def _reason(line: str) -> str:

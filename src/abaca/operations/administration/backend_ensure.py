@@ -43,8 +43,8 @@ from abaca.operations.administration.ensured_instances import (
     Page,
     is_synced_again,
     keep,
+    notify_of_lost,
     page_of,
-    tell_of_lost,
 )
 from abaca.operations.networks import share_server_mend
 from abaca.operations.parts import BackEnd
@@ -175,12 +175,12 @@ def _ensure_page(op: Op[BackEnd]) -> bool:
     page = _look(op)
     if not page.seen:
         return False
-    if page.told:
+    if page.instances:
         with op.write() as tx:
             page = _take(op, tx, page)
     op.point(name, "marked")
     try:
-        outcomes = ensure_calls.ensure(op.parts.driver, page.told, op.args.manner.threads)
+        outcomes = ensure_calls.ensure(op.parts.driver, page.instances, op.args.manner.threads)
         op.point(name, "inside")
     except interruptions.PASSING:
         # until the next try nobody shall be kept from working with these
@@ -210,7 +210,7 @@ def _look(op: Op[BackEnd]) -> Page:
     if not isinstance(op.parts.driver, contract.Inspects):
         return page
     try:
-        outcomes = ensure_calls.inspect(op.parts.driver, page.told)
+        outcomes = ensure_calls.inspect(op.parts.driver, page.instances)
     except errors.BackendError:
         return page  # ensuring brings it up again, or says what is wrong
     true = {
@@ -222,7 +222,7 @@ def _look(op: Op[BackEnd]) -> Page:
         and not is_synced_again(page, row.id, UNCHANGED)
     }
     taken = {id: row for id, row in page.taken.items() if id not in true}
-    return Page(page.seen, taken, [one for one in page.told if one.id in taken], true)
+    return Page(page.seen, taken, [one for one in page.instances if one.id in taken], true)
 
 
 def _take(op: Op[BackEnd], tx: Tx, page: Page) -> Page:
@@ -233,7 +233,7 @@ def _take(op: Op[BackEnd], tx: Tx, page: Page) -> Page:
     held = page_of(tx, page.seen, taken, is_held=is_shown)
     # it goes on beside the operations of each share: none that is begun from now on is older
     generation = claims.greatest_generation(tx, op.db.time())
-    instances = [msgspec.structs.replace(one, generation=generation) for one in held.told]
+    instances = [msgspec.structs.replace(one, generation=generation) for one in held.instances]
     return Page(page.seen, held.taken, instances, page.true)
 
 
@@ -254,7 +254,7 @@ def _write_down(op: Op[BackEnd], tx: Tx, page: Page, outcomes: Mapping[str, cont
     access_rules_sync.start_many(tx, [page.taken[id].placed() for id in sorted(again)], op)
     metadata_limits.count_anyway(tx, characters)
     reasons = {id: lost[id].reason or "The back end cannot serve it." for id in gone}
-    tell_of_lost(op, tx, [(page.taken[id], reason) for id, reason in reasons.items()])
+    notify_of_lost(op, tx, [(page.taken[id], reason) for id, reason in reasons.items()])
     tally = Tally(op)
     for row in page.seen:
         outcome = still.get(row.id, UNCHANGED)

@@ -63,7 +63,7 @@ def _inspect_page(op: Op[BackEnd]) -> bool:
     page = next_page(op)
     if not page.seen:
         return False
-    outcomes = ensure_calls.inspect(op.parts.driver, page.told)
+    outcomes = ensure_calls.inspect(op.parts.driver, page.instances)
     op.point(f"page-{op.data['page']}", "inside")
     with op.part() as tx:
         tally = Tally(op)

@@ -210,7 +210,7 @@ def _compare_instances(op: Op[BackEnd]) -> bool:
         page = _unexplained(tx, seen)
     if not seen:
         return False
-    outcomes = ensure_calls.inspect(op.parts.driver, page.told)
+    outcomes = ensure_calls.inspect(op.parts.driver, page.instances)
     op.point(f"page-{op.data['page']}", "inside")
     with op.part() as tx:
         tally = Tally(op)
@@ -235,8 +235,8 @@ def _unexplained(tx: Tx, seen: Sequence[InstanceStatus]) -> Page:
 def _judge(op: Op[BackEnd], tx: Tx, page: Page, outcomes: Mapping[str, contract.EnsureOutcome], tally: Tally) -> None:
     """Count what was found, and queue the mending of what still is so in the database as it was told."""
     suspects = [row for row in page.seen if row.id in outcomes]
-    told = {one.id: one for one in page.told}
-    again = {one.id: one for one in _unexplained(tx, suspects).told} if suspects else {}
+    told = {one.id: one for one in page.instances}
+    again = {one.id: one for one in _unexplained(tx, suspects).instances} if suspects else {}
     known = _known(op, tx, [row.id for row in suspects])
     for row in page.seen:
         if row.id not in page.taken:
@@ -342,7 +342,7 @@ def _look_at_suspects(op: Op[BackEnd]) -> None:
         seen = [InstanceStatus(one.id, one.share_id, one.status) for one in share_instances.whole_of(tx, suspects)]
         page = _unexplained(tx, seen)
     gone = [one for id, one in suspects.items() if id not in {row.id for row in seen}]
-    outcomes = ensure_calls.inspect(op.parts.driver, [*page.told, *gone])
+    outcomes = ensure_calls.inspect(op.parts.driver, [*page.instances, *gone])
     with op.part() as tx:
         tally = Tally(op)
         _judge(op, tx, page, outcomes, tally)

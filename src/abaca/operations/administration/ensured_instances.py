@@ -24,7 +24,7 @@ from abaca.domain.administration.messages import About, Action, Detail
 from abaca.domain.shares.share_instances import InstanceStatus, ShareInstance
 from abaca.drivers import contract
 from abaca.operations.parts import BackEnd
-from abaca.operations.shares.share_instances import told, told_rules
+from abaca.operations.shares.share_instances import contract_instance, contract_rules
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
@@ -42,7 +42,7 @@ class Page(msgspec.Struct):
 
     seen: Sequence[InstanceStatus]
     taken: Mapping[str, ShareInstance]
-    told: Sequence[contract.ShareInstance]
+    instances: Sequence[contract.ShareInstance]
     true: Collection[str] = ()
 
 
@@ -54,9 +54,9 @@ def page_of(tx: Tx, seen: Sequence[InstanceStatus], ids: set[str], *, is_held: b
     of_snapshots = snapshot_export_locations.of_share_instances(tx, ids) if ids else {}
     instances = [
         msgspec.structs.replace(
-            told(row, exports.get(row.id, ())),
+            contract_instance(row, exports.get(row.id, ())),
             is_held=is_held,
-            rules=told_rules(rules.get(row.id)),
+            rules=contract_rules(rules.get(row.id)),
             snapshot_exports={id: _exports(ones) for id, ones in of_snapshots.get(row.id, {}).items()},
         )
         for row in whole
@@ -97,7 +97,7 @@ def keep(
     return {id for id in outcomes if id in changed or page.taken[id].share_id in marked}, characters
 
 
-def tell_of_lost(op: Op[BackEnd], tx: Tx, lost: Sequence[tuple[ShareInstance, str]]) -> None:
+def notify_of_lost(op: Op[BackEnd], tx: Tx, lost: Sequence[tuple[ShareInstance, str]]) -> None:
     """Tell the users of these instances that their back end cannot serve them, and why."""
     told_of = [
         (About(row.project_id, op.request_id, "SHARE", row.share_id), _LOST.format(reason=why)) for row, why in lost

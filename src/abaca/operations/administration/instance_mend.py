@@ -20,7 +20,7 @@ from abaca.journal import kinds, queueing
 from abaca.operations.administration import deleted_instances, ensure_calls, ensured_instances
 from abaca.operations.parts import DRIVER_CALL_S, BackEnd
 from abaca.operations.shares import access_rules_sync, metadata_limits, share_instance_delete
-from abaca.operations.shares.share_instances import changed_by, keys_of_share, tell
+from abaca.operations.shares.share_instances import changed_by, keys_of_share, notify_project
 
 if TYPE_CHECKING:
     from abaca import errors
@@ -64,7 +64,7 @@ def take_instance(op: Op[BackEnd], tx: Tx) -> None:
         op.record(wanted=None, is_gone=False)
     else:
         page = ensured_instances.page_of(tx, [], {row.id}, is_held=row.status != "ensuring")
-        op.record(wanted=page.told[0], is_gone=False)
+        op.record(wanted=page.instances[0], is_gone=False)
 
 
 def leave_instance(_op: Op[BackEnd], _tx: Tx) -> None:
@@ -106,7 +106,7 @@ def succeed(op: Op[BackEnd], tx: Tx) -> None:
     page = ensured_instances.page_of(tx, [], {row.id}, is_held=True)
     if outcome.status == "error":
         if share_instances.try_move(tx, row.id, "lost"):
-            ensured_instances.tell_of_lost(op, tx, [(row, outcome.reason or "The back end cannot serve it.")])
+            ensured_instances.notify_of_lost(op, tx, [(row, outcome.reason or "The back end cannot serve it.")])
         return
     _, characters = ensured_instances.keep(op, tx, page, {row.id: outcome})
     if ensured_instances.is_synced_again(page, row.id, outcome):
@@ -117,7 +117,7 @@ def succeed(op: Op[BackEnd], tx: Tx) -> None:
 def fail(op: Op[BackEnd], tx: Tx, error: errors.AbacaError) -> None:
     """It stays as it is until somebody looks again."""
     if not op.args.is_known and not op.data.get("is_gone"):
-        tell(op, tx, op.args.instance, (Action.UPDATE, Detail.UNKNOWN_ERROR), error.message)
+        notify_project(op, tx, op.args.instance, (Action.UPDATE, Detail.UNKNOWN_ERROR), error.message)
 
 
 OPERATION = kinds.operation(

@@ -27,7 +27,7 @@ from abaca.operations.networks import (
     share_server_unmanage,
 )
 from abaca.operations.parts import BackEnd
-from abaca.operations.shares.share_instances import told
+from abaca.operations.shares.share_instances import contract_instance
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
@@ -138,5 +138,5 @@ def _instances(tx: Tx, left: Left) -> list[contract.ShareInstance]:
         if one.instance_id is not None and one.instance_id not in found:
             row = share_instances.whole(tx, one.instance_id)
             if row is not None:
-                found[row.id] = told(row)
+                found[row.id] = contract_instance(row)
     return [found[id] for id in sorted(found)]

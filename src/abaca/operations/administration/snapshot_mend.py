@@ -20,7 +20,7 @@ from abaca.journal import kinds, queueing
 from abaca.operations.parts import DRIVER_CALL_S, BackEnd
 from abaca.operations.shares import snapshot_access_sync, snapshot_delete
 from abaca.operations.shares.share_instances import keys_of_share
-from abaca.operations.shares.snapshot_instances import changed_snapshot, taking, tell
+from abaca.operations.shares.snapshot_instances import changed_snapshot, notify_project, taking
 
 if TYPE_CHECKING:
     from abaca import errors
@@ -92,7 +92,7 @@ def succeed(op: Op[BackEnd], tx: Tx) -> None:
 
 def fail(op: Op[BackEnd], tx: Tx, error: errors.AbacaError) -> None:
     """It is told: something may be left."""
-    tell(op, tx, op.args, (Action.DELETE, Detail.UNKNOWN_ERROR), error.message)
+    notify_project(op, tx, op.args, (Action.DELETE, Detail.UNKNOWN_ERROR), error.message)
 
 
 OPERATION = kinds.operation(

@@ -241,7 +241,7 @@ def succeed(op: Op[AttachmentParts], tx: Tx) -> None:
     if seen is None:
         if not attachments.try_move(tx, op.args.attachment_id, "prepared", also=HEALTHY):
             fail(op, tx, ServerOff(server=plan.server_id))
-        attachment_clusters.tell(tx, plan.cluster_id)
+        attachment_clusters.signal_end(tx, plan.cluster_id)
         return
     if op.args.cause == "move":
         waits.signal(tx, attachments.moved_condition(plan.share_id))
@@ -256,7 +256,7 @@ def succeed(op: Op[AttachmentParts], tx: Tx) -> None:
     }
     if not attachments.try_move(tx, op.args.attachment_id, "attached", also=values | HEALTHY):
         attachments.update(tx, op.args.attachment_id, values)  # it is to be detached: there is something to undo
-    attachment_clusters.tell_mended(tx, plan.cluster_id)
+    attachment_clusters.signal_mended(tx, plan.cluster_id)
 
 
 def fail(op: Op[AttachmentParts], tx: Tx, error: errors.AbacaError) -> None:
@@ -275,8 +275,8 @@ def fail_at(op: Op[AttachmentParts], tx: Tx, error: errors.AbacaError, states: S
     values = _of_error(tx, row, error, op.parts.longest_pause_s)
     if attachments.try_move(tx, row.id, "failed", states, also=values):
         _note_error(tx, row, error, values, op)
-        attachment_clusters.tell(tx, row.cluster_id)
-        attachment_clusters.tell_lost(tx, row.cluster_id)
+        attachment_clusters.signal_end(tx, row.cluster_id)
+        attachment_clusters.signal_lost(tx, row.cluster_id)
 
 
 def write_error(tx: Tx, attachment_id: str, error: errors.AbacaError, longest_s: float) -> None:

@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from abaca.domain.attachments.attachments import Attachment
 
 
-def tell(tx: Tx, cluster_id: str | None) -> None:
+def signal_end(tx: Tx, cluster_id: str | None) -> None:
     """Something of a cluster has ended: who waits for the last of it looks."""
     if cluster_id is not None and not nodes.is_busy(tx, cluster_id):
         waits.signal(tx, attachments.cluster_condition(cluster_id))
 
 
-def tell_mended(tx: Tx, cluster_id: str | None) -> None:
+def signal_mended(tx: Tx, cluster_id: str | None) -> None:
     """The same of what is mounted, or gone, as it shall be: the error of its cluster may have passed."""
     if cluster_id is not None and not nodes.is_busy(tx, cluster_id):
         waits.signal(tx, attachments.cluster_condition(cluster_id))
         clusters.look_soon(tx, cluster_id, is_news=False)
 
 
-def tell_lost(tx: Tx, cluster_id: str | None) -> None:
+def signal_lost(tx: Tx, cluster_id: str | None) -> None:
     """Something that was well is not: its cluster is judged anew."""
     if cluster_id is not None:
         clusters.look_soon(tx, cluster_id, is_news=True)

@@ -152,8 +152,8 @@ def succeed(op: Op[AttachmentParts], tx: Tx) -> None:
         tx.wake(LOOKS)  # by force a mount goes with all that is below it
     if not attachments.has_any(tx, row.share_id):
         waits.signal(tx, attachments.detached_condition(row.share_id))
-    attachment_clusters.tell_mended(tx, row.cluster_id)
-    attachment_clusters.tell_lost(tx, row.cluster_id)  # it may be its server that has gone
+    attachment_clusters.signal_mended(tx, row.cluster_id)
+    attachment_clusters.signal_lost(tx, row.cluster_id)  # it may be its server that has gone
 
 
 def fail(op: Op[AttachmentParts], tx: Tx, error: errors.AbacaError) -> None:

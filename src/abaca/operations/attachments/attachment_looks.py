@@ -102,7 +102,7 @@ def in_error(tx: Tx, row: Attachment, error: errors.AbacaError, longest_pause_s:
     """Why an attachment is in error, which its users and all who want its events are told."""
     attachment_attach.write_error(tx, row.id, error, longest_pause_s)
     events.notify_attachment(tx, NOT_SO, row.id, error)
-    attachment_clusters.tell_lost(tx, row.cluster_id)
+    attachment_clusters.signal_lost(tx, row.cluster_id)
 
 
 def remount(tx: Tx, row: Attachment) -> None:
@@ -138,4 +138,4 @@ def _is_as_wanted(row: Attachment, seen: Seen) -> bool:
 def _stop(tx: Tx, row: Attachment) -> None:
     attachments.move(tx, row.id, "stopped")
     events.notify_attachment(tx, "share.attachment.stopped", row.id)
-    attachment_clusters.tell_lost(tx, row.cluster_id)
+    attachment_clusters.signal_lost(tx, row.cluster_id)

@@ -66,10 +66,13 @@ def look_at_servers(op: Op[ServerHost]) -> None:
     if new is None or subject_of(new, current) != args.subject:
         op.record(is_compatible=False)
         return
-    told, now = values.told_service(new), None if current is None else values.told_service(current)
+    told, now = (
+        values.contract_service(new),
+        None if current is None else values.contract_service(current),
+    )
     op.record(
         is_compatible=isinstance(driver, contract.UpdatesSecurityServices)
-        and all(driver.check_security_service(values.told(one), told, now) for one in found)
+        and all(driver.check_security_service(values.contract_server(one), told, now) for one in found)
     )
 
 

@@ -73,11 +73,13 @@ def refusals(op: Op[ServerHost]) -> Mapping[str, str]:
         beneath = op.parts.network.look(new, op.parts.backend.availability_zone)
     except NetworkUnknown as unknown:
         return dict.fromkeys(servers, str(unknown.details["reason"]))
-    told = values.told_subnet(new, network=beneath)
+    told = values.contract_subnet(new, network=beneath)
     with op.db.read() as tx:
         found = [one for one in (share_servers.show(tx, each) for each in servers) if one is not None]
         current = {one.id: values.subnets_of(tx, one) for one in found}
-    refused = [one for one in found if not driver.check_server_network(values.told(one), current[one.id], told)]
+    refused = [
+        one for one in found if not driver.check_server_network(values.contract_server(one), current[one.id], told)
+    ]
     return {one.id: f"back end {op.parts.backend.name} says that it could not" for one in refused}
 
 

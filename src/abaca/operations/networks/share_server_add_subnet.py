@@ -72,7 +72,7 @@ def serve_there(op: Op[ServerHost]) -> None:
         current = values.subnets_of(tx, server)
         new = values.new_subnet_of(tx, server, subnet, msgspec.convert(op.data["network"], Network))
         instances = change.instances_on(tx, server.id)
-    outcome = driver.update_server_network(values.told(server, op), current, new, instances)
+    outcome = driver.update_server_network(values.contract_server(server, op), current, new, instances)
     op.record(details=outcome.details, exports=outcome.exports)
 
 
@@ -84,7 +84,7 @@ def serve_there_no_more(op: Op[ServerHost]) -> None:
         instances = change.instances_on(tx, server.id)
     driver = change.driver_of(op.parts)
     op.record(is_back=False)
-    driver.remove_server_network(values.told(server, op), old, instances)
+    driver.remove_server_network(values.contract_server(server, op), old, instances)
     op.record(is_back=True)
 
 

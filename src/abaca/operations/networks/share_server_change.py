@@ -20,7 +20,7 @@ from abaca.drivers import contract
 from abaca.operations.networks.share_server_create import NoSuchServer
 from abaca.operations.parts import ServerHost
 from abaca.operations.shares import metadata_limits
-from abaca.operations.shares.share_instances import told
+from abaca.operations.shares.share_instances import contract_instance
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
@@ -71,7 +71,7 @@ def rows_on(tx: Tx, server_id: str) -> list[ShareInstance]:
 
 def instances_on(tx: Tx, server_id: str) -> list[contract.ShareInstance]:
     """The same as drivers are told of them."""
-    return [told(row) for row in rows_on(tx, server_id)]
+    return [contract_instance(row) for row in rows_on(tx, server_id)]
 
 
 def relocate(

@@ -64,7 +64,7 @@ def server_for(op: Op[BackEnd], instance: contract.ShareInstance, network_id: st
     if server.status != "active":
         with op.db.read() as tx:
             raise _why_not(tx, server)
-    return values.told(server)
+    return values.contract_server(server)
 
 
 def _settle(op: Op[BackEnd], instance: contract.ShareInstance, network_id: str) -> ShareServer | None:
@@ -73,7 +73,7 @@ def _settle(op: Op[BackEnd], instance: contract.ShareInstance, network_id: str) 
         there, found = _candidates(tx, op, instance, network_id)
     chosen = None
     if there is None and found and isinstance(op.parts.driver, contract.RunsServers):
-        chosen = op.parts.driver.choose_server([values.told(one) for one in found], instance)
+        chosen = op.parts.driver.choose_server([values.contract_server(one) for one in found], instance)
     with op.write() as tx:
         share_networks.hold(tx, network_id)
         there, still = _candidates(tx, op, instance, network_id)

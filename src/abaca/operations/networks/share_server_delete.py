@@ -47,7 +47,7 @@ def start(tx: Tx, server: ShareServer, by: Requester | None) -> str:
     if share_servers.is_used(tx, server.id):
         raise InUse(id=server.id)
     share_servers.move(tx, server.id, "delete")
-    args = Args(values.told(server))
+    args = Args(values.contract_server(server))
     return queueing.enqueue(tx, OPERATION, args, values.target_of(server.host, server.id), by)
 
 

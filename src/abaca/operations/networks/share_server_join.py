@@ -54,8 +54,10 @@ def join(op: Op[ServerHost]) -> None:
         current = security_services.show(tx, args.current_id) if args.current_id else None
     if server is None or new is None:
         raise NoSuchServer(id=args.server_id)
-    now = None if current is None else values.told_service(current)
-    op.record(details=driver.update_security_service(values.told(server, op), values.told_service(new), now))
+    now = None if current is None else values.contract_service(current)
+    op.record(
+        details=driver.update_security_service(values.contract_server(server, op), values.contract_service(new), now)
+    )
 
 
 def succeed(op: Op[ServerHost], tx: Tx) -> None:

@@ -252,7 +252,7 @@ def ensure_shares(op: Op[ServerHost]) -> None:
     for begin in range(0, len(ids), PAGE):
         op.be_sure_of_lease()
         with op.db.write() as tx:
-            told = ensured_instances.page_of(tx, [], set(ids[begin : begin + PAGE]), is_held=False).told
+            told = ensured_instances.page_of(tx, [], set(ids[begin : begin + PAGE]), is_held=False).instances
             generation = claims.greatest_generation(tx, op.db.time())
         server = contract.ShareServer(id=op.args.server_id, details=op.data["details"])
         now = [msgspec.structs.replace(one, server=server, generation=generation) for one in told]
@@ -299,7 +299,7 @@ def _write_down(op: Op[ServerHost], tx: Tx, outcomes: Mapping[str, contract.Ensu
     access_rules_sync.start_many(tx, [page.taken[id].placed() for id in again], op)
     metadata_limits.count_anyway(tx, characters)
     reasons = [(page.taken[id], outcomes[id].reason or "The back end cannot serve it.") for id in sorted(lost)]
-    ensured_instances.tell_of_lost(op, tx, reasons)
+    ensured_instances.notify_of_lost(op, tx, reasons)
 
 
 def fail(op: Op[ServerHost], tx: Tx, error: errors.AbacaError) -> None:

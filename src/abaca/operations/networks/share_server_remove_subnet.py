@@ -143,7 +143,7 @@ def serve_there_no_more(op: Op[ServerHost]) -> None:
         (old,) = (one for one in values.subnets_of(tx, server) if one.id == subnet.id)
         instances = change.instances_on(tx, server.id)
     op.record(was_asked=True)
-    outcome = driver.remove_server_network(values.told(server, op), old, instances)
+    outcome = driver.remove_server_network(values.contract_server(server, op), old, instances)
     op.record(details=outcome.details, exports=outcome.exports)
 
 
@@ -155,7 +155,7 @@ def serve_there(op: Op[ServerHost]) -> None:
         instances = change.instances_on(tx, server.id)
     others = [one for one in all_of if one.id != subnet.id]
     (old,) = (one for one in all_of if one.id == subnet.id)
-    change.driver_of(op.parts).update_server_network(values.told(server, op), others, old, instances)
+    change.driver_of(op.parts).update_server_network(values.contract_server(server, op), others, old, instances)
     op.record(is_back=True)
 
 

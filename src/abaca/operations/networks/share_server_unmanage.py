@@ -66,7 +66,7 @@ def start(tx: Tx, server: ShareServer, by: Requester | None, *, is_forced: bool 
         raise OnSeveralSubnets(id=server.id, number=number)
     share_servers.move(tx, server.id, "unmanage")
     # what could not be taken over is nobody's on its back end already
-    args = Args(values.told(server), is_forced or server.status == "manage_error")
+    args = Args(values.contract_server(server), is_forced or server.status == "manage_error")
     return queueing.enqueue(tx, OPERATION, args, values.target_of(server.host, server.id), by)
 
 

@@ -44,7 +44,7 @@ def start_all(tx: Tx, subnet_id: str, project_id: str, by: Requester | None) -> 
             queueing.enqueue(tx, OPERATION, Args(server.id, subnet_id, project_id), target, by)
 
 
-def tell(op: Op[ServerHost]) -> None:
+def update_on_backend(op: Op[ServerHost]) -> None:
     """The back end's part; nothing where the server has left the subnet, or is gone."""
     driver = op.parts.driver
     if not isinstance(driver, contract.UpdatesSubnetMetadata):
@@ -54,7 +54,7 @@ def tell(op: Op[ServerHost]) -> None:
         its = [] if server is None else values.subnets_of(tx, server)
     subnet = next((one for one in its if one.id == op.args.subnet_id), None)
     if server is not None and subnet is not None:
-        driver.update_subnet_metadata(values.told(server, op), subnet)
+        driver.update_subnet_metadata(values.contract_server(server, op), subnet)
         op.record(is_told=True)
 
 
@@ -78,7 +78,7 @@ OPERATION = kinds.operation(
     resource=values.RESOURCE,
     args=Args,
     parts=ServerHost,
-    steps=(kinds.Step(tell, undo=kinds.nothing, within_s=DRIVER_CALL_S),),
+    steps=(kinds.Step(update_on_backend, undo=kinds.nothing, within_s=DRIVER_CALL_S),),
     succeed=succeed,
     fail=fail,
     cancellable=False,

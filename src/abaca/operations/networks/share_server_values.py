@@ -40,7 +40,7 @@ def may_serve_still(op: Op[ServerHost]) -> bool:
     return op.data.get("is_back") is False
 
 
-def told(server: ShareServer, op: Op[ServerHost] | None = None) -> contract.ShareServer:
+def contract_server(server: ShareServer, op: Op[ServerHost] | None = None) -> contract.ShareServer:
     """The value for a share server that was set up; for a change by `op`: what was begun before comes too late."""
     return contract.ShareServer(id=server.id, details=server.details, generation=op.generation if op else None)
 
@@ -58,7 +58,7 @@ def setup_of(
         id=server.id,
         share_network_id=server.share_network_id,
         subnets=subnets_of(tx, server, subnet_ids),
-        security_services=[told_service(one) for one in security_services.of_network(tx, server.share_network_id)],
+        security_services=[contract_service(one) for one in security_services.of_network(tx, server.share_network_id)],
         generation=op.generation,
     )
 
@@ -70,7 +70,7 @@ def subnets_of(tx: Tx, server: ShareServer, subnet_ids: Sequence[str] | None = N
     if subnet_ids is not None and server.share_network_id is not None:
         of_network = share_network_subnets.of_network(tx, server.share_network_id)
         its = [one for one in of_network if one.id in subnet_ids]
-    return [told_subnet(one, [each for each in has if each.share_network_subnet_id == one.id]) for one in its]
+    return [contract_subnet(one, [each for each in has if each.share_network_subnet_id == one.id]) for one in its]
 
 
 def facts_of(network: Network) -> dict[str, object]:
@@ -81,10 +81,10 @@ def facts_of(network: Network) -> dict[str, object]:
 def new_subnet_of(tx: Tx, server: ShareServer, subnet: Subnet, network: Network) -> contract.Subnet:
     """The value for a subnet that a server is about to be on, with its addresses there."""
     has = [one for one in allocations.of_server(tx, server.id) if one.share_network_subnet_id == subnet.id]
-    return told_subnet(subnet, has, network)
+    return contract_subnet(subnet, has, network)
 
 
-def told_subnet(subnet: Subnet, has: Sequence[Allocation] = (), network: Network | None = None) -> contract.Subnet:
+def contract_subnet(subnet: Subnet, has: Sequence[Allocation] = (), network: Network | None = None) -> contract.Subnet:
     """The value for a subnet, with a server's addresses on it; with `network`, if it does not show that yet."""
     if network is not None:
         subnet = msgspec.structs.replace(subnet, **facts_of(network))
@@ -112,7 +112,7 @@ def told_subnet(subnet: Subnet, has: Sequence[Allocation] = (), network: Network
     )
 
 
-def told_service(one: SecurityService) -> contract.SecurityService:
+def contract_service(one: SecurityService) -> contract.SecurityService:
     """The value for a directory."""
     return contract.SecurityService(
         id=one.id,

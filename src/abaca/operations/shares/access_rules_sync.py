@@ -27,7 +27,7 @@ from abaca.journal import kinds, queueing
 from abaca.operations import events
 from abaca.operations.parts import DRIVER_CALL_S, BackEnd
 from abaca.operations.shares import inherited_access, metadata_limits
-from abaca.operations.shares.share_instances import changed_by, keys_of_instances, service_host, told
+from abaca.operations.shares.share_instances import changed_by, contract_instance, keys_of_instances, service_host
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
@@ -95,7 +95,7 @@ def take_rules(op: Op[BackEnd], tx: Tx) -> None:
     # of ten thousand rules mostly all but one are in force, and stay so
     unsettled = [rule.id for rule in kept if rule.state != "active"]
     denied = [rule.id for rule in rules if rule.state == "denying"]
-    op.record(instance=told(row), wanted=wanted, unsettled=unsettled, denied=denied)
+    op.record(instance=contract_instance(row), wanted=wanted, unsettled=unsettled, denied=denied)
 
 
 def leave_rules(_op: Op[BackEnd], _tx: Tx) -> None:

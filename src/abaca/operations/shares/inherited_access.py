@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from abaca.db.shares import instance_access_rules, share_instances, shares, snapshot_instances
 from abaca.drivers import contract
-from abaca.operations.shares.snapshot_instances import changed_snapshot, told_snapshot
+from abaca.operations.shares.snapshot_instances import changed_snapshot, contract_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,4 +54,4 @@ def follow(op: Op[BackEnd], instance_id: str, rules: Sequence[contract.AccessRul
     read_only = [contract.AccessRule(id=rule.id, type=rule.type, to=rule.to, level="ro") for rule in rules]
     for row in found:
         with contextlib.suppress(contract.Gone):  # one that could not be deleted may be gone
-            driver.set_snapshot_access(changed_snapshot(op, told_snapshot(row, instance)), read_only)
+            driver.set_snapshot_access(changed_snapshot(op, contract_snapshot(row, instance)), read_only)

@@ -197,11 +197,11 @@ class Admission:
         if candidate is None:
             self._refuse(tx, share_id, instance_id, placement)
         else:
-            told = self._told(wanted, resolved, ids, candidate.pool, checked)
+            value = self._value(wanted, resolved, ids, candidate.pool, checked)
             if source is None:
-                share_create.start(tx, told, candidate.pool.host, self.caller, wanted.share_network_id)
+                share_create.start(tx, value, candidate.pool.host, self.caller, wanted.share_network_id)
             else:
-                args = share_clone.Args(told, source.told, source.snapshot.id, wanted.share_network_id)
+                args = share_clone.Args(value, source.value, source.snapshot.id, wanted.share_network_id)
                 share_clone.start(tx, args, candidate.pool.host, self.caller)
         taker = quotas.Taker(self.caller.project_id, self.caller.user_id, resolved.id)
         if candidate is None:
@@ -215,7 +215,7 @@ class Admission:
             return None
         return share_sources.find(tx, wanted.snapshot_id, self.caller, by_type=wanted.clones_by_type)
 
-    def _told(
+    def _value(
         self,
         wanted: CreateRequest,
         resolved: ResolvedType,

@@ -22,7 +22,7 @@ from abaca.journal import kinds, queueing
 from abaca.operations import events
 from abaca.operations.networks import share_server_choice
 from abaca.operations.parts import DRIVER_CALL_S, BackEnd
-from abaca.operations.shares.share_instances import changed_by, keys_of_instances, target_of, tell
+from abaca.operations.shares.share_instances import changed_by, keys_of_instances, notify_project, target_of
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
@@ -86,7 +86,7 @@ def fail(op: Op[BackEnd], tx: Tx, error: errors.AbacaError) -> None:
 def break_off(op: Op[BackEnd], tx: Tx, cause: tuple[Action, Detail], error: errors.AbacaError) -> None:
     """Say that a share that was being made, from whatever, is not."""
     share_instances.try_move(tx, op.args.instance.id, "failed", ("creating", "creating_from_snapshot"))
-    tell(op, tx, op.args.instance, cause, error.message)
+    notify_project(op, tx, op.args.instance, cause, error.message)
 
 
 OPERATION = kinds.operation(

@@ -28,8 +28,8 @@ from abaca.operations.administration import resource_locks
 from abaca.operations.attachments import attachment_detach
 from abaca.operations.parts import DRIVER_CALL_S, BackEnd
 from abaca.operations.shares import share_instance_delete
-from abaca.operations.shares.share_instance_delete import forget, take_away, tell_deletion
-from abaca.operations.shares.share_instances import keys_of_share, target_of, tell, told
+from abaca.operations.shares.share_instance_delete import forget, notify_deletion, take_away
+from abaca.operations.shares.share_instances import contract_instance, keys_of_share, notify_project, target_of
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
@@ -116,14 +116,14 @@ def _start(tx: Tx, instance_ids: Sequence[str], event: str, by: Requester | None
     found = [whole[instance_id] for instance_id in instance_ids]
     placed = [row for row in found if row.host is not None]
     if not placed:
-        tell_deletion(tx, found[0].share_id, by)
+        notify_deletion(tx, found[0].share_id, by)
     for row in found:
         if row.host is None:
             forget(tx, row)
     if not placed:
         return None
     first, *others = placed
-    args = Args(instance=told(first), others=tuple(share_instance_delete.args_of(row) for row in others))
+    args = Args(instance=contract_instance(first), others=tuple(share_instance_delete.args_of(row) for row in others))
     held = keys_of_share(first.share_id, [row.id for row in placed])
     return queueing.enqueue(tx, OPERATION, args, target_of(first.placed().host, first.share_id, held), by)
 
@@ -198,7 +198,7 @@ def fail(op: Op[BackEnd], tx: Tx, error: errors.AbacaError) -> None:
     # all that nobody has come to; those whose own deletion failed say so already
     for instance_id in sorted(one.instance.id for one in (op.args, *op.args.others)):
         share_instances.try_move(tx, instance_id, "failed")
-    tell(op, tx, op.args.instance, (Action.DELETE, Detail.UNKNOWN_ERROR), error.message)
+    notify_project(op, tx, op.args.instance, (Action.DELETE, Detail.UNKNOWN_ERROR), error.message)
 
 
 OPERATION = kinds.operation(

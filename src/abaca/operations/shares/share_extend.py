@@ -18,7 +18,7 @@ from abaca.journal import kinds
 from abaca.operations import events
 from abaca.operations.parts import DRIVER_CALL_S, BackEnd
 from abaca.operations.shares import share_resize
-from abaca.operations.shares.share_instances import changed_by, tell
+from abaca.operations.shares.share_instances import changed_by, notify_project
 
 if TYPE_CHECKING:
     from abaca import errors
@@ -53,7 +53,7 @@ def fail(op: Op[BackEnd], tx: Tx, error: errors.AbacaError) -> None:
     """The old size stays, and what was taken comes back."""
     args, instance = op.args, op.args.instance
     share_instances.try_move(tx, instance.id, "failed", "extending")
-    tell(op, tx, instance, (Action.EXTEND, Detail.DRIVER_FAILED_EXTEND), error.message)
+    notify_project(op, tx, instance, (Action.EXTEND, Detail.DRIVER_FAILED_EXTEND), error.message)
     taken = {"gigabytes": args.difference_gib}
     quotas.give_back(tx, instance.project_id, args.user_id, args.share_type_id, taken)
     pools.release(tx, args.host, args.difference_gib)

@@ -33,7 +33,13 @@ from abaca.journal import kinds, queueing
 from abaca.operations import events
 from abaca.operations.parts import DRIVER_CALL_S, BackEnd
 from abaca.operations.shares import metadata_limits
-from abaca.operations.shares.share_instances import changed_by, keys_of_share, target_of, tell, told
+from abaca.operations.shares.share_instances import (
+    changed_by,
+    contract_instance,
+    keys_of_share,
+    notify_project,
+    target_of,
+)
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
@@ -57,7 +63,7 @@ class Args(msgspec.Struct, frozen=True):
 
 def args_of(row: ShareInstance) -> Args:
     """For an instance that a back end has, a row of `share_instances.whole`."""
-    return Args(instance=told(row), host=row.placed().host)
+    return Args(instance=contract_instance(row), host=row.placed().host)
 
 
 def start(tx: Tx, row: ShareInstance, by: Requester | None) -> str:
@@ -87,11 +93,11 @@ def succeed(op: Op[BackEnd], tx: Tx) -> None:
         return
     shares.lock(tx, row.share_id)
     if len(share_instances.of_share(tx, row.share_id)) == 1:
-        tell_deletion(tx, row.share_id, op)
+        notify_deletion(tx, row.share_id, op)
     forget(tx, row, Cause(op.id, op.what.kind))
 
 
-def tell_deletion(tx: Tx, share_id: str, by: Requester | None) -> None:
+def notify_deletion(tx: Tx, share_id: str, by: Requester | None) -> None:
     """The events of the deletion of a share that no operation of its own tells; the share is still there."""
     events.notify_share(tx, "share.delete.start", share_id, by)
     events.notify_share(tx, "share.delete.end", share_id, by, status="deleted")
@@ -125,7 +131,7 @@ def fail(op: Op[BackEnd], tx: Tx, error: errors.AbacaError) -> None:
     """It stays, in error, for another try. What the deletion of its share had started, that tells."""
     share_instances.try_move(tx, op.args.instance.id, "failed")
     if op.parent_id is None:
-        tell(op, tx, op.args.instance, (Action.DELETE, Detail.UNKNOWN_ERROR), error.message)
+        notify_project(op, tx, op.args.instance, (Action.DELETE, Detail.UNKNOWN_ERROR), error.message)
 
 
 OPERATION = kinds.operation(

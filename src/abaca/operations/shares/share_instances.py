@@ -49,7 +49,7 @@ def pool_name(host: str) -> str:
     return host.partition("#")[2]
 
 
-def told(row: ShareInstance, exports: Iterable[Export] = ()) -> contract.ShareInstance:
+def contract_instance(row: ShareInstance, exports: Iterable[Export] = ()) -> contract.ShareInstance:
     """The value for an instance, with its export locations where they matter."""
     return contract.ShareInstance(
         id=row.id,
@@ -75,7 +75,7 @@ def _server_of(row: ShareInstance) -> contract.ShareServer | None:
     return contract.ShareServer(id=row.share_server_id, details=row.server_details or {})
 
 
-def told_rules(rules: Sequence[RuleInForce] | None) -> list[contract.AccessRule] | None:
+def contract_rules(rules: Sequence[RuleInForce] | None) -> list[contract.AccessRule] | None:
     """The rules of an instance as its driver is told of them; None where some are not in force."""
     if rules is None:
         return None
@@ -95,7 +95,7 @@ def changed_by(op: Op[BackEnd], instance: contract.ShareInstance) -> contract.Sh
     return msgspec.structs.replace(instance, generation=op.generation)
 
 
-def tell(
+def notify_project(
     op: Op[BackEnd], tx: Tx, instance: contract.ShareInstance, cause: tuple[Action, Detail], reason: str | None
 ) -> None:
     """Tell the share's project what went wrong, whoever had asked for it."""

@@ -27,7 +27,13 @@ from abaca.drivers import contract
 from abaca.journal import kinds, queueing
 from abaca.operations import events
 from abaca.operations.parts import DRIVER_CALL_S, BackEnd
-from abaca.operations.shares.share_instances import changed_by, keys_of_instances, service_host, target_of, tell
+from abaca.operations.shares.share_instances import (
+    changed_by,
+    keys_of_instances,
+    notify_project,
+    service_host,
+    target_of,
+)
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
@@ -149,7 +155,7 @@ def succeed(op: Op[BackEnd], tx: Tx) -> None:
 def fail(op: Op[BackEnd], tx: Tx, error: errors.AbacaError) -> None:
     """It stays visible, with the reason."""
     share_instances.try_move(tx, op.args.instance.id, "failed", "manage_starting")
-    tell(op, tx, op.args.instance, (Action.MANAGE, Detail.NOT_MANAGED), error.message)
+    notify_project(op, tx, op.args.instance, (Action.MANAGE, Detail.NOT_MANAGED), error.message)
 
 
 OPERATION = kinds.operation(

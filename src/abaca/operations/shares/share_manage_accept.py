@@ -95,7 +95,7 @@ def accept(tx: Tx, settings: Settings, caller: Caller, wanted: ManageRequest, co
         mount_point_name=None if share["mount_point_name"] is None else str(share["mount_point_name"]),
         extra_specs=kind.extra_specs,
         exports=[contract.Export(path=wanted.export_path)],
-        server=None if server is None else share_server_values.told(server),
+        server=None if server is None else share_server_values.contract_server(server),
     )
     protocols = settings.enabled_share_protocols
     args = share_manage.Args(told, pool.host, wanted.options, protocols, caller.user_id, kind.id)

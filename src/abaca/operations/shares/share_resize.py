@@ -14,7 +14,7 @@ from abaca.domain.shares import shares as rules
 from abaca.drivers import contract
 from abaca.journal import queueing
 from abaca.operations.parts import BackEnd
-from abaca.operations.shares.share_instances import changed_by, keys_of_share, target_of, told
+from abaca.operations.shares.share_instances import changed_by, contract_instance, keys_of_share, target_of
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
@@ -56,7 +56,7 @@ def start(tx: Tx, what: Operation, event: str, share: Share, new_size_gib: int, 
         raise errors.NotFound(resource="Share", id=share.id)
     host = row.placed().host
     rules.check_new_size(row.size, new_size_gib, grow=event == "extend")
-    args = Args(told(row), new_size_gib, row.user_id, row.share_type_id, host)
+    args = Args(contract_instance(row), new_size_gib, row.user_id, row.share_type_id, host)
     target = target_of(host, row.share_id, keys_of_share(row.share_id, [row.id]))
     queueing.enqueue(tx, what, args, target, by)
     return args.difference_gib

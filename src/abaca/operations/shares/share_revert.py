@@ -23,7 +23,7 @@ from abaca.journal import kinds, queueing
 from abaca.journal.interruptions import Wait
 from abaca.operations import events
 from abaca.operations.parts import DRIVER_CALL_S, BackEnd
-from abaca.operations.shares.share_instances import keys_of_share, target_of, tell, told_rules
+from abaca.operations.shares.share_instances import contract_rules, keys_of_share, notify_project, target_of
 from abaca.operations.shares.snapshot_instances import changed_snapshot, found
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def start(tx: Tx, share: Share, snapshot_id: str, by: Requester | None) -> str:
     if snapshot is None or snapshot.share_id != share.id:
         raise errors.Invalid(f"Share {share.id} has no snapshot {snapshot_id}.")
     rules.check_revert(snapshot, snapshots.of_share(tx, share.id, 1)[0].id, share.size)
-    in_force = told_rules(instance_access_rules.in_force(tx, [share.instance_id]).get(share.instance_id))
+    in_force = contract_rules(instance_access_rules.in_force(tx, [share.instance_id]).get(share.instance_id))
     if in_force is None:
         raise errors.Conflict(f"Access rules of share {share.id} are on their way or in error; wait, or deny those.")
     share_instances.move(tx, share.instance_id, "revert")
@@ -112,7 +112,7 @@ def fail(op: Op[BackEnd], tx: Tx, error: errors.AbacaError) -> None:
     """What it has now nobody knows for sure."""
     share_instances.try_move(tx, op.args.instance.id, "failed", "reverting")
     snapshot_instances.try_move(tx, op.args.source.id, "failed", "restoring")
-    tell(op, tx, op.args.instance, (Action.REVERT, Detail.UNKNOWN_ERROR), error.message)
+    notify_project(op, tx, op.args.instance, (Action.REVERT, Detail.UNKNOWN_ERROR), error.message)
 
 
 OPERATION = kinds.operation(

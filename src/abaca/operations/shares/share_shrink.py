@@ -19,7 +19,7 @@ from abaca.journal import kinds
 from abaca.operations import events
 from abaca.operations.parts import DRIVER_CALL_S, BackEnd
 from abaca.operations.shares import share_resize
-from abaca.operations.shares.share_instances import changed_by, tell
+from abaca.operations.shares.share_instances import changed_by, notify_project
 
 if TYPE_CHECKING:
     from abaca import errors
@@ -55,7 +55,7 @@ def fail(op: Op[BackEnd], tx: Tx, error: errors.AbacaError) -> None:
     is_kept = error.code == contract.Refused.code
     share_instances.try_move(tx, op.args.instance.id, "kept" if is_kept else "failed", "shrinking")
     detail = Detail.SHRINK_REFUSED if is_kept else Detail.DRIVER_FAILED_SHRINK
-    tell(op, tx, op.args.instance, (Action.SHRINK, detail), error.message)
+    notify_project(op, tx, op.args.instance, (Action.SHRINK, detail), error.message)
 
 
 OPERATION = kinds.operation(

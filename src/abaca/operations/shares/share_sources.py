@@ -11,7 +11,7 @@ from abaca import errors
 from abaca.db.shares import share_instances, shares, snapshot_instances, snapshots
 from abaca.domain.shares import snapshots as rules
 from abaca.drivers import contract
-from abaca.operations.shares.snapshot_instances import told_snapshot
+from abaca.operations.shares.snapshot_instances import contract_snapshot
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
@@ -22,7 +22,7 @@ class Source(msgspec.Struct, frozen=True):
     """A snapshot that a share can be made from; `host` is where it lies, host@backend#pool, sizes are in GiB."""
 
     snapshot: rules.Snapshot
-    told: contract.Snapshot
+    value: contract.Snapshot
     host: str
     share_proto: str
     share_type_id: str | None
@@ -56,7 +56,7 @@ def find(tx: Tx, snapshot_id: str, caller: Caller, *, by_type: bool) -> Source:
         raise errors.Invalid(f"No shares can be made from snapshots of share {row.share_id}: its type does not say so.")
     return Source(
         snapshot,
-        told_snapshot(row, instance),
+        contract_snapshot(row, instance),
         instance.placed().host,
         instance.share_proto,
         instance.share_type_id,

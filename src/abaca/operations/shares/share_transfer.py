@@ -38,7 +38,13 @@ from abaca.operations.administration.resource_locks import Locked
 from abaca.operations.parts import DRIVER_CALL_S, BackEnd
 from abaca.operations.shares import access_rules_sync, snapshot_access_sync
 from abaca.operations.shares.share_delete import Attached, HasReplicas, refuse_attached, refuse_replicated
-from abaca.operations.shares.share_instances import changed_by, keys_of_share, target_of, tell, told
+from abaca.operations.shares.share_instances import (
+    changed_by,
+    contract_instance,
+    keys_of_share,
+    notify_project,
+    target_of,
+)
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
@@ -182,7 +188,7 @@ def _tell_later(tx: Tx, share: Share, caller: Caller) -> None:
     """Queue what tells the back end whose it is from now on."""
     (row,) = share_instances.whole_of(tx, [share.instance_id])
     target = target_of(row.placed().host, share.id, keys_of_share(share.id, [row.id]))
-    queueing.enqueue(tx, OPERATION, Args(told(row)), target, caller)
+    queueing.enqueue(tx, OPERATION, Args(contract_instance(row)), target, caller)
 
 
 def _clear_rules(tx: Tx, share_id: str, caller: Caller) -> None:
@@ -224,7 +230,7 @@ def _count(tx: Tx, settings: Settings, caller: Caller, share: Share, counts: _Mo
         step()
 
 
-def tell_backend(op: Op[BackEnd]) -> None:
+def accept_on_backend(op: Op[BackEnd]) -> None:
     """Back ends that must know whose a share is."""
     if isinstance(op.parts.driver, contract.AcceptsTransfers):
         instance = changed_by(op, op.args.instance)
@@ -239,7 +245,7 @@ def succeed(op: Op[BackEnd], tx: Tx) -> None:
 def fail(op: Op[BackEnd], tx: Tx, error: errors.AbacaError) -> None:
     """So it can, though its back end takes it for another's."""
     share_instances.try_move(tx, op.args.instance.id, "keep")
-    tell(op, tx, op.args.instance, (Action.TRANSFER_ACCEPT, Detail.UNKNOWN_ERROR), error.message)
+    notify_project(op, tx, op.args.instance, (Action.TRANSFER_ACCEPT, Detail.UNKNOWN_ERROR), error.message)
 
 
 OPERATION = kinds.operation(
@@ -247,7 +253,7 @@ OPERATION = kinds.operation(
     resource="share",
     args=Args,
     parts=BackEnd,
-    steps=(kinds.Step(tell_backend, undo=kinds.nothing, within_s=DRIVER_CALL_S),),
+    steps=(kinds.Step(accept_on_backend, undo=kinds.nothing, within_s=DRIVER_CALL_S),),
     succeed=succeed,
     fail=fail,
     cancellable=False,

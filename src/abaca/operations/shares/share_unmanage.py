@@ -25,7 +25,13 @@ from abaca.operations.administration import resource_locks
 from abaca.operations.parts import DRIVER_CALL_S, BackEnd
 from abaca.operations.shares.share_delete import refuse_attached, refuse_copied, refuse_replicated
 from abaca.operations.shares.share_instance_delete import forget
-from abaca.operations.shares.share_instances import changed_by, keys_of_share, target_of, tell, told
+from abaca.operations.shares.share_instances import (
+    changed_by,
+    contract_instance,
+    keys_of_share,
+    notify_project,
+    target_of,
+)
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
@@ -73,7 +79,7 @@ def start(tx: Tx, share_id: str, by: Requester | None, *, also_on_servers: bool 
         forget(tx, row)
         return None
     target = target_of(row.host, share_id, keys_of_share(share_id, [row.id]))
-    return queueing.enqueue(tx, OPERATION, Args(told(row)), target, by)
+    return queueing.enqueue(tx, OPERATION, Args(contract_instance(row)), target, by)
 
 
 def unmanage_on_backend(op: Op[BackEnd]) -> None:
@@ -100,7 +106,7 @@ def succeed(op: Op[BackEnd], tx: Tx) -> None:
 def fail(op: Op[BackEnd], tx: Tx, error: errors.AbacaError) -> None:
     """It stays, for another try."""
     share_instances.try_move(tx, op.args.instance.id, "failed", "unmanage_starting")
-    tell(op, tx, op.args.instance, (Action.UNMANAGE, Detail.NOT_UNMANAGED), error.message)
+    notify_project(op, tx, op.args.instance, (Action.UNMANAGE, Detail.NOT_UNMANAGED), error.message)
 
 
 OPERATION = kinds.operation(

@@ -19,8 +19,7 @@ from abaca.drivers import contract
 from abaca.journal import kinds, queueing
 from abaca.operations.parts import DRIVER_CALL_S, BackEnd
 from abaca.operations.shares import inherited_access
-from abaca.operations.shares import snapshot_instances as told
-from abaca.operations.shares.snapshot_instances import Args, changed_snapshot
+from abaca.operations.shares.snapshot_instances import Args, changed_snapshot, found, notify_project
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 def start(tx: Tx, snapshot: Snapshot, by: Requester | None) -> str:
     """Queue it, or join the one that nobody has begun; its id."""
-    args = told.found(tx, snapshot.instance_id)
+    args = found(tx, snapshot.instance_id)
     target = msgspec.structs.replace(args.target, coalesce_key=f"snapshot-access:{snapshot.id}")
     return queueing.enqueue(tx, OPERATION, args, target, by)
 
@@ -74,7 +73,7 @@ def succeed(op: Op[BackEnd], tx: Tx) -> None:
     snapshot_access_rules.finish(tx, [rule_id for rule_id in wanted if rule_id not in refused], "done")
     snapshot_access_rules.finish(tx, list(refused), "failed")
     for one in refused.values():
-        told.tell(op, tx, op.args, (Action.UPDATE_ACCESS_RULES, Detail.UNSUPPORTED_CLIENT), one.reason)
+        notify_project(op, tx, op.args, (Action.UPDATE_ACCESS_RULES, Detail.UNSUPPORTED_CLIENT), one.reason)
 
 
 def fail(op: Op[BackEnd], tx: Tx, error: errors.AbacaError) -> None:
@@ -82,7 +81,7 @@ def fail(op: Op[BackEnd], tx: Tx, error: errors.AbacaError) -> None:
     if "wanted" not in op.data:
         take_rules(op, tx)
     snapshot_access_rules.finish(tx, [*op.data["denied"], *(rule["id"] for rule in op.data["wanted"])], "failed")
-    told.tell(op, tx, op.args, (Action.UPDATE_ACCESS_RULES, Detail.UNKNOWN_ERROR), error.message)
+    notify_project(op, tx, op.args, (Action.UPDATE_ACCESS_RULES, Detail.UNKNOWN_ERROR), error.message)
 
 
 OPERATION = kinds.operation(

@@ -25,7 +25,7 @@ from abaca.journal import kinds, queueing
 from abaca.operations import events
 from abaca.operations.parts import DRIVER_CALL_S, BackEnd
 from abaca.operations.shares import inherited_access, metadata_limits
-from abaca.operations.shares.snapshot_instances import Args, changed_snapshot, found, taking, tell
+from abaca.operations.shares.snapshot_instances import Args, changed_snapshot, found, notify_project, taking
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -124,7 +124,7 @@ def succeed(op: Op[BackEnd], tx: Tx) -> None:
 def fail(op: Op[BackEnd], tx: Tx, error: errors.AbacaError) -> None:
     """It stays visible, broken, with the reason."""
     snapshot_instances.try_move(tx, op.args.snapshot.id, "failed", "creating")
-    tell(op, tx, op.args, (Action.CREATE, Detail.UNKNOWN_ERROR), error.message)
+    notify_project(op, tx, op.args, (Action.CREATE, Detail.UNKNOWN_ERROR), error.message)
 
 
 OPERATION = kinds.operation(

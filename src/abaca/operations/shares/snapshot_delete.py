@@ -14,7 +14,7 @@ from abaca.domain.administration.messages import Action, Detail
 from abaca.journal import kinds, queueing
 from abaca.operations import events
 from abaca.operations.parts import DRIVER_CALL_S, BackEnd
-from abaca.operations.shares.snapshot_instances import Args, forget, found, take_away, tell
+from abaca.operations.shares.snapshot_instances import Args, forget, found, notify_project, take_away
 
 if TYPE_CHECKING:
     from abaca import errors
@@ -47,7 +47,7 @@ def succeed(op: Op[BackEnd], tx: Tx) -> None:
 def fail(op: Op[BackEnd], tx: Tx, error: errors.AbacaError) -> None:
     """It stays, in error, for another try."""
     snapshot_instances.try_move(tx, op.args.snapshot.id, "failed", "deleting")
-    tell(op, tx, op.args, (Action.DELETE, Detail.UNKNOWN_ERROR), error.message)
+    notify_project(op, tx, op.args, (Action.DELETE, Detail.UNKNOWN_ERROR), error.message)
 
 
 OPERATION = kinds.operation(

@@ -16,7 +16,7 @@ from abaca.domain.catalog.quotas import METADATA
 from abaca.drivers import contract
 from abaca.journal.queueing import Target
 from abaca.operations.parts import BackEnd
-from abaca.operations.shares.share_instances import changed_by, keys_of_share, service_host, told
+from abaca.operations.shares.share_instances import changed_by, contract_instance, keys_of_share, service_host
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
@@ -49,14 +49,14 @@ class Args(msgspec.Struct, frozen=True):
 def args_of(row: SnapshotInstance, instance: ShareInstance) -> Args:
     """For a row of `snapshot_instances.whole`, and that of the share instance which it is of."""
     # until it is taken over, it has no size
-    return Args(told_snapshot(row, instance), row.snapshot_id, instance.placed().host, is_held=bool(row.size))
+    return Args(contract_snapshot(row, instance), row.snapshot_id, instance.placed().host, is_held=bool(row.size))
 
 
-def told_snapshot(row: SnapshotInstance, instance: ShareInstance) -> contract.Snapshot:
+def contract_snapshot(row: SnapshotInstance, instance: ShareInstance) -> contract.Snapshot:
     """The value for a snapshot."""
     return contract.Snapshot(
         id=row.id,
-        instance=told(instance),
+        instance=contract_instance(instance),
         provider_location=row.provider_location,
         driver_data=row.driver_data or {},
     )
@@ -117,7 +117,7 @@ class About(Protocol):
     def snapshot_id(self) -> str: ...
 
 
-def tell(op: Op[BackEnd], tx: Tx, args: About, cause: tuple[Action, Detail], reason: str | None) -> None:
+def notify_project(op: Op[BackEnd], tx: Tx, args: About, cause: tuple[Action, Detail], reason: str | None) -> None:
     """Tell the snapshot's project what went wrong, whoever had asked for it."""
     action, detail = cause
     about = messages.About(args.snapshot.instance.project_id, op.request_id, "SHARE_SNAPSHOT", args.snapshot_id)

@@ -35,7 +35,7 @@ from abaca.operations.parts import DRIVER_CALL_S, BackEnd
 from abaca.operations.shares import inherited_access, metadata_limits
 from abaca.operations.shares.share_delete import refuse_replicated
 from abaca.operations.shares.snapshot_instances import Args as AboutSnapshot
-from abaca.operations.shares.snapshot_instances import changed_snapshot, found, releasing, tell
+from abaca.operations.shares.snapshot_instances import changed_snapshot, found, notify_project, releasing
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
@@ -169,7 +169,7 @@ def succeed(op: Op[BackEnd], tx: Tx) -> None:
 def fail(op: Op[BackEnd], tx: Tx, error: errors.AbacaError) -> None:
     """It stays visible, with the reason."""
     snapshot_instances.try_move(tx, op.args.snapshot.id, "failed", "manage_starting")
-    tell(op, tx, op.args, (Action.MANAGE, Detail.NOT_MANAGED), error.message)
+    notify_project(op, tx, op.args, (Action.MANAGE, Detail.NOT_MANAGED), error.message)
 
 
 OPERATION = kinds.operation(

@@ -20,7 +20,7 @@ from abaca.journal import kinds, queueing
 from abaca.operations import events
 from abaca.operations.parts import DRIVER_CALL_S, BackEnd
 from abaca.operations.shares.share_delete import refuse_replicated
-from abaca.operations.shares.snapshot_instances import Args, changed_snapshot, forget, found, tell
+from abaca.operations.shares.snapshot_instances import Args, changed_snapshot, forget, found, notify_project
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
@@ -66,7 +66,7 @@ def succeed(op: Op[BackEnd], tx: Tx) -> None:
 def fail(op: Op[BackEnd], tx: Tx, error: errors.AbacaError) -> None:
     """It stays, for another try."""
     snapshot_instances.try_move(tx, op.args.snapshot.id, "failed", "unmanage_starting")
-    tell(op, tx, op.args, (Action.UNMANAGE, Detail.NOT_UNMANAGED), error.message)
+    notify_project(op, tx, op.args, (Action.UNMANAGE, Detail.NOT_UNMANAGED), error.message)
 
 
 OPERATION = kinds.operation(
