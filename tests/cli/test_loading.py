@@ -130,7 +130,7 @@ def test_a_command_imports_only_its_area_of_the_api(abaca, config, name):
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     parts = [module.split(".") for module in json.loads(done.stderr) if module.startswith("abaca.api.")]
     assert {part[2] for part in parts if len(part) > 3} <= AREAS[name]
-    assert {part[2] for part in parts if len(part) == 3} <= {*AREAS[name], "own_door", "permissions"}
+    assert {part[2] for part in parts if len(part) == 3} <= {*AREAS[name], "naming", "own_door", "permissions"}
 
 
 def test_commands_know_where_each_collection_of_the_own_door_is():

@@ -130,6 +130,7 @@ OFFERS = {
         ("id", "name", "status", "metadata", "size", "provider_location"),
         {
             "id": _IDS,
+            "id_prefix": _PREFIX,
             "project_id": _PROJECT,
             "share_id": Values(row_id(0), row_id(1), NONE),
             "name": Values(COMMON, "an Unusual name", NONE),

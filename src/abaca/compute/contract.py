@@ -153,6 +153,11 @@ class Compute(ABC):
         wanted = frozenset(names)
         return self.list(Wanted(project_id=project_id, only=lambda server: server.name in wanted))
 
+    def begun(self, project_id: str | None, beginning: str, limit: int) -> Sequence[Server]:
+        """The servers of a project (None: of all) whose ids begin so, at most `limit`. Raises as `list` does."""
+        begins = Wanted(project_id=project_id, only=lambda server: server.id.startswith(beginning), limit=limit)
+        return self.list(begins)
+
     def flavors(self, project_id: str | None) -> Sequence[Flavor]:
         """The sizes that a project's servers have (None: those of all), by name. Raises `ComputeUnreachable`.
 

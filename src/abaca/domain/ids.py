@@ -42,4 +42,15 @@ def is_id(text: str) -> bool:
     return _FORM.fullmatch(text) is not None
 
 
+def beginning(text: str) -> str | None:
+    """The text as ids begin with it, in small letters; None where no id begins so. Four characters are the fewest.
+
+    Whole ids have their dashes at the same places, which keeps their order in every collation.
+    """
+    if not 4 <= len(text) <= len(_SHAPE) or not _FORM.fullmatch(text + _SHAPE[len(text) :]):
+        return None
+    return text.lower()
+
+
+_SHAPE = "00000000-0000-0000-0000-000000000000"
 _FORM = re.compile(r"[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}")

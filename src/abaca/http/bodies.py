@@ -27,7 +27,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, dataclass_tran
 import msgspec
 
 from abaca import errors
-from abaca.domain import metadata
+from abaca.domain import ids, metadata
 from abaca.http import paging, wire
 
 # Tab, line feed and carriage return are text; what a database or a terminal could stumble over is not.
@@ -100,11 +100,10 @@ def _uuid(value: Any) -> str:
 
 
 def _id_prefix(value: object) -> str:
-    # whole ids have their dashes at the same places, which keeps their order in every collation
-    said = _text(value)
-    if not 4 <= len(said) <= len(_SHAPE) or not _UUID.fullmatch(said + _SHAPE[len(said) :]):
+    found = ids.beginning(_text(value))
+    if found is None:
         raise ValueError
-    return said.lower()
+    return found
 
 
 def _time(value: Any) -> datetime.datetime:
@@ -139,7 +138,6 @@ def _pairs(value: Any) -> dict[str, str]:
 
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,20}")
-_SHAPE = "00000000-0000-0000-0000-000000000000"
 _UUID = re.compile(r"[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}")
 
 Flag = Annotated[bool, Scalar(_flag, "a boolean", {"type": "boolean"})]

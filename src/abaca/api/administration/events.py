@@ -7,6 +7,7 @@ import datetime
 from typing import Annotated
 
 from abaca import errors, policy
+from abaca.api.administration import resources
 from abaca.db.administration import events as db
 from abaca.domain.administration.events import EventTarget, Undelivered
 from abaca.http.bodies import Filters, IdPrefix, Text, among
@@ -73,6 +74,9 @@ class TargetView(View):
 def index(call: Call, filters: dict[str, object]) -> Listed:
     """Events, the newest first, as they were committed."""
     with call.db.read() as tx:
+        if "resource_id" in filters:
+            said, kind = str(filters["resource_id"]), filters.get("resource_type")
+            filters = {**filters, "resource_id": resources.resource_id_of(call, tx, said, kind)}
         rows = db.EVENTS.rows(tx, call.columns, filters, call.page._replace(sort_key="seq"))
         return Listed(rows, call.count(lambda most: db.EVENTS.count(tx, filters, most)))
 

@@ -7,6 +7,8 @@ import datetime
 from typing import Annotated, Literal
 
 from abaca import errors
+from abaca.api import naming
+from abaca.api.administration import resources
 from abaca.db.engine.statements import Row
 from abaca.db.journal import keys, operations
 from abaca.db.journal.findings import FINDINGS
@@ -31,6 +33,8 @@ STEER = {
 }
 GET_FINDINGS = admin("operation:get_findings", "List what an operation found.")
 LIST_ALL_PROJECTS = admin("operation:list_all_projects", "List the operations of all projects.")
+
+OPERATION = naming.Kind("Operation", operations.OPERATIONS, is_named=False)
 
 RESOURCE = Resource("operations", "/operations", rules=(LIST_ALL_PROJECTS,))
 
@@ -161,6 +165,11 @@ def index(call: Call, filters: dict[str, object]) -> Listed:
     if asked.pop("live", False):
         asked["states"] = operations.LIVE
     with call.db.read() as tx:
+        if "parent_id" in asked:
+            asked["parent_id"] = naming.id_of(call, tx, OPERATION, str(asked["parent_id"]))
+        if "resource_id" in asked:
+            said, kind = str(asked["resource_id"]), asked.get("resource_type")
+            asked["resource_id"] = resources.resource_id_of(call, tx, said, kind)
         rows = operations.OPERATIONS.rows(tx, call.columns, asked, call.page)
         return Listed(rows, call.count(lambda most: operations.OPERATIONS.count(tx, asked, most)))
 
@@ -169,6 +178,7 @@ def index(call: Call, filters: dict[str, object]) -> Listed:
 def show(call: Call, id: str) -> Row:
     """One operation."""
     with call.db.read() as tx:
+        id = naming.id_of(call, tx, OPERATION, id)
         row = operations.OPERATIONS.one(tx, call.columns, {"id": id})
         call.notes["ahead"] = keys.ahead_of(tx, id)
     if row is None:
@@ -189,15 +199,19 @@ def index_findings(call: Call, id: str, filters: dict[str, object]) -> Listed:
     At most ten thousand are kept; the counts in the operation's own `findings` are of all.
     """
     with call.db.read() as tx:
+        id = naming.id_of(call, tx, OPERATION, id)
         if operations.show(tx, id) is None:
             raise errors.NotFound(resource="Operation", id=id)
         asked = {**filters, "operation_id": id}
+        if "share_id" in filters:
+            asked["share_id"] = resources.resource_id_of(call, tx, str(filters["share_id"]), "share")
         rows = FINDINGS.rows(tx, call.columns, asked, call.page)
         return Listed(rows, call.count(lambda most: FINDINGS.count(tx, asked, most)))
 
 
 def _steered(call: Call, id: str, verb: steering.Verb) -> Row | None:
     with call.db.write() as tx:
+        id = naming.id_of(call, tx, OPERATION, id)
         steering.steer(tx, id, verb, OPERATIONS)
         return operations.OPERATIONS.one(tx, call.columns, {"id": id})
 

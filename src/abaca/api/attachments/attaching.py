@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from abaca import errors
+from abaca.api import naming
 from abaca.api.shares.lookups import share_for_change
 from abaca.compute.contract import ServerUnreachable
 from abaca.db.shares import shares
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from abaca.compute.contract import Server
 
 MOUNT_ANYWHERE = admin("attachment:mount_anywhere", "Mount a share at a place that members may not choose.")
-# Of servers with one name, as many are told.
-MOST_TOLD = 10
 
 
 def attach(
@@ -51,20 +50,27 @@ def attach(
 
 
 def server_ids(call: Call, names_or_ids: Sequence[str]) -> list[str]:
-    """The ids of servers of the caller's project, which may be said by name; what names none stays as it is.
+    """The ids of servers, which may be said by name or by their beginnings, as `naming.id_of` says of what is stored.
 
-    Raises Conflict for a name of several.
+    Raises Conflict where several are meant.
     """
     names = {one for one in names_or_ids if not ids.is_id(one)}
     found: dict[str, list[str]] = {}
     if names and call.caller.project_id:
         for server in call.parts.extras["compute"].named(call.caller.project_id, sorted(names)):
             found.setdefault(server.name, []).append(server.id)
-    for name, several in found.items():
-        if len(several) > 1:
-            which = ", ".join(several[:MOST_TOLD])
-            raise errors.Conflict(f"More than one server is called {name[:64]!r}; say which by its id: {which}")
-    return [found[one][0] if one in found else one for one in names_or_ids]
+    of_project = None if call.caller.is_admin else call.caller.project_id
+    found |= {one: begun(call, of_project, one) for one in names - found.keys()}
+    meant = {one: naming.the_one("Server", one, several) for one, several in found.items() if several}
+    return [meant.get(one, one) for one in names_or_ids]
+
+
+def begun(call: Call, project_id: str | None, said: str) -> list[str]:
+    """The ids, of all projects or of one, that begin so; a few of them where there are many."""
+    beginning = ids.beginning(said)
+    if beginning is None:
+        return []
+    return [one.id for one in call.parts.extras["compute"].begun(project_id, beginning, naming.MOST_MEANT)]
 
 
 def server_for(call: Call, server_id: str) -> Server:

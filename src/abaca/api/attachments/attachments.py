@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from abaca import errors
-from abaca.api.attachments import attaching
+from abaca.api.attachments import attaching, lookups
 from abaca.api.shares.lookups import share_id_of
 from abaca.db.attachments import attachments
 from abaca.db.engine.database import Tx
@@ -134,7 +134,7 @@ def index(call: Call, filters: dict[str, object]) -> Listed:
 def show(call: Call, id: str) -> Row:
     """One attachment."""
     with call.db.read() as tx:
-        return _found(call, tx, id, call.columns)
+        return _found(call, tx, lookups.attachment_id_of(call, tx, id), call.columns)
 
 
 @RESOURCE.post(policy=CREATE, body=Attach, view=Plain(None, AttachedView), status=202)
@@ -165,7 +165,7 @@ def delete(call: Call, id: str) -> None:
     """Detach; with `?force=true` open files lose the share, and a machine that does not answer is given up."""
     force = bodies.flag("force", call.query.get("force", "false"))
     with call.db.write() as tx:
-        row = _locked(call, tx, id)
+        row = _locked(call, tx, lookups.attachment_id_of(call, tx, id))
         attachment_clusters.refuse_owned(row)
         attachment_detach.start(tx, row, call.caller, force=force)
 
@@ -179,6 +179,7 @@ def verify(call: Call, id: str) -> Row:
     """
     force = bodies.flag("force", call.query.get("force", "false"))
     with call.db.write() as tx:
+        id = lookups.attachment_id_of(call, tx, id)
         attachment_verify.ask(tx, _locked(call, tx, id), call.caller, force=force)
         return _found(call, tx, id, call.columns)
 

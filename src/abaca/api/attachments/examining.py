@@ -7,6 +7,7 @@ import msgspec
 
 from abaca import errors, policy
 from abaca.api.attachments import attaching
+from abaca.api.attachments.lookups import attachment_id_of
 from abaca.db.administration import services
 from abaca.db.attachments import attachments
 from abaca.http.pipeline import Call
@@ -54,6 +55,7 @@ def check(call: Call, server_id: str) -> Later:
 def explain(call: Call, id: str) -> Later:
     """Try each step that an attachment needs: key, SSH, sudo, route, port, rule, mount. Changes nothing."""
     with call.db.read() as tx:
+        id = attachment_id_of(call, tx, id)
         row = attachments.show(tx, id)
     if row is None:
         raise errors.NotFound(resource="Attachment", id=id)

@@ -58,11 +58,11 @@ def show(call: Call, id: str, filters: dict[str, str]) -> dict[str, object]:
     """The commands, fstab line, systemd unit and Kubernetes volume, and which addresses are not let in yet."""
     system = mount_instructions.check_system(filters.get("os", "debian"))
     level = levels.check_level(filters.get("access_level"))
-    mount_point = mount_points.check(filters.get("mount_point", mount_points.default(id)))
     server = server_for(call, server_ids(call, [filters["server"]])[0]) if "server" in filters else None
     addresses = sorted(address.ip for address in server.addresses) if server is not None else []
     with call.db.read() as tx:
         id = share_id_of(call, tx, id)
+        mount_point = mount_points.check(filters.get("mount_point", mount_points.default(id)))
         share = share_for_look(call, tx, id, ("size", "share_proto", "status"))
         if share.share_proto != "NFS":
             raise errors.Conflict(f"Share {id} is {share.share_proto}; this tells how to mount NFS.")

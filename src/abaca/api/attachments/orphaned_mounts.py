@@ -7,6 +7,7 @@ import datetime
 from typing import Annotated
 
 from abaca import policy
+from abaca.api.attachments.attaching import server_ids
 from abaca.db.attachments.orphaned_mounts import ORPHANED_MOUNTS
 from abaca.http.bodies import Filters, Text
 from abaca.http.paging import Listed
@@ -47,7 +48,11 @@ class OrphanedMountFilters(Filters, unknown="refuse"):
     filters=OrphanedMountFilters,
 )
 def index(call: Call, filters: dict[str, str]) -> Listed:
-    """The newest first."""
+    """The newest first; machines may be said by name."""
+    asked = dict(filters)
+    for name in ("server_id", "machine_id"):
+        if name in filters:
+            asked[name] = server_ids(call, [filters[name]])[0]
     with call.db.read() as tx:
-        rows = ORPHANED_MOUNTS.rows(tx, call.columns, filters, call.page)
-        return Listed(rows, call.count(lambda most: ORPHANED_MOUNTS.count(tx, filters, most)))
+        rows = ORPHANED_MOUNTS.rows(tx, call.columns, asked, call.page)
+        return Listed(rows, call.count(lambda most: ORPHANED_MOUNTS.count(tx, asked, most)))

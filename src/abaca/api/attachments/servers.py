@@ -7,9 +7,9 @@ import datetime
 from typing import Annotated, Any
 
 from abaca import errors, policy
+from abaca.api import naming
 from abaca.db.attachments import servers as db
 from abaca.db.engine.database import Tx
-from abaca.domain import ids
 from abaca.domain.attachments import servers
 from abaca.domain.metadata import check_size
 from abaca.http.bodies import UNSET, Body, Filters, IdPrefix, Name, Object, Scalar, Text, UnsetType, Whole, among
@@ -95,6 +95,7 @@ class ServerFilters(Filters, unknown="refuse"):
 
 
 SERVER = One("server", ServerView)
+SERVER_KIND = naming.Kind("Server", db.SERVERS)
 
 
 @RESOURCE.get(
@@ -171,11 +172,7 @@ def refuse_others(call: Call) -> None:
 
 
 def _id_of(call: Call, tx: Tx, name_or_id: str) -> str:
-    """The id of the server of that name in the caller's project; what names none is taken for an id."""
-    if ids.is_id(name_or_id):
-        return name_or_id
-    row = db.SERVERS.one(tx, ("id",), {"name": name_or_id, "project_id": call.caller.project_id})
-    return name_or_id if row is None else str(row.id)
+    return naming.id_of(call, tx, SERVER_KIND, name_or_id)
 
 
 def _found(call: Call, tx: Tx, server_id: str) -> tuple[object, ...]:

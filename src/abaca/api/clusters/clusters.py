@@ -229,6 +229,7 @@ def update(call: Call, id: str, body: UpdateCluster) -> dict[str, object]:
     """Change a cluster; only what differs is mounted, unmounted or mounted anew."""
     with call.db.read() as tx:
         cluster = reading.cluster_for(call, tx, id)
+        id = cluster.id
         known = {group.name: group for group in clusters.groups(tx, id)}
         members = _members(tx, known, body)
     groups = _changed_groups(call, cluster.project_id, body, (known, members))
@@ -261,7 +262,7 @@ def delete(call: Call, id: str) -> None:
     """Take all shares off its nodes, which stay; with `?force=true` though files are open, or nodes do not answer."""
     force = bodies.flag("force", call.query.get("force", "false"))
     with call.db.write() as tx:
-        reading.cluster_for(call, tx, id)
+        id = reading.cluster_for(call, tx, id).id
         cluster_delete.announce(tx, id)
         cluster = clusters.hold(tx, id)
         if cluster is None:

@@ -75,7 +75,7 @@ def show(call: Call, id: str, filters: dict[str, str]) -> dict[str, object]:
     name = filters.get("node_group")
     with call.db.read() as tx:
         cluster = reading.cluster_for(call, tx, id)
-        wanted = _wanted(cluster, clusters.groups(tx, id), name)
+        wanted = _wanted(cluster, clusters.groups(tx, cluster.id), name)
         ways = _ways(call, tx, cluster, (wanted, addresses))
     return {
         "node_group": name,

@@ -6,11 +6,14 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping, Sequence
 
+from abaca.api import naming
+from abaca.api.attachments.attaching import server_ids
 from abaca.api.clusters import reading
 from abaca.db.clusters import clusters, nodes
+from abaca.domain import ids
 from abaca.domain.attachments.attachments import Attachment, mend
 from abaca.domain.clusters import clusters as domain
-from abaca.domain.clusters.clusters import NamedNode, WantedShare
+from abaca.domain.clusters.clusters import NamedNode, NodeGroup, WantedShare
 from abaca.http.bodies import Filters, Text
 from abaca.http.paging import Listed
 from abaca.http.pipeline import Call
@@ -61,15 +64,30 @@ class NodeFilters(Filters, unknown="refuse"):
 )
 def index(call: Call, id: str, filters: dict[str, object]) -> Listed:
     """The nodes of a cluster, the newest first, and how each is."""
+    asked = dict(filters)
+    if "server_id" in asked:
+        asked["server_id"] = server_ids(call, [str(asked["server_id"])])[0]
     with call.db.read() as tx:
         cluster = reading.cluster_for(call, tx, id)
-        asked = {**filters, "cluster_id": id}
+        asked["cluster_id"] = id = cluster.id
+        groups = clusters.groups(tx, id)
+        if "node_group_id" in asked:
+            asked["node_group_id"] = _group_id(groups, str(asked["node_group_id"]))
         found = nodes.NODES.entities(tx, NamedNode, asked, call.page)
         count = call.count(lambda most: nodes.NODES.count(tx, asked, most))
         attached = nodes.shares_on(tx, id, [one.server_id for one in found])
-        wanted = wanted_of(cluster, clusters.groups(tx, id))
+        wanted = wanted_of(cluster, groups)
     rows = (_shown(one, wanted.get(one.node_group_id, []), attached.get(one.server_id, [])) for one in found)
     return Listed([[row[name] for name in call.columns] for row in rows], count)
+
+
+def _group_id(groups: Sequence[NodeGroup], said: str) -> str:
+    """The id of the node group that is meant, by its name or the beginning of its id; what means none is one."""
+    if called := [one.id for one in groups if one.name == said]:
+        return called[0]
+    beginning = ids.beginning(said)
+    begun = [one.id for one in groups if beginning is not None and one.id.startswith(beginning)]
+    return naming.the_one("Node group", said, begun) if begun else said
 
 
 def _shown(node: NamedNode, wanted: Sequence[WantedShare], has: Sequence[Attachment]) -> Mapping[str, object]:

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from abaca import errors
-from abaca.api.attachments.attaching import MOUNT_ANYWHERE
+from abaca.api import naming
+from abaca.api.attachments.attaching import MOUNT_ANYWHERE, begun
 from abaca.api.shares.lookups import share_for_change, share_id_of
 from abaca.compute.contract import Wanted
 from abaca.db.clusters import clusters
@@ -30,10 +31,12 @@ if TYPE_CHECKING:
 SHORTEST_PREFIX = {4: 8, 6: 16}
 # So many servers are looked up by themselves; of more all of the project are listed.
 FEW = 20
+CLUSTER = naming.Kind("Cluster", clusters.CLUSTERS)
 
 
 def cluster_for(call: Call, tx: Tx, cluster_id: str) -> Cluster:
-    """A cluster that the caller may see. Raises `NotFound`."""
+    """A cluster that the caller may see, by its id, its name or the beginning of its id. Raises `NotFound`."""
+    cluster_id = naming.id_of(call, tx, CLUSTER, cluster_id)
     row = clusters.show(tx, cluster_id)
     if row is None:
         raise errors.NotFound(resource="Cluster", id=cluster_id)
@@ -132,6 +135,9 @@ def servers(call: Call, project_id: str, said: Sequence[str]) -> list[str]:
     for server in _of_project(call, project_id, asked):
         for one in {server.id, server.name} & asked:
             found.setdefault(one, []).append(server.id)
+    for one in asked - found.keys():
+        if several := begun(call, project_id, one):
+            found[one] = several
     missing = [one[:64] for one in names if one not in found]
     if missing:
         raise errors.NotFound(
@@ -139,9 +145,7 @@ def servers(call: Call, project_id: str, said: Sequence[str]) -> list[str]:
         )
     for name, several in found.items():
         if len(several) > 1 and name not in several:
-            raise errors.Conflict(
-                f"More than one server is called {name[:64]!r}; say which by its id: {domain.named(several)}"
-            )
+            naming.the_one("Server", name, several)
     # who has it for an id goes before who is called so
     return list(dict.fromkeys(one if one in found[one] else found[one][0] for one in names))
 

@@ -76,6 +76,7 @@ def mount(call: Call, id: str, body: MountUrl) -> list[dict[str, object]]:
     named = urls.read(body.url)
     with call.db.read() as tx:
         cluster = reading.cluster_for(call, tx, id)
+        id = cluster.id
         if there := _places(tx, cluster, named):
             return _shown(there)
         level = "ro" if body.read_only else "rw"

@@ -6,11 +6,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from abaca import errors
+from abaca.api import naming
 from abaca.db.catalog import availability_zones
 from abaca.db.engine.database import Tx
-from abaca.db.networks import share_network_subnets, share_networks
+from abaca.db.networks import share_network_subnets, share_networks, share_servers
 from abaca.domain.networks.share_networks import ShareNetwork
 from abaca.http.pipeline import Call
+
+NETWORK = naming.Kind("Share network", share_networks.SHARE_NETWORKS)
+A_SHARE_SERVER = naming.Kind("Share server", share_servers.SHARE_SERVERS, is_named=False)
+
+
+def share_network_id_of(call: Call, tx: Tx, said: str) -> str:
+    """The id of the share network that is meant, as `naming.id_of` says."""
+    return naming.id_of(call, tx, NETWORK, said)
 
 
 def share_network(call: Call, tx: Tx, network_id: str) -> ShareNetwork:

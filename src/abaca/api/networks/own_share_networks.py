@@ -11,13 +11,21 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from abaca import errors
-from abaca.api.networks.lookups import check_room, check_zone, rows, share_network, share_network_for_change
+from abaca.api import naming
+from abaca.api.networks.lookups import (
+    check_room,
+    check_zone,
+    rows,
+    share_network,
+    share_network_for_change,
+    share_network_id_of,
+)
 from abaca.api.networks.share_network_subnets import CREATE, DELETE, subnet_of
 from abaca.api.networks.share_networks import ALL_PROJECTS, LIST
 from abaca.db.networks import share_network_subnets as subnets
 from abaca.db.networks import share_networks as db
 from abaca.db.networks import share_servers
-from abaca.domain import metadata
+from abaca.domain import ids, metadata
 from abaca.domain.networks import share_networks as rules
 from abaca.domain.networks.share_networks import SHARE_NETWORK, ShareNetwork, Subnet
 from abaca.http import bodies
@@ -154,6 +162,7 @@ def add(call: Call, id: str, body: AddSubnet) -> Later:
     limits = call.settings.limits
     metadata.check_size(pairs, most_items=limits.metadata_items, most_characters=limits.metadata_characters)
     with call.db.write() as tx:
+        id = share_network_id_of(call, tx, id)
         network = share_network_for_change(call, tx, id)
         check_zone(tx, wanted.availability_zone)
         check_room(call, tx, id)
@@ -184,6 +193,7 @@ def plan_to_add(call: Call, id: str, body: AddSubnet) -> Later:
     """Which share servers would get that subnet, and why one could not. Changes nothing."""
     wanted = _wanted(body)
     with call.db.read() as tx:
+        id = share_network_id_of(call, tx, id)
         network = share_network(call, tx, id)
         check_zone(tx, wanted.availability_zone)
         check_room(call, tx, id)
@@ -196,7 +206,7 @@ def plan_to_add(call: Call, id: str, body: AddSubnet) -> Later:
 def plan_to_remove(call: Call, id: str, subnet_id: str) -> dict[str, object]:
     """Which share servers would leave that subnet, what would move, and what stands in the way. Changes nothing."""
     with call.db.read() as tx:
-        removal = share_network_removal.look(tx, *subnet_of(call, tx, id, subnet_id))
+        removal = share_network_removal.look(tx, *_subnet_of(call, tx, id, subnet_id))
     moves = [
         {
             "attachment_id": move.attachment.id,
@@ -219,9 +229,19 @@ def remove(call: Call, id: str, subnet_id: str) -> None:
     """
     force = bodies.flag("force", call.query.get("force", "false"))
     with call.db.write() as tx:
+        id = share_network_id_of(call, tx, id)
         share_network_for_change(call, tx, id)
-        removal = share_network_removal.look(tx, *subnet_of(call, tx, id, subnet_id))
+        removal = share_network_removal.look(tx, *_subnet_of(call, tx, id, subnet_id))
         share_network_removal.start(tx, removal, call.caller, force=force)
+
+
+def _subnet_of(call: Call, tx: Tx, said: str, subnet: str) -> tuple[ShareNetwork, Subnet]:
+    """The network and the subnet that are meant, by its name, or the beginnings of ids. Raises NotFound."""
+    network_id = share_network_id_of(call, tx, said)
+    beginning = ids.beginning(subnet)
+    known = (one.id for one in subnets.of_network(tx, network_id))
+    begun = [one for one in known if beginning is not None and one.startswith(beginning)]
+    return subnet_of(call, tx, network_id, naming.the_one("Subnet", subnet, begun) if begun else subnet)
 
 
 def _wanted(body: AddSubnet) -> Wanted:

@@ -10,7 +10,8 @@ from typing import Annotated
 from msgspec import structs
 
 from abaca import errors
-from abaca.api.networks.lookups import rows
+from abaca.api import naming
+from abaca.api.networks.lookups import A_SHARE_SERVER, rows, share_network_id_of
 from abaca.api.networks.share_servers import LIST
 from abaca.db.networks import share_servers as db
 from abaca.domain.networks.share_servers import CAPABILITIES, SHARE_SERVER, NamedShareServer
@@ -72,6 +73,9 @@ class Capabilities(Body, key="share_server", unknown="refuse"):
 def index(call: Call, filters: dict[str, object]) -> Listed:
     """Share servers of all projects."""
     with call.db.read() as tx:
+        if "share_network_id" in filters:
+            network_id = share_network_id_of(call, tx, str(filters["share_network_id"]))
+            filters = {**filters, "share_network_id": network_id}
         found = db.SHARE_SERVERS.entities(tx, NamedShareServer, filters, call.page)
         subnets = db.subnets_of(tx, [one.id for one in found])
         count = call.count(lambda most: db.SHARE_SERVERS.count(tx, filters, most))
@@ -85,6 +89,7 @@ def update(call: Call, id: str, body: Capabilities) -> dict[str, object]:
     if not values:
         raise errors.Invalid(f"Send at least one of: {', '.join(CAPABILITIES)}.")
     with call.db.write() as tx:
+        id = naming.id_of(call, tx, A_SHARE_SERVER, id)
         db.hold(tx, id)
         if db.show(tx, id) is None:
             raise errors.NotFound(resource="Share server", id=id)
@@ -101,6 +106,7 @@ def mend(call: Call, id: str) -> dict[str, object]:
     back end serves. When that fails it is in error again, and the operation `share-server-mend` says why.
     """
     with call.db.write() as tx:
+        id = naming.id_of(call, tx, A_SHARE_SERVER, id)
         found = db.show(tx, id)
         if found is None:
             raise errors.NotFound(resource="Share server", id=id)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 from abaca import errors
-from abaca.api.shares.lookups import share_for_look, share_held_for_change
+from abaca.api.shares.lookups import share_for_look, share_held_for_change, share_id_of
 from abaca.db.engine.database import Tx
 from abaca.db.engine.statements import Row
 from abaca.db.shares import export_location_history, export_locations, share_instances, shares
@@ -98,8 +98,9 @@ def index(call: Call, id: str) -> Sequence[Row]:
 def history(call: Call, id: str) -> Listed:
     """Where a share could be mounted from, the newest first; of one that is gone as long as that is kept."""
     page = call.page if "sort_key" in call.query else call.page._replace(sort_key="since")
-    asked: dict[str, object] = {"share_id": id} if call.caller.is_admin else {"share_id": id, "is_admin_only": False}
     with call.db.read() as tx:
+        id = share_id_of(call, tx, id)
+        asked: dict[str, object] = {"share_id": id, **({} if call.caller.is_admin else {"is_admin_only": False})}
         formerly_of = export_location_history.project_of(tx, id)
         if shares.show(tx, id, ("id",)) is not None or formerly_of is None:
             share_for_look(call, tx, id, ())

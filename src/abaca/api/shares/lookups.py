@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 from abaca import errors
+from abaca.api import naming
 from abaca.db.engine.database import Tx
-from abaca.db.engine.lists import Page
 from abaca.db.engine.statements import Row
-from abaca.db.shares import shares
-from abaca.domain import ids
+from abaca.db.shares import shares, snapshots
 from abaca.domain.shares.shares import Share
 from abaca.http.pipeline import Call
+
+SHARE = naming.Kind("Share", shares.SHARES, always={"is_soft_deleted": False})
+SNAPSHOT = naming.Kind("Snapshot", snapshots.SNAPSHOTS)
 
 
 def share_for_look(call: Call, tx: Tx, share_id: str, names: tuple[str, ...]) -> Row:
@@ -43,11 +45,5 @@ def share_held_for_change(call: Call, tx: Tx, share_id: str) -> Share:
 
 
 def share_id_of(call: Call, tx: Tx, name_or_id: str) -> str:
-    """The id of the caller's share of that name; what names none is taken for an id. Raises Conflict for two."""
-    if ids.is_id(name_or_id):
-        return name_or_id
-    asked = {"name": name_or_id, "project_id": call.caller.project_id, "is_soft_deleted": False}
-    found = shares.SHARES.rows(tx, ("id",), asked, Page(2))
-    if len(found) > 1:
-        raise errors.Conflict(f"More than one share of the project is called {name_or_id[:64]!r}; say which by its id.")
-    return str(found[0].id) if found else name_or_id
+    """The id of the share that is meant, as `naming.id_of` says."""
+    return naming.id_of(call, tx, SHARE, name_or_id)

@@ -46,6 +46,7 @@ SNAPSHOTS = lists.Listing(
         "project_id": lists.steady(lists.equal(t.c.project_id)),
         "share_id": lists.steady(lists.equal(t.c.share_id)),
         **{name: lists.equal(_COLUMNS[name]) for name in ("name", "description", "size", "status")},
+        "id_prefix": lists.begins(t.c.id),
         "name_like": lists.contains(t.c.name),
         "description_like": lists.contains(t.c.description),
         "metadata": lists.has_pairs(t.c.metadata),
