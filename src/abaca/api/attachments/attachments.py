@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from abaca import errors
+from abaca.api.administration import rule_locks
 from abaca.api.attachments import attaching, lookups
 from abaca.api.shares.lookups import share_id_of
 from abaca.db.attachments import attachments
@@ -22,7 +23,13 @@ from abaca.http.paging import Listed
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
 from abaca.http.wire import COUNTED, Column, Computed, Many, One, Plain, View
-from abaca.operations.attachments import attachment_accept, attachment_clusters, attachment_detach, attachment_verify
+from abaca.operations.attachments import (
+    attachment_accept,
+    attachment_clusters,
+    attachment_detach,
+    attachment_rules,
+    attachment_verify,
+)
 from abaca.policy import admin, member, reader
 
 LIST_ALL_PROJECTS = admin("attachment:list_all_projects", "List the attachments of all projects.")
@@ -37,8 +44,10 @@ RESOURCE = Resource("attachments", "/attachments", rules=(LIST_ALL_PROJECTS, att
 MOST_SERVERS = 1000
 
 
-def _error(_call: Call, code: str | None, text: str | None) -> dict[str, str] | None:
-    return None if code is None else {"code": code, "message": text or "", "mend": domain.mend(code) or ""}
+def _error(call: Call, code: str | None, text: str | None) -> dict[str, str] | None:
+    if code is None:
+        return None
+    return {"code": code, "message": (text or "") + call.notes.get("in the way", ""), "mend": domain.mend(code) or ""}
 
 
 class AttachmentView(View):
@@ -132,9 +141,12 @@ def index(call: Call, filters: dict[str, object]) -> Listed:
 
 @RESOURCE.get("/{id}", policy=SHOW, view=One("attachment", AttachmentView))
 def show(call: Call, id: str) -> Row:
-    """One attachment."""
+    """One attachment; where an access rule stands in its way that the caller may see, `error` says which."""
     with call.db.read() as tx:
-        return _found(call, tx, lookups.attachment_id_of(call, tx, id), call.columns)
+        found = _found(call, tx, lookups.attachment_id_of(call, tx, id), call.columns)
+        if found.error_code == attachment_rules.REFUSED:
+            call.notes["in the way"] = _in_the_way(call, tx, found)
+        return found
 
 
 @RESOURCE.post(policy=CREATE, body=Attach, view=Plain(None, AttachedView), status=202)
@@ -203,6 +215,15 @@ def _found(call: Call, tx: Tx, attachment_id: str, columns: tuple[str, ...]) -> 
         raise errors.NotFound(resource="Attachment", id=attachment_id)
     call.visible(row.project_id, "Attachment", attachment_id)
     return row
+
+
+def _in_the_way(call: Call, tx: Tx, row: Row) -> str:
+    rules = attachment_rules.in_the_way(tx, row.share_id, row.addresses, row.access_level)
+    hidden = rule_locks.hide_some(call, tx, row.share_id)
+    said = [
+        f"rule {rule.id}, which a user made, lets {rule.client} only read" for rule in rules if rule.id not in hidden
+    ]
+    return f" ({'; '.join(said)})" if said else ""
 
 
 def _locked(call: Call, tx: Tx, attachment_id: str) -> Attachment:

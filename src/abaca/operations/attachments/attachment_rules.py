@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MARK = "attachments"
+# The code of the error of an attachment that is not let in.
+REFUSED = contract.Refused.code
 # How long an attachment waits for its rules, in seconds.
 RULES_WITHIN_S = 240.0
 # How often it looks what keeps them meanwhile.
@@ -159,9 +161,15 @@ def take_over(tx: Tx, rule: AccessRule) -> int | None:
     return access_rules.replace(tx, rule.id, rule.share_id, _ours(rule.client, level))
 
 
+def in_the_way(tx: Tx, share_id: str, addresses: Sequence[str], level: str) -> list[AccessRule]:
+    """The rules of users that give one of these addresses less than `level`."""
+    rules = access_rules.of_addresses(tx, share_id, addresses) if level == "rw" else []
+    return [rule for rule in rules if rule.made_for != MARK and rule.access_level == "ro"]
+
+
 def look_again(tx: Tx, share_id: str) -> None:
     """A user's rule has changed: attachments for which it was too little are tried again soon."""
-    attachments.retry_refused(tx, share_id, contract.Refused.code)
+    attachments.retry_refused(tx, share_id, REFUSED)
 
 
 def refuse_less(tx: Tx, rule: AccessRule, level: str) -> None:
@@ -251,9 +259,8 @@ def check(tx: Tx, share_id: str, addresses: Sequence[str], level: str) -> None:
         elif level == "rw" and rule.access_level == "ro":
             if rule.made_for == MARK:
                 raise wait(share_id, f"the access rule for {address}, which becomes one to write")
-            raise contract.Refused(
-                reason=f"rule {rule.id}, which a user made, lets {address} only read; change or deny that rule"
-            )
+            # the rule may be hidden from whoever reads this
+            raise contract.Refused(reason=f"the share does not let the server in with access_level {level}")
         else:
             is_in = True
     if not is_in:
