@@ -76,7 +76,7 @@ class Step(msgspec.Struct, frozen=True):
     """Do something to the world, outside any transaction. `undo` takes it back, also when it was half done.
 
     `queue` says on which queue both run, where that is not the operation's own; `parts` is what they get there, by
-    default the kind's. A step that takes longer than `within_s` seconds is shown as overdue.
+    default the kind's. A step, or a part of one, that takes longer than `within_s` seconds is shown as overdue.
     """
 
     do: StepFunction

@@ -77,6 +77,8 @@ class Op(Generic[Parts_co]):
         self.project_id: str | None = row.project_id
         self.user_id: str | None = row.user_id
         self.accepted_at: datetime.datetime = row.created_at
+        # the worker's: called when a part of a step has ended
+        self.part_ended: Callable[[], None] = lambda: None
         # the worker's: told of each part of how many were found how, and of its seconds
         self.on_part: Callable[[Mapping[str, int], float], None] = lambda _counts, _seconds: None
         # the runner's: whether the worker is being stopped, and where tests break things
@@ -122,6 +124,7 @@ class Op(Generic[Parts_co]):
         except BaseException:
             self.attempt, self.data = before
             raise
+        self.part_ended()
 
     def between_parts(self) -> None:
         """Raises what keeps a long step from going on: `Cancelled`, `Paused`, `Interrupted`, `LeaseLost`."""

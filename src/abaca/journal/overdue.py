@@ -56,24 +56,36 @@ class Overdue:
 
     @contextlib.contextmanager
     def watching(self, op: Op[object], queue: WorkQueue[object], step: Step) -> Iterator[None]:
-        """While a step runs."""
+        """While a step runs; each of its parts may take as long as the step."""
         if step.within_s is None:
             yield
             return
-        one = _Watched(op, queue, step.name, step.within_s, time.monotonic() + step.within_s, op.step)
+        one = self._begin(op, queue, step.name, step.within_s)
+
+        def part_ended() -> None:
+            nonlocal one
+            self._end(one)
+            one = self._begin(op, queue, step.name, one.within_s)
+
+        op.part_ended = part_ended
+        try:
+            yield
+        finally:
+            op.part_ended = lambda: None
+            self._end(one)
+
+    def _begin(self, op: Op[object], queue: WorkQueue[object], step: str, within_s: float) -> _Watched:
+        one = _Watched(op, queue, step, within_s, time.monotonic() + within_s, op.step)
         with self._changed:
             self._watched[op.id] = one
             if one.until_s < self._looks_at_s:
                 self._looks_at_s = one.until_s
                 self._changed.notify()
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._watched.pop(op.id, None)
-            self._came_back(one)
+        return one
 
-    def _came_back(self, one: _Watched) -> None:
+    def _end(self, one: _Watched) -> None:
+        with self._changed:
+            self._watched.pop(one.op.id, None)
         with self._lock:
             one.is_over = True
             if one.op.id in one.queue.overdue:

@@ -10,8 +10,10 @@ from abaca.drivers import contract
 from abaca.journal.queues import WorkQueue
 from abaca.networks.contract import NetworkPlugin
 
-# After so many seconds a call to a driver, or what is done on one server, is shown as overdue.
+# After so many seconds a call to a driver, to a plug-in (compute, network), or what is done on one server, is shown as
+# overdue.
 DRIVER_CALL_S = 600.0
+PLUGIN_CALL_S = 600.0
 SERVER_CALL_S = 900.0
 
 

@@ -47,7 +47,7 @@ from abaca.operations.administration.ensured_instances import (
     page_of,
 )
 from abaca.operations.networks import share_server_mend
-from abaca.operations.parts import BackEnd
+from abaca.operations.parts import DRIVER_CALL_S, BackEnd
 from abaca.operations.shares import access_rules_sync, metadata_limits
 
 if TYPE_CHECKING:
@@ -333,7 +333,10 @@ OPERATION = kinds.operation(
     resource="service",
     args=Args,
     parts=BackEnd,
-    steps=(kinds.Step(ensure_servers, undo=kinds.nothing), kinds.Step(ensure_pages, undo=kinds.nothing)),
+    steps=(
+        kinds.Step(ensure_servers, undo=kinds.nothing, within_s=DRIVER_CALL_S),
+        kinds.Step(ensure_pages, undo=kinds.nothing, within_s=DRIVER_CALL_S),
+    ),
     succeed=succeed,
     fail=fail,
     notifies=kinds.Notification(name="share.ensure", payload=events.ensured_backend, starts=False),

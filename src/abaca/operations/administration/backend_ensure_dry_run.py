@@ -25,7 +25,7 @@ from abaca.operations.administration.backend_ensure import (
     service_that_takes_work,
 )
 from abaca.operations.administration.ensured_instances import UNCHANGED, Page, is_synced_again
-from abaca.operations.parts import BackEnd
+from abaca.operations.parts import DRIVER_CALL_S, BackEnd
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
@@ -112,7 +112,7 @@ OPERATION = kinds.operation(
     resource="service",
     args=Args,
     parts=BackEnd,
-    steps=(kinds.Step(inspect_pages, undo=kinds.nothing),),
+    steps=(kinds.Step(inspect_pages, undo=kinds.nothing, within_s=DRIVER_CALL_S),),
     succeed=succeed,
     fail=fail,
     pausable=True,

@@ -40,7 +40,7 @@ from abaca.operations.administration import (
 )
 from abaca.operations.administration.backend_ensure import Asked, Tally
 from abaca.operations.administration.ensured_instances import Page
-from abaca.operations.parts import BackEnd
+from abaca.operations.parts import DRIVER_CALL_S, BackEnd
 from abaca.operations.shares.share_instances import keys_of_share
 
 if TYPE_CHECKING:
@@ -364,7 +364,7 @@ OPERATION = kinds.operation(
     resource="service",
     args=Args,
     parts=BackEnd,
-    steps=(kinds.Step(compare_pages, undo=kinds.nothing),),
+    steps=(kinds.Step(compare_pages, undo=kinds.nothing, within_s=DRIVER_CALL_S),),
     succeed=succeed,
     fail=fail,
     pausable=True,

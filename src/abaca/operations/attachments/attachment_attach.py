@@ -51,7 +51,7 @@ from abaca.operations.attachments.attachment_parts import (
     is_known,
     until_stopped,
 )
-from abaca.operations.parts import DRIVER_CALL_S, SERVER_CALL_S, BackEnd
+from abaca.operations.parts import DRIVER_CALL_S, PLUGIN_CALL_S, SERVER_CALL_S, BackEnd
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
@@ -415,7 +415,7 @@ OPERATION = kinds.operation(
     args=Args,
     parts=AttachmentParts,
     steps=(
-        kinds.Step(find_server, undo=kinds.nothing),
+        kinds.Step(find_server, undo=kinds.nothing, within_s=PLUGIN_CALL_S),
         kinds.DatabaseStep(grant_access, undo=leave_access),
         kinds.Step(await_access, undo=kinds.nothing),
         kinds.Step(ask_for_certificate, undo=drop_request, within_s=SERVER_CALL_S),

@@ -33,6 +33,7 @@ from abaca.operations.attachments import attachment_accept, attachment_attach, a
 from abaca.operations.attachments.attachment_parts import QUEUE, AttachmentParts
 from abaca.operations.clusters import cluster_selecting
 from abaca.operations.clusters.cluster_states import problem_of, wanted_of
+from abaca.operations.parts import PLUGIN_CALL_S
 
 if TYPE_CHECKING:
     from abaca.compute.contract import Server
@@ -286,7 +287,7 @@ OPERATION = kinds.operation(
     args=Args,
     parts=AttachmentParts,
     steps=(
-        kinds.Step(find_nodes, undo=kinds.nothing),
+        kinds.Step(find_nodes, undo=kinds.nothing, within_s=PLUGIN_CALL_S),
         kinds.Step(detach_surplus, undo=kinds.nothing),
         kinds.Step(await_detached, undo=kinds.nothing),
         kinds.Step(attach_missing, undo=kinds.nothing),

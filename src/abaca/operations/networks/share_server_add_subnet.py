@@ -22,7 +22,7 @@ from abaca.journal import kinds, queueing
 from abaca.operations.attachments.attachment_parts import LOOKS
 from abaca.operations.networks import share_server_change as change
 from abaca.operations.networks import share_server_values as values
-from abaca.operations.parts import DRIVER_CALL_S, ServerHost
+from abaca.operations.parts import DRIVER_CALL_S, PLUGIN_CALL_S, ServerHost
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
@@ -115,7 +115,7 @@ OPERATION = kinds.operation(
     args=Args,
     parts=ServerHost,
     steps=(
-        kinds.Step(take_addresses, undo=give_back_addresses),
+        kinds.Step(take_addresses, undo=give_back_addresses, within_s=PLUGIN_CALL_S),
         kinds.Step(serve_there, undo=serve_there_no_more, within_s=DRIVER_CALL_S),
     ),
     succeed=succeed,

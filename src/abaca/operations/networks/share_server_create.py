@@ -21,7 +21,7 @@ from abaca.domain.networks.share_networks import Subnet
 from abaca.drivers import contract
 from abaca.journal import kinds, queueing
 from abaca.operations.networks import share_server_values as values
-from abaca.operations.parts import DRIVER_CALL_S, ServerHost
+from abaca.operations.parts import DRIVER_CALL_S, PLUGIN_CALL_S, ServerHost
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
@@ -142,8 +142,8 @@ OPERATION = kinds.operation(
     args=Args,
     parts=ServerHost,
     steps=(
-        kinds.Step(look_at_networks, undo=kinds.nothing),
-        kinds.Step(take_addresses, undo=give_back_addresses),
+        kinds.Step(look_at_networks, undo=kinds.nothing, within_s=PLUGIN_CALL_S),
+        kinds.Step(take_addresses, undo=give_back_addresses, within_s=PLUGIN_CALL_S),
         kinds.Step(set_up, undo=tear_down, within_s=DRIVER_CALL_S),
     ),
     succeed=succeed,

@@ -17,7 +17,7 @@ from abaca.db.networks import share_networks, share_servers
 from abaca.drivers import contract
 from abaca.journal import kinds, queueing
 from abaca.operations.networks import share_server_values as values
-from abaca.operations.parts import DRIVER_CALL_S, ServerHost
+from abaca.operations.parts import DRIVER_CALL_S, PLUGIN_CALL_S, ServerHost
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
@@ -101,7 +101,7 @@ OPERATION = kinds.operation(
     parts=ServerHost,
     steps=(
         kinds.Step(tear_down, undo=kinds.nothing, within_s=DRIVER_CALL_S),
-        kinds.Step(give_back_addresses, undo=kinds.nothing),
+        kinds.Step(give_back_addresses, undo=kinds.nothing, within_s=PLUGIN_CALL_S),
     ),
     succeed=succeed,
     fail=fail,

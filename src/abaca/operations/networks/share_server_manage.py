@@ -27,7 +27,7 @@ from abaca.drivers import contract
 from abaca.journal import kinds, queueing
 from abaca.operations.networks import share_server_create
 from abaca.operations.networks import share_server_values as values
-from abaca.operations.parts import DRIVER_CALL_S, BackEnd, ServerHost
+from abaca.operations.parts import DRIVER_CALL_S, PLUGIN_CALL_S, BackEnd, ServerHost
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
@@ -228,9 +228,9 @@ OPERATION = kinds.operation(
     parts=ServerHost,
     steps=(
         kinds.DatabaseStep(check, undo=uncheck),
-        kinds.Step(share_server_create.look_at_networks, undo=kinds.nothing),
+        kinds.Step(share_server_create.look_at_networks, undo=kinds.nothing, within_s=PLUGIN_CALL_S),
         kinds.Step(look_on_backend, undo=kinds.nothing, within_s=DRIVER_CALL_S),
-        kinds.Step(adopt_addresses, undo=disown_addresses),
+        kinds.Step(adopt_addresses, undo=disown_addresses, within_s=PLUGIN_CALL_S),
         kinds.Step(manage_on_backend, undo=give_up_on_backend, within_s=DRIVER_CALL_S),
     ),
     succeed=succeed,

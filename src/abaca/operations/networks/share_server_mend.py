@@ -31,7 +31,7 @@ from abaca.journal.interruptions import Wait
 from abaca.operations.administration import ensure_calls, ensured_instances
 from abaca.operations.networks import share_server_change, share_server_delete
 from abaca.operations.networks import share_server_values as values
-from abaca.operations.parts import DRIVER_CALL_S, ServerHost
+from abaca.operations.parts import DRIVER_CALL_S, PLUGIN_CALL_S, ServerHost
 from abaca.operations.shares import access_rules_sync, metadata_limits
 
 if TYPE_CHECKING:
@@ -326,7 +326,7 @@ OPERATION = kinds.operation(
     parts=ServerHost,
     steps=(
         kinds.DatabaseStep(take_server, undo=leave_server),
-        kinds.Step(take_addresses, undo=give_back_addresses),
+        kinds.Step(take_addresses, undo=give_back_addresses, within_s=PLUGIN_CALL_S),
         kinds.Step(set_up, undo=put_back, within_s=DRIVER_CALL_S),
         kinds.Step(ensure_shares, undo=kinds.nothing, within_s=DRIVER_CALL_S),
     ),

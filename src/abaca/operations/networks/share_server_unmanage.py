@@ -19,7 +19,7 @@ from abaca.drivers import contract
 from abaca.journal import kinds, queueing
 from abaca.operations.networks import share_server_manage
 from abaca.operations.networks import share_server_values as values
-from abaca.operations.parts import DRIVER_CALL_S, ServerHost
+from abaca.operations.parts import DRIVER_CALL_S, PLUGIN_CALL_S, ServerHost
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
@@ -102,7 +102,7 @@ OPERATION = kinds.operation(
     parts=ServerHost,
     steps=(
         kinds.Step(give_up_on_backend, undo=kinds.nothing, within_s=DRIVER_CALL_S),
-        kinds.Step(leave_addresses, undo=kinds.nothing),
+        kinds.Step(leave_addresses, undo=kinds.nothing, within_s=PLUGIN_CALL_S),
     ),
     succeed=succeed,
     fail=fail,
