@@ -100,3 +100,26 @@ def test_a_quick_step_is_never_overdue(bench):
     for number in range(5):
         assert bench.run("work", str(number)).overdue_since is None
     assert [one.overdue for one in worker.queues.values()] == [set()]
+
+
+def test_each_part_of_a_long_step_may_take_that_long(bench):
+    """One whose part hung goes on in a slot of its own again, and is not overdue any more."""
+    hung, last = Gate(), Gate()
+
+    def do(op):
+        for gate in (hung, last):
+            gate.wait()
+            with op.part():
+                pass
+
+    bench.add("hang", step("do", do, within_s=0.05))
+    worker = bench.worker(queues=[shelf(concurrency=1)])
+    queue = next(iter(worker.queues.values()))
+    op_id = bench.enqueue("hang", "a")
+    first = until_overdue(bench, op_id).overdue_since
+    wait_until(lambda: (queue.running, len(queue.overdue)) == (0, 1))
+    hung.opened.set()
+    bench.until(op_id, "running", and_so=lambda row: row.overdue_since is not None and row.overdue_since > first)
+    last.opened.set()
+    assert bench.until(op_id, "done").overdue_since is None
+    wait_until(lambda: (queue.running, queue.overdue) == (0, set()))
