@@ -7,15 +7,19 @@ import pytest
 import sqlalchemy as sa
 
 from abaca.db.journal import operations as rows
+from abaca.db.networks import share_servers
 from abaca.db.shares import share_instances
+from abaca.db.tables import networks
 from abaca.db.tables.administration import services
 from abaca.db.tables.shares import access_rules, instance_access_rules, snapshot_instances
 from abaca.db.tables.shares import share_instances as t
+from abaca.domain.networks.share_servers import CAPABILITIES
 from abaca.domain.shares.shares import SHARE_INSTANCE
 from abaca.domain.shares.snapshots import SNAPSHOT_INSTANCE
 from abaca.reconcile import stuck_states
 from abaca.reconcile.stuck_states import StuckStates
 from tests import planting
+from tests.api.world import PROJECT
 from tests.databases import database, postgres  # noqa: F401 (fixtures)
 from tests.operations import cases
 from tests.operations import theatre as stage
@@ -201,3 +205,23 @@ def test_a_snapshot_that_an_operation_will_end_is_left_alone(theatre):
     snapshot_id = cases.take_snapshot(theatre, share_id)
     assert heal(theatre) == 0
     assert theatre.ask("GET", f"/snapshots/{snapshot_id}")["snapshot"]["status"] == "creating"
+
+
+def test_a_share_network_in_change_without_a_server_that_is_becomes_active(theatre):
+    shown = theatre.ask("POST", "/share-networks", {"share_network": {}})["share_network"]
+    network, subnet = shown["id"], shown["share_network_subnets"][0]["id"]
+    with theatre.db.write() as tx:
+        row = {"project_id": PROJECT, "share_network_id": network, "host": HOST, **dict.fromkeys(CAPABILITIES, False)}
+        share_servers.add(tx, row, [subnet])
+    set_by_hand(theatre, networks.share_networks, status="network_change")
+    set_by_hand(theatre, networks.share_servers, status="network_change")
+    assert heal(theatre, "testhost@other") == 0
+    assert heal(theatre) == 1
+    assert own_status(theatre, network) == "active"
+    set_by_hand(theatre, networks.share_networks, status="network_change")
+    assert heal(theatre, "testhost@other") == 1
+    assert own_status(theatre, network) == "active"
+
+
+def own_status(theatre, network):
+    return theatre.ask("GET", f"/share-networks/{network}")["share_network"]["status"]

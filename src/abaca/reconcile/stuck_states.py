@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from abaca.db.administration import messages, services
 from abaca.db.journal import keys, operations, waits
-from abaca.db.networks import share_servers
+from abaca.db.networks import share_networks, share_servers
 from abaca.db.shares import share_instances, snapshot_instances, snapshots
 from abaca.domain.administration.messages import About, Action, Detail
 from abaca.operations.administration import backend_ensure
@@ -59,23 +59,29 @@ class StuckStates:
         self.hosts = tuple(hosts)
 
     def heal(self) -> int:
-        """What is busy fails, rules on their way get a new operation, services tell the truth; how many of all."""
+        """What is busy fails, rules on their way get a new operation, services tell the truth; how many of all.
+
+        A share network is active again once none of its share servers is in change.
+        """
         with self.db.write() as tx:
             settled = services.settle(tx, self.hosts)
         for host in self.hosts:
-            settled += self._heal(host, share_instances.busy_without_operation, _fail)
-            settled += self._heal(host, share_instances.rules_without_operation, _sync)
-            settled += self._heal(host, snapshot_instances.busy_without_operation, _fail_snapshot)
-            settled += self._heal(host, share_servers.busy_without_operation, _fail_server)
-        return settled
+            settled += self._heal_on(host, share_instances.busy_without_operation, _fail)
+            settled += self._heal_on(host, share_instances.rules_without_operation, _sync)
+            settled += self._heal_on(host, snapshot_instances.busy_without_operation, _fail_snapshot)
+            settled += self._heal_on(host, share_servers.busy_without_operation, _fail_server)
+        return settled + self._heal(share_networks.changing_without_server, _settle_network)
 
-    def _heal(
+    def _heal_on(
         self, host: str, find: Callable[[Tx, str, int], Sequence[Found]], mend: Callable[[Tx, Found], None]
     ) -> int:
+        return self._heal(lambda tx, most: find(tx, host, most), mend)
+
+    def _heal(self, find: Callable[[Tx, int], Sequence[Found]], mend: Callable[[Tx, Found], None]) -> int:
         healed = 0
         while True:
             with self.db.read() as tx:
-                found = find(tx, host, BATCH)
+                found = find(tx, BATCH)
             mended = sum(self._mended(row, mend) for row in found)
             healed += mended
             if len(found) < BATCH or not mended:
@@ -126,6 +132,13 @@ def _fail_server(tx: Tx, server: ShareServer) -> None:
         share_server_change.settle(tx, server.share_network_id)
     share_servers.note_use(tx, server.id)
     waits.signal(tx, share_servers.settled_condition(server.id))
+
+
+def _settle_network(tx: Tx, network_id: str) -> None:
+    share_networks.hold(tx, network_id)
+    if not share_server_change.settle(tx, network_id):
+        raise _Explained
+    log.warning("share network %s was in change without a share server that is", network_id)
 
 
 def _sync(tx: Tx, row: PlacedInstance) -> None:

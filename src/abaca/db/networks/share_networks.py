@@ -11,9 +11,11 @@ from abaca.db.engine import moving
 from abaca.db.engine.database import Tx
 from abaca.db.engine.lists import Filter, Listing, before, begins, contains, equal, since, where
 from abaca.db.tables.networks import (
+    CHANGING_NETWORK,
     NETWORK_OF_ANY_PROJECT,
     share_network_security_services,
     share_network_subnets,
+    share_servers,
 )
 from abaca.db.tables.networks import share_networks as t
 from abaca.db.tables.shares import share_instances
@@ -75,6 +77,22 @@ _DELETE = sa.delete(t).where(t.c.id == sa.bindparam("network"))
 def show(tx: Tx, network_id: str) -> ShareNetwork | None:
     """One, or None. Who may see it is the caller's business."""
     return SHARE_NETWORKS.entity(tx, ShareNetwork, {"id": network_id})
+
+
+def changing_without_server(tx: Tx, most: int) -> list[str]:
+    """The ids of those in `network_change` of which no share server is."""
+    return [row.id for row in tx.rows(_CHANGING, {"most": most})]
+
+
+_CHANGING = (
+    sa.select(t.c.id)
+    .where(
+        CHANGING_NETWORK,
+        ~sa.exists().where(share_servers.c.share_network_id == t.c.id, share_servers.c.status == "network_change"),
+    )
+    .order_by(t.c.id)
+    .limit(sa.bindparam("most"))
+)
 
 
 def hold(tx: Tx, network_id: str) -> None:

@@ -26,6 +26,8 @@ NETWORK_OF_ANY_PROJECT = share_networks.c.project_id > sa.literal_column("''")
 partial_index(
     "ix_share_networks_created_at_id", NETWORK_OF_ANY_PROJECT, share_networks.c.created_at, share_networks.c.id
 )
+CHANGING_NETWORK = share_networks.c.status == sa.literal_column("'network_change'")
+partial_index("ix_share_networks_changing", CHANGING_NETWORK, share_networks.c.id)
 
 # One without a zone serves all zones that have none of their own. What the network is (type, segment, addresses) is
 # known when its network plug-in has first been asked.

@@ -113,7 +113,11 @@ def end(which: Which, tx: Tx) -> None:
     waits.signal(tx, share_servers.settled_condition(which.server_id))
 
 
-def settle(tx: Tx, network_id: str) -> None:
-    """The network is active again when none of its share servers, of which one has just ended, changes any more."""
-    if not any(one.status == "network_change" for one in share_servers.on_network(tx, network_id)):
-        share_networks.STATUS.try_move(tx, network_id, "changed", "network_change")
+def settle(tx: Tx, network_id: str) -> bool:
+    """The network is active again when none of its share servers, of which one has just ended, changes any more.
+
+    Whether this made it so.
+    """
+    if any(one.status == "network_change" for one in share_servers.on_network(tx, network_id)):
+        return False
+    return share_networks.STATUS.try_move(tx, network_id, "changed", "network_change")
