@@ -44,10 +44,14 @@ def check_room(call: Call, tx: Tx, network_id: str) -> None:
         raise errors.Invalid(f"Share network {network_id} has {most} subnets, and can have at most {most}.")
 
 
-def check_zone(tx: Tx, zone: str | None) -> None:
-    """Raises Invalid for a zone that no service is in."""
-    if zone is not None and not availability_zones.exists(tx, zone):
-        raise errors.Invalid(f"There is no availability zone {zone!r}.")
+def zone_meant(tx: Tx, name_or_id: str | None) -> str | None:
+    """The name of the zone; raises Invalid for one that no service is in."""
+    if name_or_id is None:
+        return None
+    name = availability_zones.find(tx, name_or_id)
+    if name is None:
+        raise errors.Invalid(f"There is no availability zone {name_or_id!r}.")
+    return name
 
 
 def rows(call: Call, found: Iterable[Mapping[str, object]]) -> list[list[object]]:

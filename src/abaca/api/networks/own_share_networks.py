@@ -14,11 +14,11 @@ from abaca import errors
 from abaca.api import naming
 from abaca.api.networks.lookups import (
     check_room,
-    check_zone,
     rows,
     share_network,
     share_network_for_change,
     share_network_id_of,
+    zone_meant,
 )
 from abaca.api.networks.share_network_subnets import CREATE, DELETE, subnet_of
 from abaca.api.networks.share_networks import ALL_PROJECTS, LIST
@@ -157,14 +157,13 @@ def add(call: Call, id: str, body: AddSubnet) -> Later:
 
     The network is `network_change` until all of them serve there.
     """
-    wanted = _wanted(body)
     pairs = metadata.check(body.metadata or {})
     limits = call.settings.limits
     metadata.check_size(pairs, most_items=limits.metadata_items, most_characters=limits.metadata_characters)
     with call.db.write() as tx:
         id = share_network_id_of(call, tx, id)
         network = share_network_for_change(call, tx, id)
-        check_zone(tx, wanted.availability_zone)
+        wanted = _wanted(tx, body)
         check_room(call, tx, id)
         servers = share_network_change.servers_of(tx, network, wanted.availability_zone)
     return _ask(call, id, wanted, servers, partial(_add, call, id, wanted, pairs, [one.id for one in servers]))
@@ -191,11 +190,10 @@ def _add(
 @RESOURCE.post("/{id}/subnets/plan", policy=CREATE, view=Plain("plan", PlanView), body=AddSubnet)
 def plan_to_add(call: Call, id: str, body: AddSubnet) -> Later:
     """Which share servers would get that subnet, and why one could not. Changes nothing."""
-    wanted = _wanted(body)
     with call.db.read() as tx:
         id = share_network_id_of(call, tx, id)
         network = share_network(call, tx, id)
-        check_zone(tx, wanted.availability_zone)
+        wanted = _wanted(tx, body)
         check_room(call, tx, id)
         servers = share_network_change.would_get(tx, network, wanted.availability_zone)
         obstacles = [*share_network_change.obstacles(tx, network, servers)] if servers else []
@@ -244,9 +242,9 @@ def _subnet_of(call: Call, tx: Tx, said: str, subnet: str) -> tuple[ShareNetwork
     return subnet_of(call, tx, network_id, naming.the_one("Subnet", subnet, begun) if begun else subnet)
 
 
-def _wanted(body: AddSubnet) -> Wanted:
+def _wanted(tx: Tx, body: AddSubnet) -> Wanted:
     rules.check_neutron_ids(body.neutron_net_id, body.neutron_subnet_id)
-    return Wanted(body.availability_zone, body.neutron_net_id or None, body.neutron_subnet_id or None)
+    return Wanted(zone_meant(tx, body.availability_zone), body.neutron_net_id or None, body.neutron_subnet_id or None)
 
 
 def _away(call: Call, tx: Tx, servers: Iterable[ShareServer]) -> Mapping[str, str]:

@@ -9,7 +9,7 @@ from typing import Annotated
 from msgspec import structs
 
 from abaca import errors
-from abaca.api.networks.lookups import check_room, check_zone, rows, share_network, share_network_for_change
+from abaca.api.networks.lookups import check_room, rows, share_network, share_network_for_change, zone_meant
 from abaca.api.networks.share_networks import SubnetInNetwork
 from abaca.db.engine.database import Tx
 from abaca.db.networks import share_network_subnets as db
@@ -77,14 +77,14 @@ def create(call: Call, id: str, body: CreateSubnet) -> dict[str, object]:
     metadata.check_size(pairs, most_items=limits.metadata_items, most_characters=limits.metadata_characters)
     with call.db.write() as tx:
         network = share_network_for_change(call, tx, id)
-        check_zone(tx, body.availability_zone)
+        zone = zone_meant(tx, body.availability_zone)
         check_room(call, tx, id)
         if not call.has(SEVERAL_IN_A_ZONE):
-            _refuse_second(network, db.of_network(tx, id), body.availability_zone)
-        wanted = Wanted(body.availability_zone, body.neutron_net_id or None, body.neutron_subnet_id or None)
+            _refuse_second(network, db.of_network(tx, id), zone)
+        wanted = Wanted(zone, body.neutron_net_id or None, body.neutron_subnet_id or None)
         servers = share_network_change.approve(tx, network, wanted)
         values = {
-            "availability_zone": body.availability_zone,
+            "availability_zone": zone,
             "neutron_net_id": wanted.neutron_net_id,
             "neutron_subnet_id": wanted.neutron_subnet_id,
             "metadata": pairs,

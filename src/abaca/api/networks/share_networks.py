@@ -11,7 +11,7 @@ from typing import Annotated
 from msgspec import structs
 
 from abaca import errors
-from abaca.api.networks.lookups import check_room, check_zone, rows, share_network, share_network_for_change
+from abaca.api.networks.lookups import check_room, rows, share_network, share_network_for_change, zone_meant
 from abaca.db.catalog import quotas
 from abaca.db.engine.database import Tx
 from abaca.db.networks import share_network_subnets as subnets
@@ -203,14 +203,14 @@ def create(call: Call, body: CreateShareNetwork) -> dict[str, object]:
     rules.check_neutron_ids(body.neutron_net_id, body.neutron_subnet_id)
     caller = call.caller
     with call.db.write() as tx:
-        check_zone(tx, body.availability_zone)
+        zone = zone_meant(tx, body.availability_zone)
         words = {"name": body.name, "description": body.description}
         network_id = db.add(tx, {**words, "project_id": caller.project_id, "user_id": caller.user_id})
         subnets.add(
             tx,
             network_id,
             {
-                "availability_zone": body.availability_zone,
+                "availability_zone": zone,
                 "neutron_net_id": body.neutron_net_id or None,
                 "neutron_subnet_id": body.neutron_subnet_id or None,
             },
@@ -268,10 +268,10 @@ def delete(call: Call, id: str) -> None:
 def check_subnet(call: Call, id: str, body: CheckSubnet) -> dict[str, object]:
     """Whether every share server of the network can have such a subnet more."""
     rules.check_neutron_ids(body.neutron_net_id, body.neutron_subnet_id)
-    wanted = Wanted(body.availability_zone, body.neutron_net_id or None, body.neutron_subnet_id or None)
     with call.db.write() as tx:
         network = share_network_for_change(call, tx, id)
-        check_zone(tx, body.availability_zone)
+        zone = zone_meant(tx, body.availability_zone)
+        wanted = Wanted(zone, body.neutron_net_id or None, body.neutron_subnet_id or None)
         check_room(call, tx, id)
         answers = share_network_change.ask(
             tx,

@@ -26,6 +26,8 @@ def names(tx: Tx) -> frozenset[str]:
     return frozenset(tx.connection.execute(sa.select(availability_zones.c.name)).scalars())
 
 
-def exists(tx: Tx, name: str) -> bool:
-    """Whether there is a zone `name`."""
-    return ZONES.one(tx, ("id",), {"name": name}) is not None
+def find(tx: Tx, name_or_id: str) -> str | None:
+    """The name of the zone that is meant, None where there is none: clients say a zone by its id as well."""
+    columns = availability_zones.c
+    query = sa.select(columns.name).where(sa.or_(columns.name == name_or_id, columns.id == name_or_id))
+    return tx.connection.execute(query.order_by(columns.name != name_or_id)).scalars().first()

@@ -82,6 +82,14 @@ def filled(wanted: CreateRequest, source: Source) -> CreateRequest:
     )
 
 
+def _in_zone(tx: Tx, wanted: CreateRequest) -> CreateRequest:
+    """With the name of the zone where its user says an id."""
+    if wanted.availability_zone is None:
+        return wanted
+    name = availability_zones.find(tx, wanted.availability_zone)
+    return msgspec.structs.replace(wanted, availability_zone=name or wanted.availability_zone)
+
+
 class ResolvedType(msgspec.Struct, frozen=True):
     """The share type that was found; None when there is none to be had."""
 
@@ -164,6 +172,7 @@ class Admission:
         source = self._source(tx, wanted)
         if source is not None:
             wanted = filled(wanted, source)
+        wanted = _in_zone(tx, wanted)
         resolved = self._resolve(tx, wanted)
         if source is not None:
             source.check(wanted.size_gib or 0, protocol, resolved.id, wanted.share_network_id)
@@ -253,7 +262,7 @@ class Admission:
         if resolved.id is not None:
             share_network_use.check(resolved.specs, wanted.share_network_id)
         if wanted.availability_zone is not None:
-            if not availability_zones.exists(tx, wanted.availability_zone):
+            if availability_zones.find(tx, wanted.availability_zone) is None:
                 raise errors.NotFound(resource="Availability zone", id=wanted.availability_zone)
             bound = extra_specs.zones(resolved.specs)
             if bound and wanted.availability_zone not in bound:
