@@ -16,6 +16,7 @@ wanted=(
     qemu-system-x86 qemu-system-common                       # guests of hypervisors, and virtiofsd
     dnf zypper rpm createrepo-c                              # package managers of other distributions' families
     rabbitmq-server                                          # the message bus of a cloud, for events
+    chromium chromium-driver fonts-dejavu-core               # the browser that opens pages
     glusterfs-server glusterfs-client xfsprogs openssl       # nodes of GlusterFS, and what mounts their volumes
 )
 # What has no package is built (heketi_build/); any Go will do.

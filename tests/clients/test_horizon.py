@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Horizon with manila-ui, unmodified and set up as docs/operating/clients.md says: its pages open, its forms work.
+
+`make test` opens and fills in a part, drawn by HORIZON_SEED; `make thorough` all.
+"""
+
+import os
+import random
+import re
+
+import pytest
+import yaml
+
+from lab import browser, caller
+from tests.clients.dashboard import PANELS, Dashboard
+from tests.clients.dashboard_site import Site
+from tests.conftest import ROOT, wait_until
+
+pytestmark = pytest.mark.system
+
+SEED = os.environ.get("HORIZON_SEED", "0")
+IS_THOROUGH = bool(os.environ.get("HORIZON_THOROUGH"))
+FORMS = yaml.safe_load((ROOT / "tests" / "clients" / "dashboard.yaml").read_text())
+SOME_FORMS, SOME_PAGES = 12, 15
+THINGS = (
+    "served_share",
+    "private_type",
+    "rule",
+    "snapshot_rule",
+    "network",
+    "security_service",
+    "server",
+    "rule_lock",
+    "lock",
+    "message",
+)
+UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}")
+
+
+def kind(path):
+    """A page, whatever it is about."""
+    return UUID.sub("{id}", path)
+
+
+def name(form):
+    """Who does what where."""
+    where = re.sub(r"\{\w+\}", "{id}", form["page"].partition("?")[0])
+    action = re.sub(r"_\{\w+\}", "", form["action"])
+    return f"{form['who']} {where} {action}"
+
+
+def what(path, action):
+    """An action of a panel, whatever it is done to."""
+    panel = "/".join(path.split("/")[1:3])
+    return panel, re.sub(r"row_.+?__", "row__", action)
+
+
+# Filters only choose what is shown of a page.
+FILTERS = ("project/share_networks", "admin/share_networks", "admin/share_types")
+KNOWN = {what(form["page"], form["action"]) for form in FORMS}
+KNOWN |= {(panel, f"{panel.partition('/')[2]}__action_filter") for panel in FILTERS}
+
+
+def drawn():
+    """The forms of this run."""
+    return FORMS if IS_THOROUGH else random.Random(SEED).sample(FORMS, SOME_FORMS)
+
+
+@pytest.fixture(scope="module")
+def site(run):
+    with Site(run) as site:
+        yield site
+
+
+@pytest.fixture(scope="module")
+def enter(run, site):
+    """The dashboard as a user has it, who is logged in when another was before."""
+    with browser.Browser(run) as window:
+        inside = []
+
+        def enter(who):
+            if not inside or inside[0].who != who:
+                inside[:] = [Dashboard(window, site.horizon, who)]
+            return inside[0]
+
+        yield enter
+
+
+def filled(said, thing):
+    """The same with the braces of all its texts filled in."""
+    if isinstance(said, str):
+        return re.sub(r"\{(\w+)\}", lambda found: str(thing[found[1]]), said)
+    if isinstance(said, dict):
+        return {filled(key, thing): filled(value, thing) for key, value in said.items()}
+    return [filled(one, thing) for one in said] if isinstance(said, list) else said
+
+
+def agrees(found, wanted):
+    """Whether it has at least these values; an empty list is empty."""
+    if isinstance(wanted, dict):
+        return isinstance(found, dict) and all(agrees(found.get(key), value) for key, value in wanted.items())
+    if isinstance(wanted, list):
+        return bool(wanted) == bool(found) and all(any(agrees(one, each) for one in found) for each in wanted)
+    return found == wanted
+
+
+def answer(site, path):
+    """What the API shows to an administrator, `gone` where there is nothing."""
+    try:
+        return site.admin.get(path)
+    except caller.Refused as refused:
+        return "gone" if refused.status == 404 else refused.status
+
+
+def test_pages_open_without_an_error(site, enter, record_property):
+    for thing in THINGS:
+        getattr(site, thing)()
+    count = 0
+    for who in ("admin", "demo", "demo-reader"):
+        dashboard, draw, seen = enter(who), random.Random(SEED), set()
+        ahead = ["/project/shares/"]
+        while ahead and (IS_THOROUGH or len(seen) < SOME_PAGES):
+            path = ahead.pop(draw.randrange(len(ahead)))
+            links, actions = dashboard.page(path)
+            assert {what(path, action) for action in actions} <= KNOWN
+            for link, is_form in links:
+                if PANELS.match(link) and kind(link) not in seen:
+                    seen.add(kind(link))
+                    if is_form:
+                        dashboard.form(link)
+                    else:
+                        ahead.append(link)
+        count += len(seen)
+    record_property("figure", f"Horizon: {count} pages" + ("" if IS_THOROUGH else f", drawn by HORIZON_SEED={SEED}"))
+
+
+@pytest.mark.parametrize("form", drawn(), ids=name)
+def test_forms_work(form, site, enter):
+    thing = getattr(site, form["of"])() if "of" in form else {}
+    form = filled(form, thing)
+    enter(form["who"]).act(form)
+    for path, wanted in form.get("then", {}).items():
+        wait_until(lambda path=path, wanted=wanted: agrees(answer(site, path), wanted))
