@@ -3,8 +3,9 @@
 
 Who may reach it begins anew: nobody, until rules are added. Its size counts from when the back end has told it,
 whatever the limits of the project are, since it is there already. What can go wrong: nothing is at the path, it does
-not fit, another share has it; then the share is `manage_error` with a message, and unmanaging it, or deleting it by
-force, makes way for another try: neither touches the data, which is on the back end as before.
+not fit, it is smaller or larger than its type allows, another share has it; then the share is `manage_error` with a
+message, and unmanaging it, or deleting it by force, makes way for another try: neither touches the data, which is on
+the back end as before.
 """
 
 from __future__ import annotations
@@ -108,6 +109,9 @@ def count(op: Op[BackEnd], tx: Tx) -> None:
     if row is None or row.size:
         return
     size_gib = int(op.data["size_gib"])
+    # known only now; a type's bounds hold for what is taken over as for what is made
+    rules.check_smallest(size_gib, instance.extra_specs)
+    rules.check_largest(size_gib, instance.extra_specs)
     shares.update(tx, instance.share_id, {"size": size_gib})
     _use(op, tx, size_gib)
 
