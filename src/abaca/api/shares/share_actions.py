@@ -93,6 +93,10 @@ def extend(call: Call, id: str, body: Extend) -> None:
         rules.check_largest(body.new_size, share.extra_specs or {}, largest)
         with refused_as(errors.Invalid):
             more = share_extend.start(tx, share, body.new_size, call.caller)
+        # first, as elsewhere: what a project may not have is no matter of pools
+        taken = {"gigabytes": more, "per_share_gigabytes": body.new_size}
+        limits = call.settings.quota.limits
+        quotas.take_or_forbid(tx, share.project_id, share.user_id, share.share_type_id, taken, limits)
         request = ShareRequest(
             size_gib=more,
             share_proto=share.share_proto,
@@ -108,9 +112,6 @@ def extend(call: Call, id: str, body: Extend) -> None:
             raise errors.Invalid(
                 f"Share {id} cannot be extended by {more} GiB where it is: its pool has no room for that."
             )
-        taken = {"gigabytes": more, "per_share_gigabytes": body.new_size}
-        limits = call.settings.quota.limits
-        quotas.take_or_forbid(tx, share.project_id, share.user_id, share.share_type_id, taken, limits)
         claim = pool.claim(more, "extend", request.specs)
         if body.force:
             pools.claim_anyway(tx, pool.host, more)
