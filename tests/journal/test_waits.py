@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Waits: whenever a signal comes, it is heard; what waits holds nothing; what waits too long fails."""
 
+import time
+
 import pytest
 import sqlalchemy as sa
 
@@ -220,6 +222,19 @@ def test_cancelled_at_any_moment_of_a_wait_it_ends(bench, point):
 
 
 # ---------------------------------------------------------------- deadlines
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+def test_a_clock_that_is_set_back_delays_a_look_no_longer_than_that(bench):
+    """The alarm comes before what waits for it is due, and slow looks are minutes away."""
+    back_s = [0.0]
+    bench.add("work", step("look", awaits(look_again_s=1.0)))
+    bench.worker(db=bench.place.open(clock=lambda: time.time() - back_s[0]))
+    op_id = bench.enqueue("work")
+    bench.until(op_id, "waiting")
+    back_s[0] = 0.5
+    bell(bench, signals=False)
+    bench.until(op_id, "done")
 
 
 def test_what_waits_too_long_fails_and_is_undone(bench):

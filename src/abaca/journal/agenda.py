@@ -27,8 +27,8 @@ class Due(msgspec.Struct, frozen=True):
     queues: set[str]
     conditions: set[str]
     is_look: bool
-    # what waited for a time has to be looked for
-    has_alarms: bool
+    # so many times have come for which something waited
+    alarms: int
 
 
 class Agenda:
@@ -110,12 +110,12 @@ class Agenda:
     def take(self, is_over: Callable[[], bool]) -> Due:
         """What there is to look at; waits until there is something, or `is_over`."""
         with self.changed:
-            has_alarms = False
+            alarms = 0
             while True:
                 now_s = self._clock()
                 while self._alarms and self._alarms[0][0] <= now_s:
                     self._hurry(heapq.heappop(self._alarms)[1])
-                    has_alarms = True
+                    alarms += 1
                 is_look = now_s >= self._look_at_s
                 if is_look:
                     self._look_at_s = now_s + self._poll_s
@@ -128,7 +128,7 @@ class Agenda:
                         looked_s = max(self._looked_s.get(queue, now_s), now_s) + _APART_S
                         self._looked_s[queue] = min(looked_s, now_s + (_AT_ONCE + 0.5) * _APART_S)
                     heard, self._conditions = self._conditions, set()
-                    return Due(ready, heard, is_look, has_alarms or is_look)
+                    return Due(ready, heard, is_look, alarms)
                 turns_s = [self._look_at_s, *map(self._turn_s, self._due)]
                 until_s = min(turns_s if not self._alarms else [*turns_s, self._alarms[0][0]])
                 self.changed.wait(until_s - now_s)

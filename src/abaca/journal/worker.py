@@ -208,8 +208,8 @@ class Worker(Hooks):
         due = self._agenda.take(self._stopping.is_set)
         for condition in due.conditions:
             self._carefully("", lambda condition=condition: self._hear(condition))  # type: ignore[misc]
-        if due.has_alarms:
-            self._carefully("", self._promote)
+        if due.alarms or due.is_look:
+            self._carefully("", lambda: self._promote(due.alarms))
         for one in [self.queues[queue] for queue in due.queues]:
             if one.is_started:
                 self._carefully(one.name, lambda one=one: self._claim(one))  # type: ignore[misc]
@@ -238,10 +238,13 @@ class Worker(Hooks):
         for queue in tx.queues:
             self.wake(queue)
 
-    def _promote(self) -> None:
+    def _promote(self, alarms: int) -> None:
         """What has waited long enough, be it since another worker's life, is queued again."""
         with self.db.write() as tx:
-            claims.promote(tx, self._started(), self.db.time())
+            promoted = claims.promote(tx, self._started(), self.db.time())
+        if promoted < alarms:  # an alarm goes by this host's clock, what is due by the database's, which came later
+            for one in self._started():
+                self._look_ahead(self.queues[one])
         for queue in tx.queues:
             self.wake(queue)
 

@@ -109,13 +109,15 @@ def claim(tx: Tx, queue: str, kinds: Sequence[str], most: int, lease: Lease) -> 
     return sorted(found, key=lambda one: one.seq)
 
 
-def promote(tx: Tx, queues: Sequence[str], now_s: float) -> None:
-    """What has waited long enough is queued again, and its queue announced.
+def promote(tx: Tx, queues: Sequence[str], now_s: float) -> int:
+    """What has waited long enough is queued again, and its queue announced; how many.
 
     What another transaction writes is waited for: nobody looks at it once more when its time has come.
     """
-    for row in tx.rows(_PROMOTE, {"queues": queues, "now_s": now_s}):
+    found = tx.rows(_PROMOTE, {"queues": queues, "now_s": now_s})
+    for row in found:
         tx.wake(row.queue)
+    return len(found)
 
 
 _PROMOTE = (
