@@ -23,7 +23,7 @@ run: environment packages ## Start everything on this machine and take the tour 
 	@$(BIN)/python -m lab.tour $(if $(ONCE),--once) $(if $(PORT),--port "$$PORT")
 
 .PHONY: test
-test: environment openstack packages ## Run all tests, those with real components included
+test: environment openstack ansible packages ## Run all tests, those with real components included
 	@$(BIN)/python -m pytest $(SPREAD) $(ARGS)
 
 .PHONY: quick
@@ -71,6 +71,7 @@ lock: environment ## Resolve the dependencies anew into requirements/*.txt (UPGR
 	@$(LOCK) pyproject.toml --constraints requirements/dev.txt -o requirements/run.txt
 	@echo uv | $(LOCK) - --constraints requirements/dev.txt -o requirements/uv.txt
 	@$(LOCK) --group openstack -o requirements/openstack.txt
+	@$(LOCK) --group ansible -o requirements/ansible.txt
 	@sed -i '1i # Made by `make lock`; do not edit.' requirements/*.txt
 	@git status --short -- requirements
 
@@ -85,6 +86,9 @@ environment: .venv/.installed ## Make the Python environment .venv from the lock
 .PHONY: openstack
 openstack: .venv-openstack/.installed ## Make the environment in which tests run Keystone, Nova and Neutron
 
+.PHONY: ansible
+ansible: .venv-ansible/.installed ## Make the environment in which tests run Ansible
+
 .PHONY: packages
 packages: ## Install the Debian packages that real components come in, and build what has none
 	@lab/packages.sh
@@ -97,4 +101,8 @@ packages: ## Install the Debian packages that real components come in, and build
 
 .venv-openstack/.installed: requirements/openstack.txt lab/environment.sh | .venv/.installed
 	@lab/environment.sh .venv-openstack requirements/openstack.txt
+	@touch $@
+
+.venv-ansible/.installed: requirements/ansible.txt lab/environment.sh | .venv/.installed
+	@lab/environment.sh .venv-ansible requirements/ansible.txt
 	@touch $@
