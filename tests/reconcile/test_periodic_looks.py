@@ -5,8 +5,6 @@ A worker with everything that it does beside operations runs on a database that 
 statement that it sends is judged by the plan that the database had for it. Whatever is added to the worker is judged.
 """
 
-import contextlib
-import sqlite3
 import threading
 from typing import NamedTuple
 
@@ -62,8 +60,6 @@ def looks(request):
     with fast_directory() as directory, watched.on():
         made = place(request.param, directory, request)
         population.fill(made.url, SHARES)
-        if made.is_sqlite:
-            forget_analysis(made.url)
         large = large_tables(made.open())
         worker = app.worker(read(directory, made.url))
         running = threading.Thread(target=worker.run, name="claims")
@@ -82,12 +78,6 @@ def looks(request):
             running.join(60)
             worker.db.close()
             made.close()
-
-
-def forget_analysis(url):
-    """Abaca never has SQLite count its rows, and is planned for as if nobody had."""
-    with contextlib.closing(sqlite3.connect(sa.make_url(url).database)) as connection, connection:
-        connection.execute("DELETE FROM sqlite_stat1")
 
 
 def large_tables(db):

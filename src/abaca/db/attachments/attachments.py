@@ -387,10 +387,12 @@ _OF_THEIR_SHARE = (
     .where(share_instances.c.share_id == t.c.share_id, export_locations.c.is_admin_only.is_(False), IS_WRITTEN_TO)
     .correlate(t)
 )
+# Of attachments of named shares the state is compared without its index, which SQLite would go through instead.
+_STATE = t.c.state.concat(sa.literal_column("''"))
 _MOVED = planned_for_values(
     _ATTACHMENTS.where(
         t.c.share_id.in_(sa.bindparam("of_shares", expanding=True)),
-        t.c.state == "active",
+        _STATE == "active",
         ~sa.exists(_OF_THEIR_SHARE.where(export_locations.c.path == t.c.source)),
         sa.exists(_OF_THEIR_SHARE),
     ).order_by(t.c.id)
