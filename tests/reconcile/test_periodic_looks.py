@@ -13,7 +13,13 @@ import sqlalchemy as sa
 
 from abaca import app, settings
 from abaca.db import tables
+from abaca.db.tables import networks
+from abaca.journal.periodic_tasks import PeriodicTask
+from abaca.networks.contract import Held
+from abaca.networks.standalone import Standalone
+from abaca.reconcile import network_allocations
 from benchmarks import population
+from tests import planting
 from tests.conftest import wait_until
 from tests.databases import fast_directory, on_postgres, on_sqlite, place, postgres  # noqa: F401 (fixtures)
 from tests.db.watched import Watched
@@ -24,7 +30,7 @@ CONFIG = """
 host = {host}
 state_path = {directory}
 auth_strategy = none
-enabled_share_backends = {names}
+enabled_share_backends = {names},served
 enabled_share_protocols = NFS
 [database]
 connection = {url}
@@ -35,15 +41,38 @@ poll_s = 1
 plugin = rehearsal
 [events]
 log = true
+[served]
+driver = dummy
+driver_handles_share_servers = true
+[networks]
+subnets = red
+[subnet_red]
+cidr = 10.20.0.0/16
+is_default = true
 """
 # How many pages a look may read. The largest tables have thousands.
 MOST_BUFFERS = 100
-# This goes through all of them, some at a time (reconcile/attachments.py).
-MORE_BUFFERS = {"attachments": 500}
+# These go through all of them, some at a time: reconcile/attachments.py; reconcile/network_allocations.py each hour,
+# which looks up by their ids what is kept elsewhere.
+MORE_BUFFERS = {"attachments": 500, "leaked addresses": 5 * network_allocations.PAGE}
+# Share servers: so many with something on them, with an address each; and so many are gone.
+SERVERS, GONE = 2_000, 50
+CAN = dict.fromkeys(
+    ("security_service_update_support", "network_allocation_update_support", "share_server_multiple_subnet_support"),
+    True,
+)
+SERVED = f"{population.HOST}@served"
 # By then each connection has the plan that it keeps.
 TIMES = 8
 # What runs as long as the worker does; how much these read depends on what there is to do at the moment.
 ALWAYS = {"claims", "leases"}
+
+
+class Elsewhere(Standalone):
+    """Addresses that a network service keeps: of all share servers, and of those that are gone."""
+
+    def held(self):
+        return [Held(row_id("a", number), row_id("s", number), "10.20.0.1") for number in range(SERVERS + GONE)]
 
 
 class Looks(NamedTuple):
@@ -60,12 +89,14 @@ def looks(request):
     with fast_directory() as directory, watched.on():
         made = place(request.param, directory, request)
         population.fill(made.url, SHARES)
+        fill_servers(made.open())
         large = large_tables(made.open())
         worker = app.worker(read(directory, made.url))
         running = threading.Thread(target=worker.run, name="claims")
         running.start()
         try:
             wait_until(lambda: all(one.is_started for one in worker.queues.values()))
+            worker.periodic_tasks.append(leaked_addresses(worker.db))
             for task in worker.periodic_tasks:
                 for _ in range(TIMES):
                     watched.forget(task.name)
@@ -78,6 +109,51 @@ def looks(request):
             running.join(60)
             worker.db.close()
             made.close()
+
+
+def row_id(kind, number):
+    return f"{kind}-{number:08}"
+
+
+def fill_servers(db):
+    """Share servers on which something is, and one on which nothing is, since lately."""
+    rows = [
+        {
+            "id": row_id("s", number),
+            "project_id": population.LARGE,
+            "host": SERVED,
+            "status": "active",
+            "is_auto_deletable": True,
+            "details": {},
+            "unused_since": None if number else db.now(),
+            "created_at": db.now(),
+            **CAN,
+        }
+        for number in range(SERVERS)
+    ]
+    addresses = [
+        {
+            "id": row_id("a", number),
+            "share_server_id": row_id("s", number),
+            "network": "red",
+            "ip_address": f"10.20.{number // 250}.{number % 250}",
+            "ip_version": 4,
+            "cidr": "10.20.0.0/16",
+            "created_at": db.now(),
+        }
+        for number in range(SERVERS)
+    ]
+    with planting.by_hand(db) as tx:
+        tx.execute(sa.insert(networks.share_servers), rows)
+        tx.execute(sa.insert(networks.network_allocations), addresses)
+        if not db.is_sqlite:
+            tx.connection.exec_driver_sql("ANALYZE")
+
+
+def leaked_addresses(db):
+    """As the worker has it where addresses are kept elsewhere (app/networks.py)."""
+    plugin = Elsewhere(db, settings.Networks(), ())
+    return PeriodicTask("leaked addresses", 3600, network_allocations.NetworkAllocations(db, plugin).heal)
 
 
 def large_tables(db):
@@ -109,7 +185,8 @@ def test_everything_that_is_periodic_was_seen(looks):
 
 def test_the_database_is_as_after_a_year(looks):
     rest = {"shares", "share_instances", "operations", "attachments", "export_location_history", "access_rules"}
-    assert looks.large >= rest
+    assert looks.large >= rest | {"share_servers", "network_allocations"}
+    assert looks.names >= {"unused share servers", "leaked addresses"}
 
 
 def test_no_look_reads_what_rests(looks):
