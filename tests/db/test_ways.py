@@ -11,6 +11,7 @@ from abaca.db.attachments import attachment_counts
 from abaca.db.engine import schema
 from abaca.db.engine.database import Database
 from abaca.db.engine.lists import Listing
+from abaca.db.journal import queue_figures
 from tests.databases import fast_directory, on_postgres, on_sqlite
 from tests.db import large, offers, ways
 
@@ -93,6 +94,17 @@ def test_the_number_of_attachments_in_each_state_is_known_without_reading_those_
             found = attachment_counts.by_state(tx)
         wrong = done().wrong
     assert found["error"] > 0
+    assert wrong == []
+
+
+def test_how_full_the_queues_are_is_known_without_reading_what_has_ended(filled):
+    with filled.read() as tx:
+        watch = ways.OnSqlite(tx) if filled.is_sqlite else ways.OnPostgresql(tx)
+        queue_figures.live(tx, 0.0)
+        with watch.looking() as done:
+            found = queue_figures.live(tx, 0.0)
+        wrong = done().wrong
+    assert {one.state for one in found} == {"running"}
     assert wrong == []
 
 
