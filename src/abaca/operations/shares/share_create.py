@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from abaca.journal.requester import Requester
 
 
+_DETAILS = share_server_choice.DETAILS | {contract.Full.code: Detail.FILTER_CAPACITY}
+
+
 class Args(msgspec.Struct, frozen=True):
     """What the driver is told, and the share network on which it shall be served, if it is one."""
 
@@ -79,7 +82,7 @@ def succeed(op: Op[BackEnd], tx: Tx) -> None:
 
 def fail(op: Op[BackEnd], tx: Tx, error: errors.AbacaError) -> None:
     """It stays visible, broken, with the reason."""
-    detail = share_server_choice.DETAILS.get(error.code, Detail.UNKNOWN_ERROR)
+    detail = _DETAILS.get(error.code, Detail.UNKNOWN_ERROR)
     break_off(op, tx, (Action.CREATE, detail), error)
 
 

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What users of GlusterFS shares read when Heketi refuses, with doubles of Heketi and of its nodes."""
+
+import os
+
+import pytest
+
+from lab import caller, gluster_bed, runs, service
+from tests.clients import command
+from tests.conftest import wait_until
+
+PROJECT = "a1" * 16
+SHOWN_S = 120
+KIB = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def bed():
+    if os.geteuid() != 0:
+        pytest.skip("NOT TESTED on this machine: only root can clean up after a run")
+    with runs.Run() as run:
+        made = gluster_bed.Bed(run.directory / "bed")
+        made.run = run
+        yield made
+        made.close()
+
+
+@pytest.fixture(scope="module")
+def cloud(bed):
+    directory = bed.run.path("abaca")
+    passwords = service.write_users(directory / "users", {"admin": (PROJECT, "admin")})
+    sections = {
+        "DEFAULT": {
+            "host": "here",
+            "auth_strategy": "http_basic",
+            "http_basic_auth_user_file": directory / "users",
+            "default_share_type": "default",
+            "enabled_share_backends": "gluster",
+            "enabled_share_protocols": "GLUSTERFS",
+        },
+        "gluster": {"driver": "glusterfs", "driver_handles_share_servers": False, **bed.section()},
+    }
+    with service.Service(bed.run, sections, directory=directory) as abaca:
+        admin = caller.Caller(abaca.url, caller.basic("admin", passwords["admin"]))
+        caller.ensure_type(admin)
+        caller.wait_for_pools(admin, SHOWN_S)
+        command.write_clouds(
+            directory / "clouds.yaml", {"admin": command.basic(abaca.url, "admin", passwords["admin"])}
+        )
+        yield command.Cloud(directory / "clouds.yaml", "admin")
+
+
+def told(cloud, share):
+    """What the share's users read, once it is in error: action, detail, and the sentence, of each message."""
+    wait_until(lambda: cloud.read("share", "show", share)["status"] == "error", SHOWN_S, 0.5)
+    listed = [one["ID"] for one in cloud.read("share", "message", "list", "--resource-id", share)]
+    shown = [cloud.read("share", "message", "show", id) for id in listed]
+    return [(one["action_id"], one["detail_id"], one["user_message"]) for one in shown]
+
+
+def test_no_space_is_told_as_capacity_that_is_missing_with_what_heketi_said(bed, cloud):
+    devices = [device for node in bed.heketi.nodes.values() for device in node["devices"]]
+    room = devices[0]["storage"]
+    kept = dict(room)
+    room |= {"total": KIB, "free": KIB}
+    share = cloud.read("share", "create", "GLUSTERFS", "5")["id"]
+    ((action, detail, said),) = told(cloud, share)
+    room |= kept
+    assert (action, detail) == ("002", "009")
+    assert said.startswith("create: No storage could be allocated for this share request")
+    assert "The back end has no room left: Heketi says: Failed to allocate new volume: No space" in said
+
+
+def test_a_name_that_somebody_took_is_told_with_the_volume_that_has_it(bed, cloud):
+    bed.heketi.is_busy = True
+    share = cloud.read("share", "create", "GLUSTERFS", "1")["id"]
+    (instance,) = cloud.read("share", "instance", "list", "--share", share)
+    name = f"abaca_{instance['ID']}"
+    theirs = {"id": "ab" * 16, "name": name, "size": 1, "cluster": bed.cluster, "durability": {"type": "none"}}
+    bed.heketi.volumes[theirs["id"]] = theirs | {"bricks": [], "glustervolumeoptions": [], "mount": {}}
+    bed.gluster.create(name, {})
+    bed.heketi.is_busy = False
+    ((action, detail, said),) = told(cloud, share)
+    assert (action, detail) == ("002", "001")
+    assert f"Heketi has a volume {name} that somebody else made: delete it, or give it another name" in said
+    assert name in bed.gluster.volumes
