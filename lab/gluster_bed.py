@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from lab import gluster_nodes, heketi
 from lab.gluster_nodes import Volume
 
-MARK = "user.abaca.instance"
+MARK, NOBODY = "user.abaca.instance", "none"
 
 
 class Bed:
@@ -39,7 +39,7 @@ class Bed:
     def held(self) -> Mapping[str, Volume]:
         """The volumes that gluster has for instances, by the instances' ids."""
         marked = {one.options.get(MARK): one for one in self.gluster.volumes.values()}
-        return {id: one for id, one in marked.items() if id}
+        return {id: one for id, one in marked.items() if id not in {None, NOBODY}}
 
     def close(self) -> None:
         self.heketi.stop()

@@ -83,10 +83,6 @@ class Cluster:
         volume.options[rest[0]] = rest[1]
         return 0, "volume set: success"
 
-    def _reset(self, name: str, volume: Volume, rest: list[str]) -> tuple[int, str]:
-        volume.options.pop(rest[0], None)
-        return 0, "volume reset: success: reset volume successful"
-
     def _start(self, name: str, volume: Volume, rest: list[str]) -> tuple[int, str]:
         if not volume.is_started:
             volume.is_open = {volume.options.get(f"{side}.ssl") for side in ("client", "server")} != {"on"}

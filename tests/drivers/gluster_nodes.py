@@ -35,7 +35,8 @@ class GlusterfsNodesHarness(GlusterfsHarness):
 
     def names(self):
         """The names of volumes by the ids of the instances that they are."""
-        return {marked: name for name in self.bed.volumes() if (marked := self.options(name).get(gluster_bed.MARK))}
+        marked = {self.options(name).get(gluster_bed.MARK): name for name in self.bed.volumes()}
+        return {id: name for id, name in marked.items() if id not in {None, gluster_bed.NOBODY}}
 
     def options(self, name):
         """What is set of a volume."""

@@ -438,6 +438,7 @@ def test_without_any_node_it_may_pass(rig, driver):
         ("Error : Request timed out", contract.Busy),
         ("Connection failed. Please check if gluster daemon is operational.", contract.Unreachable),
         ("volume set: failed: option : auth.ssl-allow does not exist", contract.Refused),
+        ("volume reset: failed: Option user.x does not exist Did you mean cluster.rebalance-stats?", contract.Refused),
     ],
 )
 def test_what_gluster_says_is_told_apart(rig, driver, said, error):

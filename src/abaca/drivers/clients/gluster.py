@@ -61,10 +61,6 @@ class Gluster:
         """Set an option; clients see it at once."""
         self._run("volume", "set", volume, option, value)
 
-    def reset(self, volume: str, option: str) -> None:
-        """Take an option back."""
-        self._run("volume", "reset", volume, option)
-
     def start(self, volume: str) -> None:
         """Start the bricks that do not run."""
         self._run("volume", "start", volume, "force")
@@ -115,7 +111,7 @@ def failure(answer: Answer) -> contract.Gone | contract.Busy | contract.Unreacha
     reason = f"gluster says: {said or f'nothing, and ended with {answer.code}'}"
     if answer.code == KILLED:
         return contract.Busy(reason=f"{reason}: it was killed, since it took too long")
-    if "does not exist" in said and "option" not in said:
+    if "does not exist" in said and "option" not in said.lower():
         return contract.Gone(reason=reason)
     if any(one in said for one in _BUSY):
         return contract.Busy(reason=reason)

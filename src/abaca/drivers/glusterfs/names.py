@@ -11,6 +11,8 @@ from abaca.drivers import contract
 VOLUME = "abaca_"
 NODE = "abaca-node-"
 MARK = "user.abaca.instance"
+NOBODY = "none"
+"""The mark of a volume that was given up; gluster cannot take back an option that it does not know."""
 ALLOW = "auth.ssl-allow"
 SSL = ("client.ssl", "server.ssl")
 OPTIONS_SPEC = "glusterfs:volume_options"

@@ -39,7 +39,7 @@ class Renewing(Serving):
                 info = gluster.info(sized.name)
             except contract.Gone:
                 continue  # it has just been deleted
-            if names.MARK in info.options and info.is_started:
+            if info.options.get(names.MARK) not in {None, names.NOBODY} and info.is_started:
                 gluster.stop(sized.name)
                 gluster.start(sized.name)
                 yield f"volume {sized.name}: started anew"

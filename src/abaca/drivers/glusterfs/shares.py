@@ -117,11 +117,12 @@ class Shares(Serving, contract.Resizes, contract.Manages, contract.MeasuresUsage
         volume = self._named_by(instance)
         held = self.look(volume)
         holder = held.info.options.get(names.MARK, "")
-        if holder not in {"", instance.id}:
+        is_free = holder in {"", names.NOBODY}
+        if not is_free and holder != instance.id:
             raise contract.Refused(reason=f"the volume {volume.name} is that of instance {holder}")
         self.seal.close(held.nodes)
         self.mend_seal(held)
-        if not holder:
+        if is_free:
             held.gluster.set(held.name, names.MARK, instance.id)
         limit_gib = self.limit_gib(held)
         size_gib = math.ceil(limit_gib) if limit_gib else max(1, usable_gib(volume.size))
@@ -139,4 +140,4 @@ class Shares(Serving, contract.Resizes, contract.Manages, contract.MeasuresUsage
     def unmanage(self, instance: contract.ShareInstance) -> None:
         with contextlib.suppress(contract.Gone):
             held = self.held(instance)
-            held.gluster.reset(held.name, names.MARK)
+            held.gluster.set(held.name, names.MARK, names.NOBODY)
