@@ -18,6 +18,7 @@ wanted=(
     rabbitmq-server                                          # the message bus of a cloud, for events
     chromium chromium-driver fonts-dejavu-core               # the browser that opens pages
     glusterfs-server glusterfs-client xfsprogs openssl       # nodes of GlusterFS, and what mounts their volumes
+    nfs-ganesha-gluster                                      # the NFS server of such volumes
 )
 # What has no package is built (heketi_build/); any Go will do.
 command -v go >/dev/null || [ -x /usr/local/go/bin/go ] || wanted+=(golang-go)

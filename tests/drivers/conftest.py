@@ -7,11 +7,12 @@ import os
 import pytest
 
 from abaca.drivers import contract, load
-from tests.drivers.gluster_nodes import GlusterfsNodesHarness
+from tests.drivers.gluster_nodes import GlusterfsNfsHarness, GlusterfsNodesHarness
 from tests.drivers.harness import HARNESSES
 
 if os.environ.get("GLUSTER_THOROUGH"):  # minutes
     HARNESSES["glusterfs_nodes"] = GlusterfsNodesHarness
+    HARNESSES["glusterfs_nfs"] = GlusterfsNfsHarness
 
 
 def pytest_generate_tests(metafunc):

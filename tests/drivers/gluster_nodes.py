@@ -7,8 +7,9 @@ import shlex
 import pytest
 
 from abaca.drivers.clients import gluster
-from lab import gluster_bed, gluster_cluster
-from tests.drivers.harness import GIB, DummyHarness, GlusterfsHarness, LocalHarness
+from abaca.drivers.exports.bus import Bus
+from lab import gluster_bed, gluster_cluster, processes
+from tests.drivers.harness import GIB, DummyHarness, GlusterfsHarness, LocalHarness, socket_of
 
 
 class GlusterfsNodesHarness(GlusterfsHarness):
@@ -75,3 +76,44 @@ class GlusterfsNodesHarness(GlusterfsHarness):
         self.driver.stop()
         self.bed.stop()
         self.run.close()
+
+
+class GlusterfsNfsHarness(GlusterfsNodesHarness):
+    """The same with shares of NFS, which a real NFS-Ganesha on this host mounts and exports."""
+
+    weaker, odd_rules, very_many = DummyHarness.weaker, DummyHarness.odd_rules, DummyHarness.very_many
+    rules = DummyHarness.rules
+
+    def __init__(self):
+        super().__init__()
+        self.address, self.port = self.bed.network.host_ipv4, processes.free_port()
+        self.section |= {"export_ips": self.address, "ganesha_port": str(self.port), "nfs_minor_versions": "0,1,2"}
+
+    def instance(self, **more):
+        return super().instance(**{"protocol": "NFS"} | more)
+
+    def place_of(self, share):
+        """Where its users mount it."""
+        return f"nfs://{self.address}/{self.names()[share.id]}?version=4&nfsport={self.port}"
+
+    def clients(self, share):
+        bus = Bus(socket_of(self.directory / "ganesha"))
+        try:
+            shown = {path: bus.show(id) for id, path in bus.paths().items()}
+        finally:
+            bus.close()
+        seen = shown[f"/volumes/{self.names()[share.id]}"].clients
+        return {(network.removesuffix("/32").removesuffix("/128"), level) for network, level in seen}
+
+    def damage(self, share):
+        """It has no export either."""
+        path = f"/volumes/{self.names()[share.id]}"
+        bus = Bus(socket_of(self.directory / "ganesha"))
+        bus.remove(next(id for id, seen in bus.paths().items() if seen == path))
+        bus.close()
+        super().damage(share)
+
+    def close(self):
+        self.driver.stop()
+        self.driver.shutdown()
+        super().close()

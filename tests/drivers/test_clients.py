@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from abaca.drivers import contract
 from abaca.drivers.exports import blocks, clients
-from abaca.drivers.exports.blocks import ExportBlock
+from abaca.drivers.exports.blocks import ExportBlock, GlusterVolume
 from tests.drivers.harness import rules
 
 # Few bits, so that networks overlap often; every prefix length occurs.
@@ -115,6 +115,25 @@ BLOCKS = {
 @pytest.mark.parametrize("name", BLOCKS)
 def test_the_export_block_is_as_agreed(name, golden):
     golden(f"tests/golden/ganesha/{name}.conf", blocks.render(exported(clients.from_rules(rules(*BLOCKS[name]))[0])))
+
+
+def of_volume(**more):
+    """An export of a volume of GlusterFS to one client."""
+    (client,) = clients.from_rules(rules("10.0.0.1 ro"))[0]
+    volume = GlusterVolume(**{"volume": "abaca_7", "hosts": ("10.9.0.2", "10.9.0.1"), "log": "/s/gfapi.log"} | more)
+    values = {"name": "abaca_7", "path": "/volumes/abaca_7", "pseudo": "/abaca_7"}
+    return ExportBlock(export_id=7, clients=(client,), volume=volume, **values)
+
+
+def test_the_export_block_of_a_volume_is_as_agreed_and_read_back(golden):
+    text = blocks.render(of_volume())
+    golden("tests/golden/ganesha/volume.conf", text)
+    assert blocks.parse(text, 7) == of_volume()
+
+
+@pytest.mark.parametrize("odd", [{"volume": 'a"; }'}, {"hosts": ("a;b",)}, {"log": "/s/a log"}], ids=str)
+def test_a_volume_that_would_be_read_otherwise_is_no_export(odd):
+    assert blocks.parse(blocks.render(of_volume(**odd)), 7) is None
 
 
 def test_the_configuration_is_as_agreed(golden, tmp_path):

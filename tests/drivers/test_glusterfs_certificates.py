@@ -7,6 +7,8 @@ import pytest
 from cryptography import x509
 
 from abaca.drivers import contract
+from abaca.drivers.authority import Authority
+from abaca.drivers.glusterfs import nfs_certificate
 from tests.drivers.harness import GlusterfsHarness
 
 
@@ -70,3 +72,71 @@ def test_renewing_brings_a_new_certificate_to_each_node_and_starts_volumes_of_sh
     assert stopped == [f"abaca_{share.id}"]
     assert (rig.volume(share).is_started, rig.volume(share).is_open, rig.read(share)) == (True, False, "text")
     assert rig.bed.gluster.volumes["theirs"].is_started
+
+
+# The certificate of the NFS server
+
+
+@pytest.fixture
+def of_nfs(rig):
+    """`of_nfs(days)`: the NFS server's certificate, as the authority signs it that signs for so many days."""
+
+    def of_nfs(days):
+        own = rig.directory / "authority"
+        return nfs_certificate.of(rig.directory, Authority(own / "ca.pem", own / "ca.key", days=days))
+
+    return of_nfs
+
+
+def test_the_nfs_server_has_a_certificate_that_is_renewed_before_it_ends(of_nfs, caplog):
+    made = of_nfs(20)
+    assert (made.days_left(), made.ends_at()) == (None, None)
+    made.see_to_it()
+    first = made.link.resolve()
+    assert (round(made.days_left()), {one.name for one in first.iterdir()}) == (
+        20,
+        {f"glusterfs.{end}" for end in ("pem", "key", "ca")},
+    )
+    pem = x509.load_pem_x509_certificate((first / "glusterfs.pem").read_bytes())
+    assert pem.subject.rfc4514_string() == "CN=abaca-nfs"
+    assert (first / "glusterfs.key").stat().st_mode & 0o777 == 0o600
+    of_nfs(20).see_to_it()
+    assert made.link.resolve() == first
+    of_nfs(1825).see_to_it()
+    assert made.link.resolve() != first
+    assert round(made.days_left()) == 1825
+    assert "NFS-Ganesha's certificate ends in 20 days: it is started anew with another" in caplog.text
+
+
+def test_a_certificate_of_another_authority_or_key_is_replaced_and_old_ones_go(of_nfs, rig):
+    made = of_nfs(1825)
+    made.renew()
+    (made.link / "glusterfs.ca").write_text("another")
+    assert made.days_left() is None
+    made.see_to_it()
+    (made.link / "glusterfs.key").write_text("no key")
+    assert made.days_left() is None
+    made.see_to_it()
+    assert len([one for one in made.link.parent.iterdir() if one.is_dir() and not one.is_symlink()]) <= 2
+
+
+def test_renewing_brings_the_nfs_server_a_new_certificate_too(rig, of_nfs):
+    of_nfs(10).renew()
+    first = of_nfs(10).link.resolve()
+    driver = rig.build(export_ips="127.0.0.1")
+    driver.log_in()
+    assert not any("NFS-Ganesha" in line for line in driver.renew(restarts=False))
+    assert of_nfs(10).link.resolve() == first
+    (said,) = [line for line in driver.renew(restarts=True) if "NFS-Ganesha" in line]
+    assert said == "NFS-Ganesha: a new certificate, it had one for 10 days; its worker starts it anew"
+    assert of_nfs(10).link.resolve() != first
+    driver.stop()
+
+
+def test_nobody_else_has_the_name_of_the_nfs_server(rig):
+    with pytest.raises(contract.Refused, match="abaca-nfs is the name of the NFS server"):
+        rig.driver.issue("abaca-nfs", "")
+    share = rig.share()
+    rule = contract.AccessRule(id="r", type="cert", to="Abaca-NFS")
+    assert rig.driver.set_access(share, [rule])["r"].state == "error"
+    assert rig.clients(share) == set()

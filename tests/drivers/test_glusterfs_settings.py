@@ -30,11 +30,22 @@ def test_a_setting_that_is_missing_is_named(rig, name):
         ("heketi_url", "heketi"),
         ("tls_directory", "/etc/ssl; reboot"),
         ("authority_key", "/k"),
+        ("export_ips", "storage.example.org"),
+        ("grace_s", "1"),
     ],
 )
 def test_a_setting_that_cannot_be_is_refused_when_it_is_read(rig, name, value):
     with pytest.raises(errors.ConfigError, match=name):
         rig.build(**{name: value})
+
+
+def test_a_share_of_nfs_needs_an_address_that_it_is_exported_at(rig):
+    share = rig.instance(protocol="NFS")
+    with pytest.raises(contract.Refused, match="no NFS server: set export_ips"):
+        rig.driver.create(share)
+    assert (rig.bed.heketi.volumes, rig.bed.heketi.hidden) == ({}, {})
+    assert rig.driver.protocols == ("GLUSTERFS",)
+    assert rig.build(export_ips="127.0.0.1").protocols == ("GLUSTERFS", "NFS")
 
 
 def test_a_cluster_that_heketi_does_not_have_is_named(rig):

@@ -4,13 +4,14 @@
 import contextlib
 import itertools
 import os
+import signal
 import subprocess
 import sys
 import threading
 
 import pytest
 
-from lab import caller, gluster_cluster, gluster_machines, heketi_server, processes, runs, service
+from lab import caller, gluster_cluster, gluster_machines, guest, heketi_server, processes, runs, service
 from tests.clients import command
 from tests.conftest import wait_until
 
@@ -56,9 +57,16 @@ def abaca(run, cluster):
             "http_basic_auth_user_file": directory / "users",
             "default_share_type": "default",
             "enabled_share_backends": "gluster",
-            "enabled_share_protocols": "GLUSTERFS",
+            "enabled_share_protocols": "GLUSTERFS,NFS",
         },
-        "gluster": {"driver": "glusterfs", "driver_handles_share_servers": False, **cluster.section()},
+        "gluster": {
+            "driver": "glusterfs",
+            "driver_handles_share_servers": False,
+            "export_ips": cluster.network.host_ipv4,
+            "ganesha_port": processes.free_port(),
+            "nfs_minor_versions": "0,1,2",
+            **cluster.section(),
+        },
         "compute": {"key_directory": run.directory},
         "nodes": {"connect_timeout_s": 60, "command_timeout_s": 300, "verify_interval_s": 5, "longest_pause_s": 5},
     }
@@ -69,6 +77,7 @@ def abaca(run, cluster):
         clouds = directory / "clouds.yaml"
         command.write_clouds(clouds, {"admin": command.basic(made.url, "admin", passwords["admin"])})
         made.cloud = command.Cloud(clouds, "admin")
+        made.nfs_port = sections["gluster"]["ganesha_port"]
         yield made
 
 
@@ -187,16 +196,16 @@ def location(cloud, share):
     return first["Path"]
 
 
-def allow(cloud, share, name):
+def allow(cloud, share, name, kind="cert", level="rw"):
     """A rule that is in force."""
-    rule = cloud.read("share", "access", "create", share, "cert", name)["id"]
+    rule = cloud.read("share", "access", "create", share, kind, name, "--access-level", level)["id"]
     wait_until(lambda: cloud.read("share", "access", "show", rule)["state"] == "active", SHOWN_S, 0.5)
     return rule
 
 
 def size_gib(machine):
     """What `df` shows of the mounted share."""
-    return int(said(machine, f"df --block-size=1M --output=size {PLACE}").split()[-1]) / 1024
+    return int(said(machine, f"df -P -m {PLACE}").splitlines()[-1].split()[1]) / 1024
 
 
 def said(machine, script):
@@ -204,9 +213,9 @@ def said(machine, script):
     return machine.check(["sh", "-c", script], SHOWN_S)
 
 
-def made(cloud, name):
+def made(cloud, name, protocol="GLUSTERFS"):
     """The id of a share that is available."""
-    share = cloud.read("share", "create", "GLUSTERFS", "1", "--name", name)["id"]
+    share = cloud.read("share", "create", protocol, "1", "--name", name)["id"]
     wait_until_it_is(cloud, share, "available", 1)
     return share
 
@@ -282,6 +291,75 @@ def test_a_share_lives_from_create_to_delete_and_nobody_reaches_it_without_a_rul
     assert stranger.reached == []
     assert {way for way, _ in stranger.tried} == {"with_its_certificate", "without_tls"}
     assert (cluster.volumes(), cluster.bricks()) == ([], [])
+
+
+def mount_by_nfs(abaca, machine, place):
+    """Whether a machine with a kernel of its own could mount it."""
+    options = f"vers=4.2,port={abaca.nfs_port}"
+    return machine.script(f"mkdir -p {PLACE} && mount -t nfs4 -o {options} {place} {PLACE}", SHOWN_S).code == 0
+
+
+def by_nfs(abaca, machine, place, script):
+    """What comes of a script of libnfs's programs, `$at` being where the share is."""
+    host, _, path = place.partition(":")
+    return machine.script(f"at='nfs://{host}{path}'; port='?version=4&nfsport={abaca.nfs_port}'; {script}", SHOWN_S)
+
+
+def nfs_server(abaca):
+    """The process of NFS-Ganesha; 0 while there is none."""
+    file = abaca.directory / "state" / "backends" / "gluster" / "ganesha" / "ganesha.pid"
+    return int(file.read_text() or "0") if file.exists() else 0
+
+
+def live_by_nfs(cluster, abaca, cloud, client, machine):
+    """A share of NFS is made, used by two, resized, outlives its server and its worker, is closed, and deleted."""
+    share = made(cloud, "by nfs", "NFS")
+    place, alice = location(cloud, share), client("alice")
+    assert place.startswith(f"{cluster.network.host_ipv4}:/")
+    assert not mount_by_nfs(abaca, machine, place)
+    rule = allow(cloud, share, machine.ipv4, "ip")
+    assert mount_by_nfs(abaca, machine, place)
+    assert size_gib(machine) == 1
+    said(machine, f"echo text > {PLACE}/file && sync -f {PLACE}/file")
+    # A good certificate leads nowhere, nor does an address without a rule.
+    assert alice.mount(f"{cluster.nodes[0].ipv4}:{place.partition(':')[2]}", PLACE).code
+    alice.unmount(PLACE)
+    look, write = 'nfs-cat "$at/file$port"', 'nfs-cp /etc/hostname "$at/other$port"'
+    assert "text" not in by_nfs(abaca, alice, place, look).stdout
+    allow(cloud, share, alice.ipv4, "ip", "ro")
+    assert by_nfs(abaca, alice, place, look).stdout == "text\n"
+    assert by_nfs(abaca, alice, place, f"{write} || exit 1").code
+    assert said(machine, f"ls {PLACE}") == "file\n"
+    resize(cloud, share, 3, machine)
+
+    first = nfs_server(abaca)
+    os.kill(first, signal.SIGKILL)
+    assert said(machine, f"cat {PLACE}/file") == "text\n"
+    second = nfs_server(abaca)
+    abaca.stop()
+    said(machine, f"echo more >> {PLACE}/file && sync -f {PLACE}/file")
+    abaca.start()
+    wait_until(lambda: cloud.read("share", "show", share)["status"] == "available", SHOWN_S, 0.5)
+    assert (first != second, nfs_server(abaca)) == (True, second)
+    assert renew(abaca)[-1].startswith("NFS-Ganesha: a new certificate")
+    wait_until(lambda: nfs_server(abaca) not in {0, second}, SHOWN_S, 0.5)
+    wait_until(lambda: "more" in machine.script(f"cat {PLACE}/file", SHOWN_S).stdout, SHOWN_S, 0.5)
+
+    cloud.run("share", "access", "delete", share, rule)
+    wait_until(lambda: machine.script(f"ls {PLACE}/. || exit 1", SHOWN_S).code, SHOWN_S, 0.5)
+    machine.script(f"umount -f -l {PLACE}")
+    assert not mount_by_nfs(abaca, machine, place)
+    assert by_nfs(abaca, alice, place, look).stdout == "text\nmore\n"
+    delete(cloud, share)
+
+
+def test_a_share_of_nfs_lives_on_a_sealed_volume_that_lets_in_its_server_alone(cluster, abaca, cloud, client):
+    with Stranger(cluster) as stranger, guest.Guest(cluster.network, "kernel") as machine, stranger.trying():
+        live_by_nfs(cluster, abaca, cloud, client, machine)
+    assert stranger.reached == []
+    assert {way for way, _ in stranger.tried} == {"with_its_certificate", "without_tls"}
+    assert (cluster.volumes(), cluster.bricks()) == ([], [])
+    assert list((abaca.directory / "state" / "backends" / "gluster" / "ganesha" / "exports").iterdir()) == []
 
 
 @contextlib.contextmanager

@@ -49,7 +49,7 @@ def authority(given: Given, *, backend: str | None) -> None:
 
 @certificate.command()
 @click.option("--backend", metavar="NAME", help="Whose nodes get them; needed where several back ends have some.")
-@click.option("--restart", is_flag=True, help="Start the volumes of shares anew too, so that they serve by them.")
+@click.option("--restart", is_flag=True, help="Start the volumes of shares, and NFS-Ganesha, anew too.")
 @configured
 def renew(given: Given, *, backend: str | None, restart: bool) -> None:
     """Bring a new certificate to each node, whatever is left of the old one.
@@ -59,7 +59,7 @@ def renew(given: Given, *, backend: str | None, restart: bool) -> None:
     repeated.
     """
     driver = _sealing(given, backend)
-    driver.start()
+    driver.log_in()
     try:
         for said in driver.renew(restarts=restart):
             click.echo(said)

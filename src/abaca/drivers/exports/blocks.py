@@ -44,21 +44,42 @@ LOG {{ Default_Log_Level = EVENT; }}
 """
 
 
+_Word = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:-]*$")]
+
+
+class GlusterVolume(msgspec.Struct, frozen=True):
+    """A volume of GlusterFS, which NFS-Ganesha mounts by itself, told of it by the first of the `hosts`."""
+
+    volume: _Word
+    hosts: tuple[_Word, ...]
+    log: Annotated[str, msgspec.Meta(pattern=r"^(/[A-Za-z0-9_.-]+)+$")]
+
+
 class ExportBlock(msgspec.Struct, frozen=True, kw_only=True):
-    """An export: `name` is what it serves (`shares/<id>`), `pseudo` the path that clients mount."""
+    """An export: `name` is what it serves (`shares/<id>`), `pseudo` the path that clients mount.
+
+    What lies at its path is a directory of this host, or a `volume`: that has no place here, and the path is a name.
+    """
 
     name: str
     export_id: int
     path: str
     pseudo: str
     clients: tuple[Client, ...] = ()
+    volume: GlusterVolume | None = None
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there is what it serves, as far as this host can know."""
+        return self.volume is not None or Path(self.path).is_dir()
 
 
-class _Marked(msgspec.Struct):
+class _Marked(msgspec.Struct, omit_defaults=True):
     name: str
     path: str
     pseudo: str
     clients: list[tuple[Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f.:]+/[0-9]+$")], Literal["rw", "ro"]]]
+    volume: GlusterVolume | None = None
 
 
 def configuration(directory: Path, *, port: int, grace_s: int, minor_versions: Sequence[int]) -> str:
@@ -69,7 +90,7 @@ def configuration(directory: Path, *, port: int, grace_s: int, minor_versions: S
 
 def render(block: ExportBlock) -> str:
     """The file's text. Every value in it has been validated before it got here."""
-    marked = _Marked(block.name, block.path, block.pseudo, list(block.clients))
+    marked = _Marked(block.name, block.path, block.pseudo, list(block.clients), block.volume)
     return "\n".join(
         [
             _MARK + msgspec.json.encode(marked).decode(),
@@ -83,12 +104,18 @@ def render(block: ExportBlock) -> str:
             "  Transports = TCP;",
             "  SecType = sys;",
             "  Squash = No_Root_Squash;",
-            "  FSAL { Name = VFS; }",
+            f"  FSAL {{ {_storage(block.volume)} }}",
             *_client_blocks(block.clients),
             "}",
             "",
         ]
     )
+
+
+def _storage(volume: GlusterVolume | None) -> str:
+    if volume is None:
+        return "Name = VFS;"
+    return f'Name = GLUSTER; Hostname = "{volume.hosts[0]}"; Volume = "{volume.volume}"; glfs_log = "{volume.log}";'
 
 
 def _client_blocks(ordered: Sequence[Client]) -> Iterator[str]:
@@ -112,7 +139,16 @@ def parse(text: str, export_id: int) -> ExportBlock | None:
     except msgspec.MsgspecError:
         return None
     seen = tuple(Client(network, level) for network, level in marked.clients)
-    return ExportBlock(name=marked.name, export_id=export_id, path=marked.path, pseudo=marked.pseudo, clients=seen)
+    if marked.volume is not None and not marked.volume.hosts:
+        return None
+    return ExportBlock(
+        name=marked.name,
+        export_id=export_id,
+        path=marked.path,
+        pseudo=marked.pseudo,
+        clients=seen,
+        volume=marked.volume,
+    )
 
 
 def _filesystem_id(name: str) -> str:

@@ -11,13 +11,14 @@ import contextlib
 import logging
 import os
 import select
+import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from abaca import errors
 from abaca.drivers import contract
@@ -42,6 +43,8 @@ BUS_CONFIGURATION = """\
 _LONGEST_SOCKET = 107
 # A log of that size is put aside; so many are kept beside it.
 LOG_BYTES, LOGS = 16 << 20, 4
+GFAPI_LOG = "gfapi.log"
+"""What NFS-Ganesha says of volumes of GlusterFS, in its directory."""
 _LISTEN = "0A"  # the state of such a socket in /proc/net/tcp
 
 
@@ -57,6 +60,37 @@ class Limits(NamedTuple):
         return ["prlimit", f"--data={self.memory_mib << 20}", f"--nofile={self.open_files}"]
 
 
+class Shown(NamedTuple):
+    """A directory of ours that NFS-Ganesha, and nobody else on this host, finds in `place` of what is there.
+
+    Where `own` is a link, one that leads elsewhere makes it another daemon.
+    """
+
+    own: Path
+    place: Path
+
+    @property
+    def words(self) -> list[str]:
+        """What starts a program that finds it there."""
+        script = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
+        return [
+            "unshare",
+            "--mount",
+            "--propagation",
+            "private",
+            "sh",
+            "-c",
+            script,
+            "sh",
+            str(self.own),
+            str(self.place),
+        ]
+
+    def is_shown_to(self, pid: int) -> bool:
+        """Whether that process finds it there. Raises OSError."""
+        return os.path.samestat(Path(f"/proc/{pid}/root{self.place}").stat(), self.own.stat())
+
+
 class Settings(NamedTuple):
     """How NFS-Ganesha serves; `netns` is the path of a network namespace, or empty."""
 
@@ -67,6 +101,8 @@ class Settings(NamedTuple):
     limits: Limits | None = None
     # Where the message bus listens, in place of its directory, whose path may be too long for a socket.
     socket: Path | None = None
+    # It mounts volumes of GlusterFS, and finds their certificates here; without, it serves directories of this host.
+    certificates: Shown | None = None
 
 
 class Daemon:
@@ -85,7 +121,10 @@ class Daemon:
 
     def check(self) -> None:
         """Raises `contract.Refused` with the mend when the host cannot run it."""
-        check_programs()
+        if self._settings.certificates is None:
+            check_programs()
+        else:
+            check_programs("gluster")
         safe_path(self.directory)
         if len(str(self.socket)) > _LONGEST_SOCKET:
             raise contract.Refused(reason=f"{self.socket} is too long for a socket: choose a shorter state_dir")
@@ -168,6 +207,11 @@ class Daemon:
     def rotate_log(self) -> None:
         """Begin a new log when it has grown large; some old ones are kept. It is opened anew for each line."""
         log_file = self.directory / "ganesha.log"
+        held_open = self.directory / GFAPI_LOG
+        with contextlib.suppress(OSError):  # it serves no volumes
+            if held_open.stat().st_size >= LOG_BYTES:
+                shutil.copyfile(held_open, held_open.with_suffix(".log.1"))
+                os.truncate(held_open, 0)
         with contextlib.suppress(OSError):  # none is there; and a log is no reason to serve nobody
             if log_file.stat().st_size < LOG_BYTES:
                 return
@@ -179,7 +223,10 @@ class Daemon:
 
     def _is_wanted(self, pid: int) -> bool:
         try:
-            same_mounts = os.path.samestat(_namespace(pid, "mnt"), _namespace("self", "mnt"))
+            if self._settings.certificates is not None:
+                same_mounts = self._settings.certificates.is_shown_to(pid)
+            else:
+                same_mounts = os.path.samestat(_namespace(pid, "mnt"), _namespace("self", "mnt"))
             wanted = Path(self._netns).stat() if self._netns else _namespace("self", "net")
             same_network = os.path.samestat(_namespace(pid, "net"), wanted)
             return same_mounts and same_network and self._configuration.read_text() == self._wanted_configuration()
@@ -222,6 +269,8 @@ class Daemon:
         log_end = log_file.stat().st_size if log_file.exists() else 0
         if self._settings.limits is not None:
             enter += self._settings.limits.words
+        if self._settings.certificates is not None:
+            enter += self._settings.certificates.words
         pid_file = self.directory / "ganesha.pid"
         self._spawn(
             [*enter, "ganesha.nfsd", "-f", str(self._configuration), "-L", str(log_file), "-p", str(pid_file)],
@@ -278,13 +327,14 @@ class Daemon:
             left.unlink(missing_ok=True)
 
 
-def check_programs() -> None:
-    """Raises `contract.Refused` with the package that the host lacks."""
+def check_programs(storage: Literal["vfs", "gluster"] = "vfs") -> None:
+    """Raises `contract.Refused` with the package that the host lacks to serve that kind of storage."""
     commands.need("dbus-daemon", "dbus-daemon")
     commands.need("ganesha.nfsd", "nfs-ganesha")
     plugins = [place for pattern in ("ganesha", "*/ganesha") for place in Path("/usr/lib").glob(pattern)]
-    if not any((place / "libfsalvfs.so").exists() for place in plugins):
-        raise contract.Refused(reason="NFS-Ganesha lacks its VFS part: apt-get install nfs-ganesha-vfs")
+    if not any((place / f"libfsal{storage}.so").exists() for place in plugins):
+        part, package = storage.upper(), f"nfs-ganesha-{storage}"
+        raise contract.Refused(reason=f"NFS-Ganesha lacks its {part} part: apt-get install {package}")
 
 
 def _namespace(pid: int | str, kind: str) -> os.stat_result:

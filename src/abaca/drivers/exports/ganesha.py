@@ -19,7 +19,7 @@ from typing import NamedTuple, TypeVar
 from abaca import errors
 from abaca.drivers import contract
 from abaca.drivers.exports import blocks
-from abaca.drivers.exports.blocks import ExportBlock
+from abaca.drivers.exports.blocks import ExportBlock, GlusterVolume
 from abaca.drivers.exports.bus import Bus, Dead
 from abaca.drivers.exports.clients import Client
 from abaca.drivers.exports.daemon import Daemon
@@ -148,8 +148,17 @@ class Ganesha:
                 self._bus.remove(export_id)
         live = self._alive(self._bus.paths)
         for export_id, block in wanted.items():
-            if export_id not in live and Path(block.path).is_dir():
-                self._publish(block)
+            if export_id not in live and block.is_there:
+                self._bring(block)
+
+    def _bring(self, block: ExportBlock) -> None:
+        """Make live what is written. A volume that cannot be mounted now keeps no other export from its clients."""
+        try:
+            self._publish(block)
+        except contract.Refused as error:
+            if block.volume is None:
+                raise
+            log.error("%s cannot be served: %s", block.name, error)
 
     # Exports
 
@@ -168,7 +177,24 @@ class Ganesha:
         with self._lock:
             return self._files.names()
 
-    def put(self, name: str, path: Path, pseudo: str, clients: Sequence[Client] | None) -> ExportBlock:
+    def blocks(self) -> list[ExportBlock]:
+        """All that is written."""
+        with self._lock:
+            return self._files.blocks()
+
+    def write(self, block: ExportBlock) -> None:
+        """Have an export that is written otherwise from the next start of the daemon on."""
+        with self._lock:
+            self._files.put(block)
+
+    def put(
+        self,
+        name: str,
+        path: Path,
+        pseudo: str,
+        clients: Sequence[Client] | None,
+        volume: GlusterVolume | None = None,
+    ) -> ExportBlock:
         """Export `path` as `pseudo` to these clients, live; None keeps those it has. Raises `contract.Refused`."""
         with self._lock:
             held = self._files.get(name)
@@ -181,6 +207,7 @@ class Ganesha:
                 path=str(path),
                 pseudo=pseudo,
                 clients=tuple(clients) if clients is not None else held.clients if held else (),
+                volume=volume,
             )
             if held and held.path != block.path:
                 self.suspend(name)

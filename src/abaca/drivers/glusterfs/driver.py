@@ -2,7 +2,8 @@
 """Shares that are whole GlusterFS volumes, which Heketi makes and takes away.
 
 Any host can serve the back end: all is done over Heketi's REST interface, and by gluster's own command on the nodes,
-over SSH. Nobody reaches a volume without a certificate, from its first moment on.
+over SSH. Only what is shared by NFS is bound to a host: NFS-Ganesha runs beside the worker. Nobody reaches a volume
+without a certificate, from its first moment on.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from abaca.drivers.clients.machines import HostKeys, Machines
 from abaca.drivers.glusterfs import durability, names
 from abaca.drivers.glusterfs.ensuring import Ensuring
 from abaca.drivers.glusterfs.examining import Examining
+from abaca.drivers.glusterfs.nfs_server import NfsServer, check_host
 from abaca.drivers.glusterfs.options import GlusterfsOptions
 from abaca.drivers.glusterfs.renewing import Renewing
 from abaca.drivers.glusterfs.seal import Seal
@@ -40,11 +42,22 @@ class Glusterfs(Shares, Ensuring, Examining, Renewing, contract.IssuesCertificat
 
     def __init__(self, backend: contract.Backend, options: GlusterfsOptions) -> None:
         super().__init__(backend, options)
+        if options.export_ips:
+            self.protocols = ("GLUSTERFS", "NFS")
         self.machines = Machines(self._login, _LIMITS)
         self.authority = authority(backend, options)
         self.seal = Seal(self.machines, self.authority, options.tls_directory)
 
     def start(self) -> None:
+        self.log_in()
+        if self.options.export_ips:
+            check_host()
+            if self.nfs is None:
+                self.nfs = NfsServer(self.backend.state_dir, self.options, self.authority)
+            self.nfs.start()
+
+    def log_in(self) -> None:
+        """Be ready to work with the nodes; nothing is served. Raises as `start` does."""
         self.options.check()
         self.connect()
         if not self.options.authority_certificate:
@@ -62,11 +75,23 @@ class Glusterfs(Shares, Ensuring, Examining, Renewing, contract.IssuesCertificat
         return contract.Certificate(pem=self.authority.sign(request_pem, name), authority=self.authority.pem)
 
     def stop(self) -> None:
+        if self.nfs is not None:
+            self.nfs.stop()
         self.machines.close()
         if hasattr(self, "client"):  # one that was never started has none
             self.client.close()
 
+    def shutdown(self) -> None:
+        """End the NFS server; what it exports is written, and `start` brings it back.
+
+        For the operator who takes the back end out of service: clients of NFS hang from now on.
+        """
+        if self.nfs is not None:
+            self.nfs.shut_down()
+
     def pools(self) -> list[contract.PoolStats]:
+        if self.nfs is not None:
+            self.nfs.look()
         room = Room(self.options.reserve_percent, durability.factor(durability.read(self.options.durability)))
         found = []
         for name, id in self.clusters().items():
@@ -78,11 +103,13 @@ class Glusterfs(Shares, Ensuring, Examining, Renewing, contract.IssuesCertificat
 
     def _ends(self, nodes: list[heketi.Node]) -> dict[str, str]:
         """When the first certificate on which the pool rests ends, the authority's own among them."""
-        end = min(filter(None, (self.authority.ends_at, self.seal.first_end(nodes))))
+        of_nfs = None if self.nfs is None else self.nfs.certificate.ends_at()
+        end = min(filter(None, (self.authority.ends_at, self.seal.first_end(nodes), of_nfs)))
         return {contract.CERTIFICATES_END_AT: end.isoformat(timespec="seconds")}
 
     def backend_info(self) -> dict[str, str]:
-        return {"layout": "1", "tls_directory": self.options.tls_directory}
+        nfs = {"export_ips": ",".join(self.options.export_ips)} if self.options.export_ips else {}
+        return {"layout": "1", "tls_directory": self.options.tls_directory} | nfs
 
     def _login(self, host: str) -> Login:
         options = self.options

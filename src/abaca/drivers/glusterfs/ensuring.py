@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from abaca.drivers import contract
-from abaca.drivers.glusterfs import names
-from abaca.drivers.glusterfs.serving import VOLUME_ID, Held, Serving
+from abaca.drivers.glusterfs.exporting import Exporting
+from abaca.drivers.glusterfs.serving import VOLUME_ID, Held
 
 log = logging.getLogger(__name__)
 
@@ -18,7 +18,7 @@ _AT_ONCE = 4
 Look = Callable[[contract.ShareInstance], contract.EnsureOutcome | None]
 
 
-class Ensuring(Serving, contract.Ensures, contract.Inspects):
+class Ensuring(Exporting, contract.Ensures, contract.Inspects):
     """Certificates, who is let in, limits and export locations as they are known."""
 
     def ensure(self, instances: Sequence[contract.ShareInstance]) -> dict[str, contract.EnsureOutcome]:
@@ -55,22 +55,24 @@ class Ensuring(Serving, contract.Ensures, contract.Inspects):
             log.warning("instance=%s not all certificates could be looked at: %s", instance.id, error)
         if outcome is None or not outcome.repairs:
             return outcome
-        self.mend_seal(held)
+        self.mend_seal(held, self.let_in_by(instance, held))
         held = self.look(held.volume)
         if self._untrue_limit(instance, held):
             self.limit(held, instance.size_gib)
+        self.hand_out(instance, held)
         return outcome
 
     def _difference(self, instance: contract.ShareInstance, held: Held) -> contract.EnsureOutcome | None:
         """What is not as it shall be; None when all is."""
-        exports = self.exports(held.volume)
+        exports = self.exports(instance, held.volume)
         moved = exports if set(exports) != set(instance.exports) else None
         kept = {VOLUME_ID: held.volume.id}
         is_kept = dict(instance.driver_data) == kept
-        repairs = [*self.unsealed(held), *self._untrue_limit(instance, held)]
+        untrue = [*self._untrue_limit(instance, held), *self.untrue_export(instance, held)]
+        repairs = [*self.unsealed(held), *untrue]
         if not held.info.is_started:
             repairs.append("it was not started")
-        is_ruled = self._is_ruled(instance, held)
+        is_ruled = self.is_ruled(instance, held)
         if moved is None and is_kept and is_ruled and not repairs:
             return None
         return contract.EnsureOutcome(
@@ -92,10 +94,3 @@ class Ensuring(Serving, contract.Ensures, contract.Inspects):
             return ["what it holds was not counted"]
         is_right = not instance.is_held or limit_gib == instance.size_gib
         return [] if is_right else [f"its limit was {limit_gib:g} GiB instead of {instance.size_gib}"]
-
-    def _is_ruled(self, instance: contract.ShareInstance, held: Held) -> bool:
-        """Whether those who shall reach it, where that is told, are those whom it lets in."""
-        if instance.rules is None:
-            return True
-        wanted = names.fitting((node.id for node in held.nodes), names.of_rules(instance.rules))
-        return names.clients_in(held.info.options.get(names.ALLOW, "")) == wanted

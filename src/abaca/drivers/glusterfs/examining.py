@@ -12,6 +12,7 @@ from abaca.drivers import contract
 from abaca.drivers.authority import Authority
 from abaca.drivers.clients import heketi
 from abaca.drivers.glusterfs import durability
+from abaca.drivers.glusterfs.nfs_server import check_host
 from abaca.drivers.glusterfs.seal import host_of
 from abaca.drivers.glusterfs.serving import Serving
 
@@ -36,10 +37,18 @@ class Examining(Serving):
         except errors.BackendError as error:
             return [error.message]
         try:
-            return [*self._of_authority(), *self._of_heketi()]
+            return [*self._of_host(), *self._of_authority(), *self._of_heketi()]
         finally:
             self.machines.close()
             self.client.close()
+
+    def _of_host(self) -> Iterator[str]:
+        """What this host lacks to serve by NFS, where it shall."""
+        try:
+            if self.options.export_ips:
+                check_host()
+        except contract.Refused as error:
+            yield error.message
 
     def _of_authority(self) -> Iterator[str]:
         """Its own is made at the first start; one that is given is there, whole and good."""

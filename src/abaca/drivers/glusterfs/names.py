@@ -10,6 +10,8 @@ from abaca.drivers import contract
 
 VOLUME = "abaca_"
 NODE = "abaca-node-"
+NFS = "abaca-nfs"
+"""The common name of the certificate by which NFS-Ganesha mounts the volumes of NFS shares, and no others."""
 MARK = "user.abaca.instance"
 NOBODY = "none"
 """The mark of a volume that was given up; gluster cannot take back an option that it does not know."""
@@ -56,6 +58,8 @@ def problem_of_client(name: str) -> str:
         )
     if name.lower().startswith(NODE):
         return f"names that begin with {NODE} are those of the nodes"
+    if name.lower() == NFS:
+        return f"{NFS} is the name of the NFS server"
     return ""
 
 

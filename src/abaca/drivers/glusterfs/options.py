@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import ipaddress
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 import msgspec
@@ -67,6 +68,24 @@ class GlusterfsOptions(contract.Driver.Options, frozen=True, kw_only=True):
     certificate_days: Annotated[
         contract.Positive, msgspec.Meta(description="How long the nodes' certificates, and issued ones, are good.")
     ] = 1825
+    export_ips: Annotated[
+        tuple[str, ...],
+        msgspec.Meta(
+            description="Addresses of the worker's host in export locations of NFS shares, the first preferred. Unset: "
+            "there are no NFS shares."
+        ),
+    ] = ()
+    ganesha_port: Annotated[int, msgspec.Meta(ge=1, le=65535, description="TCP port of the NFS server.")] = 2049
+    ganesha_netns: Annotated[
+        str, msgspec.Meta(description="Path of a network namespace to serve NFS in, such as `/run/netns/storage`.")
+    ] = ""
+    nfs_minor_versions: Annotated[
+        tuple[Literal[0, 1, 2], ...], msgspec.Meta(description="NFS 4 minor versions that are served.")
+    ] = (1, 2)
+    grace_s: Annotated[
+        Annotated[int, msgspec.Meta(ge=2, le=180)],
+        msgspec.Meta(description="Seconds that clients have to come back after the NFS server was started again."),
+    ] = 10
     tls_directory: Annotated[
         str, msgspec.Meta(pattern="^(/[A-Za-z0-9._-]+)+$", description="Where the nodes' certificates are.")
     ] = "/etc/ssl"
@@ -76,6 +95,11 @@ class GlusterfsOptions(contract.Driver.Options, frozen=True, kw_only=True):
         parts = urlsplit(self.heketi_url)
         if self.heketi_url and (parts.scheme not in {"http", "https"} or not parts.hostname or parts.query):
             raise ValueError("heketi_url must look like https://heketi.example.org:8080")
+        for address in self.export_ips:
+            try:
+                ipaddress.ip_address(address)
+            except ValueError as error:
+                raise ValueError(f"export_ips: {address!r} is no address of IPv4 or IPv6") from error
         if bool(self.authority_certificate) != bool(self.authority_key):
             raise ValueError("authority_certificate and authority_key go together")
 

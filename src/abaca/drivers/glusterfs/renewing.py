@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from abaca.drivers import contract
+from abaca.drivers.authority import Authority
 from abaca.drivers.clients import heketi
-from abaca.drivers.glusterfs import names
+from abaca.drivers.glusterfs import names, nfs_certificate
 from abaca.drivers.glusterfs.seal import host_of
 from abaca.drivers.glusterfs.serving import Serving
 
@@ -15,8 +16,12 @@ from abaca.drivers.glusterfs.serving import Serving
 class Renewing(Serving):
     """What an operator asks for, or does before the old certificates end."""
 
+    authority: Authority
+
     def renew(self, *, restarts: bool) -> Iterator[str]:
         """What was done, sentence by sentence, as it is done: nodes first, then, with `restarts`, volumes of shares.
+
+        With `restarts` NFS-Ganesha has a new one too, with which the worker that has it starts it anew.
 
         A volume that is started anew is away for some seconds, and whoever has it mounted gets errors meanwhile. One
         node at a time, so that what fails is met with most of them in order: it raises as `seal.close` does, and may be
@@ -31,6 +36,15 @@ class Renewing(Serving):
                 yield f"node {host_of(node)}: a new certificate, it {had}"
             if restarts:
                 yield from self._restart(id, nodes)
+        if restarts and self.options.export_ips:
+            yield self._renew_nfs()
+
+    def _renew_nfs(self) -> str:
+        certificate = nfs_certificate.of(self.backend.state_dir, self.authority)
+        before = certificate.days_left()
+        certificate.renew()
+        had = "had none" if before is None else f"had one for {before:.0f} days"
+        return f"NFS-Ganesha: a new certificate, it {had}; its worker starts it anew"
 
     def _restart(self, cluster: str, nodes: list[heketi.Node]) -> Iterator[str]:
         for sized in self.volumes.ordered(nodes, self.client.cluster(cluster).volumes):

@@ -104,15 +104,14 @@ class Serving:
             found.append("not all nodes were let in" if allowed else "anybody with a certificate was let in")
         return found
 
-    def mend_seal(self, held: Held) -> None:
-        """Nobody reaches the volume without a certificate that is let in; a volume that was open is started anew.
+    def mend_seal(self, held: Held, clients: set[str]) -> None:
+        """Nobody reaches the volume but the nodes and these clients; a volume that was open is started anew.
 
         What runs goes on as it was started: options that were set before it stopped would hide, from whoever tries this
         again, that it is open still.
         """
         is_open = [option for option in names.SSL if held.info.options.get(option) != "on"]
-        found = names.clients_in(held.info.options.get(names.ALLOW, ""))
-        self.let_in(held, {name for name in found if not names.problem_of_client(name)})
+        self.let_in(held, clients)
         if is_open:
             held.gluster.stop(held.name)
             for option in is_open:
@@ -142,9 +141,3 @@ class Serving:
         if not self.is_counted(held):
             held.gluster.enable_quota(held.name)
         held.gluster.limit(held.name, size_gib)
-
-    def exports(self, volume: heketi.Volume) -> list[contract.Export]:
-        """Where the volume can be mounted from; Heketi tells its hosts in any order."""
-        hosts = sorted(volume.mount.glusterfs.hosts)
-        paths = [f"[{host}]:/{volume.name}" if ":" in host else f"{host}:/{volume.name}" for host in hosts]
-        return [contract.Export(path=path, preferred=path == paths[0]) for path in paths]

@@ -11,17 +11,22 @@ from collections.abc import Mapping, Sequence
 from abaca.drivers import contract
 from abaca.drivers.clients import heketi
 from abaca.drivers.clients.gluster import GIB
+from abaca.drivers.exports import clients
 from abaca.drivers.glusterfs import durability, names
-from abaca.drivers.glusterfs.serving import VOLUME_ID, Serving
+from abaca.drivers.glusterfs.exporting import Exporting, is_nfs
+from abaca.drivers.glusterfs.serving import VOLUME_ID
 from abaca.drivers.glusterfs.volumes import ordered_gib, usable_gib
 
 
-class Shares(Serving, contract.Resizes, contract.Manages, contract.MeasuresUsage):
-    """A volume with a limit and a list of certificates each."""
+class Shares(Exporting, contract.Resizes, contract.Manages, contract.MeasuresUsage):
+    """A volume with a limit each, and a list of certificates or an export by NFS."""
 
     def create(self, instance: contract.ShareInstance) -> contract.Created:
         cluster = self._cluster_of(instance)
+        if is_nfs(instance):
+            self.server()
         nodes = self.nodes(cluster)
+        first = {names.NFS} if is_nfs(instance) else ()
         order = heketi.Order(
             name=names.volume_of(instance.id),
             size=ordered_gib(instance.size_gib),
@@ -30,7 +35,7 @@ class Shares(Serving, contract.Resizes, contract.Manages, contract.MeasuresUsage
             glustervolumeoptions=[
                 *names.options_of(instance.extra_specs),
                 *(f"{option} on" for option in names.SSL),
-                f"{names.ALLOW} {names.allow((node.id for node in nodes), ())}",
+                f"{names.ALLOW} {names.allow((node.id for node in nodes), first)}",
                 f"{names.MARK} {instance.id}",
             ],
         )
@@ -44,7 +49,8 @@ class Shares(Serving, contract.Resizes, contract.Manages, contract.MeasuresUsage
             held.gluster.start(held.name)
         if self.limit_gib(held) is None:
             self.limit(held, instance.size_gib)
-        return contract.Created(exports=self.exports(volume), driver_data={VOLUME_ID: volume.id})
+        self.hand_out(instance, held)
+        return contract.Created(exports=self.exports(instance, volume), driver_data={VOLUME_ID: volume.id})
 
     def _cluster_of(self, instance: contract.ShareInstance) -> str:
         cluster = self.clusters().get(instance.pool)
@@ -57,8 +63,10 @@ class Shares(Serving, contract.Resizes, contract.Manages, contract.MeasuresUsage
         if volume is None:
             for cluster in self.clusters().values():
                 self.volumes.forget(names.volume_of(instance.id), cluster)
+            self.take_back(instance, [names.volume_of(instance.id), *names.volumes_in(instance.exports)])
             return
         if self._is_of(volume, instance):
+            self.take_back(instance, [volume.name])
             self.volumes.delete(volume)
 
     def _is_of(self, volume: heketi.Volume, instance: contract.ShareInstance) -> bool:
@@ -73,6 +81,11 @@ class Shares(Serving, contract.Resizes, contract.Manages, contract.MeasuresUsage
         self, instance: contract.ShareInstance, rules: Sequence[contract.AccessRule]
     ) -> dict[str, contract.AccessOutcome]:
         held = self.held(instance)
+        if is_nfs(instance):
+            self.let_in(held, {names.NFS})
+            wanted, outcomes = clients.from_rules(rules)
+            self.hand_out(instance, held, wanted)
+            return outcomes
         problems = {rule.id: names.problem_of_rule(rule) for rule in rules}
         fitting = names.fitting((node.id for node in held.nodes), names.of_rules(rules))
         too_many = f"GlusterFS keeps {names.MOST_ALLOWED} characters of names for a share: take other rules away first"
@@ -87,7 +100,7 @@ class Shares(Serving, contract.Resizes, contract.Manages, contract.MeasuresUsage
         volume = held.volume
         if volume.size < ordered_gib(new_size_gib):
             self.seal.close(held.nodes)
-            self.mend_seal(held)
+            self.mend_seal(held, self.let_in_by(instance, held))
             self.volumes.expand(volume, ordered_gib(new_size_gib))
         if self.limit_gib(held) != new_size_gib:
             self.limit(held, new_size_gib)
@@ -121,14 +134,17 @@ class Shares(Serving, contract.Resizes, contract.Manages, contract.MeasuresUsage
         if not is_free and holder != instance.id:
             raise contract.Refused(reason=f"the volume {volume.name} is that of instance {holder}")
         self.seal.close(held.nodes)
-        self.mend_seal(held)
+        self.mend_seal(held, self.let_in_by(instance, held))
         if is_free:
             held.gluster.set(held.name, names.MARK, instance.id)
         limit_gib = self.limit_gib(held)
         size_gib = math.ceil(limit_gib) if limit_gib else max(1, usable_gib(volume.size))
         if limit_gib != size_gib:
             self.limit(held, size_gib)
-        return contract.Managed(size_gib=size_gib, exports=self.exports(volume), driver_data={VOLUME_ID: volume.id})
+        self.hand_out(instance, held)
+        return contract.Managed(
+            size_gib=size_gib, exports=self.exports(instance, volume), driver_data={VOLUME_ID: volume.id}
+        )
 
     def _named_by(self, instance: contract.ShareInstance) -> heketi.Volume:
         for name in names.volumes_in(instance.exports):
