@@ -47,6 +47,7 @@ class ShareInstance(msgspec.Struct, frozen=True, gc=False):
     size: int
     share_proto: str
     mount_point_name: str | None
+    encryption_key_ref: str | None
     metadata: dict[str, str]
     share_type_id: str | None
     extra_specs: dict[str, str] | None

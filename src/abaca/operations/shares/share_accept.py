@@ -242,6 +242,7 @@ class Admission:
             mount_point_name=self._mount_point(wanted, resolved),
             share_metadata=checked[1],
             extra_specs=resolved.specs,
+            encryption_key_ref=wanted.encryption_key_ref,
         )
 
     def _resolve(self, tx: Tx, wanted: CreateRequest) -> ResolvedType:

@@ -61,6 +61,7 @@ def contract_instance(row: ShareInstance, exports: Iterable[Export] = ()) -> con
         mount_point_name=row.mount_point_name,
         share_metadata=row.metadata,
         extra_specs=row.extra_specs or {},
+        encryption_key_ref=row.encryption_key_ref,
         exports=[
             contract.Export(path=one.path, is_admin_only=one.is_admin_only, preferred=one.preferred) for one in exports
         ],
