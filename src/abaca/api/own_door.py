@@ -24,7 +24,7 @@ PLACES: Mapping[str, tuple[str, ...]] = {
     "backends": ("administration.addresses:RESOURCE", "administration.backends:RESOURCE"),
     "clusters": (
         "clusters.clusters:RESOURCE",
-        "clusters.connecting:RESOURCE",
+        "clusters.mount_instructions:RESOURCE",
         "clusters.nodes:RESOURCE",
         "clusters.urls:RESOURCE",
     ),

@@ -3,6 +3,6 @@
 
 from __future__ import annotations
 
-from abaca.api.clusters import clusters, connecting, nodes, urls
+from abaca.api.clusters import clusters, mount_instructions, nodes, urls
 
-OWN = (clusters.RESOURCE, connecting.RESOURCE, nodes.RESOURCE, urls.RESOURCE)
+OWN = (clusters.RESOURCE, mount_instructions.RESOURCE, nodes.RESOURCE, urls.RESOURCE)
