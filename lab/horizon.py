@@ -39,11 +39,14 @@ LOGGING = {{
 class Horizon:
     """A Horizon at `url`, known before it starts. `features` is what it is told under OPENSTACK_MANILA_FEATURES."""
 
-    def __init__(self, run: runs.Run, cloud: keystone.Keystone, features: Mapping[str, object]) -> None:
+    def __init__(
+        self, run: runs.Run, cloud: keystone.Keystone, features: Mapping[str, object], name: str = "horizon"
+    ) -> None:
         self._run = run
         self._cloud = cloud
         self._features = dict(features)
-        self._home = run.path("horizon")
+        self._name = name
+        self._home = run.path(name)
         self._process: processes.Process | None = None
         self.port = processes.free_port(_HOST)
         self.url = f"http://{_HOST}:{self.port}"
@@ -67,7 +70,7 @@ class Horizon:
         argv = [str(openstack.PYTHON), "-P", script, str(self._home)]
         processes.command(["env", *(f"{name}={value}" for name, value in openstack.KEEP_BYTECODE.items()), *argv])
         launch = processes.Launch(env=openstack.KEEP_BYTECODE)
-        self._process = self._run.spawn([*argv, _HOST, str(self.port)], log="horizon-output.log", launch=launch)
+        self._process = self._run.spawn([*argv, _HOST, str(self.port)], log=f"{self._name}-output.log", launch=launch)
         processes.wait_for_port(_HOST, self.port, timeout_s, self._process)
         return self
 
@@ -82,7 +85,7 @@ class Horizon:
         (packages,) = (openstack.ENVIRONMENT / "lib").glob("python3.*/site-packages")
         for package in ("openstack_dashboard", "manila_ui"):
             shutil.copytree(packages / package / "conf", self._home / "conf", dirs_exist_ok=True)
-        place = self._run.path("horizon", "local")
+        place = self._run.path(self._name, "local")
         (place / "__init__.py").touch()
         said = {"host": _HOST, "secret": secrets.token_hex(), "home": self._home, "auth_url": self._cloud.auth_url}
         (place / "local_settings.py").write_text(_SETTINGS.format(**said, features=self._features))

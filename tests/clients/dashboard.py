@@ -6,7 +6,7 @@ import re
 from lab import keystone
 from tests.conftest import wait_until
 
-PANELS = re.compile(r"^/(project|admin)/(shares?|security_services|user_messages|resource_locks)(_[a-z]+)?/")
+PANELS = re.compile(r"^/(project|admin)/(shares?|security_services|user_messages|resource_locks)([a-z_]+)?/")
 LINKS = "[...document.querySelectorAll('a[href]')].map(one => [one.pathname + one.search, one.matches('.ajax-modal')])"
 ACTIONS = "[...document.querySelectorAll('[id*=__action_]')].map(one => one.id)"
 TOLD = "[...document.querySelectorAll('.messages .alert')].map(one => one.innerText.trim())"
@@ -39,7 +39,7 @@ class Dashboard:
     """One user in one browser."""
 
     def __init__(self, browser, horizon, who):
-        self.browser, self.who, self._url = browser, who, horizon.url
+        self.browser, self.who, self.horizon, self._url = browser, who, horizon, horizon.url
         browser.window.delete_all_cookies()
         browser.open(f"{self._url}/auth/login/?next=/project/shares/")
         for name, value in (("username", who), ("password", keystone.USERS[who].password)):

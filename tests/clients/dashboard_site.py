@@ -33,6 +33,8 @@ class Site:
         self.abaca = service.Service(run, self._example(), directory=run.path("rehearsal"))
         self.keystone = keystone.Keystone(run, self.abaca.url)
         self.horizon = horizon.Horizon(run, self.keystone, features())
+        # as it is without a word of its operator: it shows all that there could be
+        self.untold = horizon.Horizon(run, self.keystone, {}, name="horizon-untold")
         self._ends = contextlib.ExitStack()
         self._numbers = itertools.count(1)
 
@@ -50,6 +52,7 @@ class Site:
             for name, value in (("default", "False"), ("served", "True")):
                 self.type(name, value)
             ends.enter_context(self.horizon)
+            ends.enter_context(self.untold)
             self._ends = ends.pop_all()
         return self
 
@@ -64,6 +67,16 @@ class Site:
         specs = {"driver_handles_share_servers": handles, **ABLE}
         wanted = {"name": name or self.name("type"), "extra_specs": specs, **said}
         return self.admin.post("/types", "share_type", **wanted)
+
+    def group_type(self):
+        share_type = self.type()["id"]
+        said = {"name": self.name("group-type"), "share_types": [share_type], "group_specs": {"kept": "yes"}}
+        return self.admin.post("/share-group-types", "share_group_type", **said)
+
+    def private_group_type(self):
+        said = {"name": self.name("group-type"), "share_types": [self.type()["id"]], "is_public": False}
+        made = self.admin.post("/share-group-types", "share_group_type", **said)
+        return {**made, "project_id": self.keystone.project_id("demo")}
 
     def private_type(self):
         said = {"share_type_access:is_public": False}
