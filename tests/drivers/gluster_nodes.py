@@ -6,6 +6,7 @@ import shlex
 
 import pytest
 
+from abaca.drivers import contract
 from abaca.drivers.clients import gluster
 from abaca.drivers.exports.bus import Bus
 from lab import gluster_bed, gluster_cluster, processes
@@ -36,12 +37,16 @@ class GlusterfsNodesHarness(GlusterfsHarness):
 
     def names(self):
         """The names of volumes by the ids of the instances that they are."""
-        marked = {self.options(name).get(gluster_bed.MARK): name for name in self.bed.volumes()}
+        marked = {}
+        for name in self.bed.volumes():
+            with contextlib.suppress(contract.Gone):  # another thread has just deleted it
+                marked[self.options(name).get(gluster_bed.MARK)] = name
         return {id: name for id, name in marked.items() if id not in {None, gluster_bed.NOBODY}}
 
     def options(self, name):
-        """What is set of a volume."""
-        return gluster.read_info(name, self.node.gluster("volume", "info", name)).options
+        """What is set of a volume. Raises `contract.Gone`."""
+        shown = self.node.run(["gluster", "--mode=script", "volume", "info", name], 300.0)
+        return gluster.read_info(name, shown.stdout).options
 
     def write(self, share, text):
         with self.mounted(share) as place:
