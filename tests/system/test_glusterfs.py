@@ -110,13 +110,13 @@ def client(cluster, abaca):
 class Stranger:
     """Somebody with a certificate of another authority, who tries all volumes all the time, with it and without TLS."""
 
-    def __init__(self, cluster):
-        self.cluster = cluster
+    def __init__(self, cluster, name):
+        self.cluster, self.name = cluster, name
         self.tried, self.reached = set(), []
         self._ended = threading.Event()
 
     def __enter__(self):
-        self.machine = gluster_machines.GlusterClient(self.cluster.network, "mallory").start()
+        self.machine = gluster_machines.GlusterClient(self.cluster.network, self.name).start()
         request = ["-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=alice", "-days", "2"]
         files = {end: self.machine.ssl / f"glusterfs.{end}" for end in ("key", "pem", "ca")}
         processes.command(["openssl", "req", *request, "-keyout", str(files["key"]), "-out", str(files["pem"])])
@@ -283,7 +283,7 @@ def live(cluster, cloud, client):
 
 
 def test_a_share_lives_from_create_to_delete_and_nobody_reaches_it_without_a_rule(cluster, cloud, client):
-    with Stranger(cluster) as stranger:
+    with Stranger(cluster, "mallory") as stranger:
         with an_open_volume(cluster) as name:
             assert stranger.without_tls(name)
         with stranger.trying():
@@ -354,7 +354,7 @@ def live_by_nfs(cluster, abaca, cloud, client, machine):
 
 
 def test_a_share_of_nfs_lives_on_a_sealed_volume_that_lets_in_its_server_alone(cluster, abaca, cloud, client):
-    with Stranger(cluster) as stranger, guest.Guest(cluster.network, "kernel") as machine, stranger.trying():
+    with Stranger(cluster, "trudy") as stranger, guest.Guest(cluster.network, "kernel") as machine, stranger.trying():
         live_by_nfs(cluster, abaca, cloud, client, machine)
     assert stranger.reached == []
     assert {way for way, _ in stranger.tried} == {"with_its_certificate", "without_tls"}
