@@ -329,18 +329,23 @@ _DIFFERENCES = (
 _MEND = sa.update(pools).where(pools.c.host == sa.bindparam("pool")).values(provisioned_gib=sa.bindparam("real"))
 
 
-def differences(tx: Tx) -> list[Difference]:
-    """Where `provisioned_gib` is not the sum of the sizes; pools in which a share is being extended are left out."""
-    return [Difference._make(row) for row in tx.rows(_DIFFERENCES)]
+def differences(tx: Tx, host: str | None = None) -> list[Difference]:
+    """Where `provisioned_gib` is not the sum of the sizes; pools in which a share is being extended are left out.
+
+    Of all pools, or of one.
+    """
+    wanted = _DIFFERENCES if host is None else _DIFFERENCES.where(pools.c.host == host)
+    return [Difference._make(row) for row in tx.rows(wanted)]
 
 
-def recount(tx: Tx) -> list[Difference]:
+def recount(tx: Tx, host: str | None = None) -> list[Difference]:
     """Make `provisioned_gib` the sum of the sizes that live in each pool; what was changed. For operators.
 
-    May run at any time: claims that are not committed yet come before it or after it.
+    Of all pools, or of one; requests wait for these. May run at any time: claims that are not committed yet come before
+    it or after it.
     """
-    tx.rows(_LOCK_ALL)
-    found = differences(tx)
+    tx.rows(_LOCK_ALL if host is None else _LOCK_ALL.where(pools.c.host == host))
+    found = differences(tx, host)
     for one in found:
         tx.execute(_MEND, {"pool": one.host, "real": one.real})
     return found

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from abaca import errors
 from abaca.db.engine.database import Tx, insert_into
-from abaca.db.engine.statements import Select
+from abaca.db.engine.statements import Column, Select
 from abaca.db.journal import operations
 from abaca.db.shares import metadata_figures
 from abaca.db.tables.catalog import quota_usages, quotas
@@ -261,32 +261,34 @@ class Difference(NamedTuple):
     real: int
 
 
-_TYPES = (
-    sa.select(share_instances.c.share_id, sa.func.min(share_instances.c.share_type_id).label("share_type_id"))
-    .group_by(share_instances.c.share_id)
-    .subquery()
-)
-# What is really there: owner, and one column for each resource. A resource without a line here is not recounted.
-_REALITY: Sequence[Select] = (
-    sa.select(
-        shares.c.project_id,
-        shares.c.user_id,
-        _TYPES.c.share_type_id,
-        sa.func.count().label("shares"),
-        sa.func.sum(shares.c.size).label("gigabytes"),
+def _reality(project_id: str | None) -> Sequence[Select]:
+    """What is really there, of one project or of all: owner, and one column for each resource.
+
+    A resource without a line here is not recounted.
+    """
+    return (
+        _sums(shares, shares.c.id, project_id, shares=sa.func.count(), gigabytes=sa.func.sum(shares.c.size)),
+        _sums(
+            snapshots,
+            snapshots.c.share_id,
+            project_id,
+            snapshots=sa.func.count(),
+            snapshot_gigabytes=sa.func.sum(snapshots.c.size),
+        ),
     )
-    .outerjoin(_TYPES, _TYPES.c.share_id == shares.c.id)
-    .group_by(shares.c.project_id, shares.c.user_id, _TYPES.c.share_type_id),
-    sa.select(
-        snapshots.c.project_id,
-        snapshots.c.user_id,
-        _TYPES.c.share_type_id,
-        sa.func.count().label("snapshots"),
-        sa.func.sum(snapshots.c.size).label("snapshot_gigabytes"),
-    )
-    .outerjoin(_TYPES, _TYPES.c.share_id == snapshots.c.share_id)
-    .group_by(snapshots.c.project_id, snapshots.c.user_id, _TYPES.c.share_type_id),
-)
+
+
+def _sums(table: sa.Table, share_id: Column, project_id: str | None, **sums: Column) -> Select:
+    types = sa.select(share_instances.c.share_id, sa.func.min(share_instances.c.share_type_id).label("share_type_id"))
+    if project_id is not None:
+        types = types.where(share_instances.c.share_id.in_(sa.select(share_id).where(table.c.project_id == project_id)))
+    of_share = types.group_by(share_instances.c.share_id).subquery()
+    owner = (table.c.project_id, table.c.user_id, of_share.c.share_type_id)
+    found = sa.select(*owner, *(one.label(name) for name, one in sums.items()))
+    found = found.outerjoin(of_share, of_share.c.share_id == share_id).group_by(*owner)
+    return found if project_id is None else found.where(table.c.project_id == project_id)
+
+
 _GROWING = (
     sa.select(shares.c.project_id)
     .distinct()
@@ -295,13 +297,18 @@ _GROWING = (
 )
 
 
-def differences(tx: Tx) -> list[Difference]:
-    """Where a count is not what the rows say; sizes of a project that is extending a share are left out."""
+def differences(tx: Tx, project_id: str | None = None) -> list[Difference]:
+    """Where a count is not what the rows say; sizes of a project that is extending a share are left out.
+
+    Of all projects, or of one. Whoever changes something meanwhile may be told of: sure is what is found while nobody
+    does (`hold`).
+    """
     # before their sizes: what ends in between is left out, what begins has not been counted
-    growing = set(tx.connection.execute(_GROWING).scalars())
+    growing_of = _GROWING if project_id is None else _GROWING.where(shares.c.project_id == project_id)
+    growing = set(tx.connection.execute(growing_of).scalars())
     real: dict[tuple[str, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
     known: dict[str, None] = {}
-    for statement in _REALITY:
+    for statement in _reality(project_id):
         for row in tx.rows(statement):
             counts = row._asdict()
             project, user, share_type = (counts.pop(key) for key in ("project_id", "user_id", "share_type_id"))
@@ -309,10 +316,12 @@ def differences(tx: Tx) -> list[Difference]:
                 for name, count in counts.items():
                     real[project, scope][name] += int(count)
         known |= dict.fromkeys(statement.selected_columns.keys()[3:])
-    for project, characters in metadata_figures.of_projects(tx).items():
+    for project, characters in metadata_figures.of_projects(tx, project_id).items():
         real[project, PROJECT][METADATA] = characters
     known[METADATA] = None
-    counted = {(row.project_id, row.scope): row._asdict() for row in tx.rows(sa.select(quota_usages))}
+    usages = sa.select(quota_usages)
+    usages = usages if project_id is None else usages.where(quota_usages.c.project_id == project_id)
+    counted = {(row.project_id, row.scope): row._asdict() for row in tx.rows(usages)}
     return [
         Difference(*place, name, counted.get(place, {}).get(name, 0), real[place][name])
         for place in sorted({*real, *counted})
@@ -322,14 +331,22 @@ def differences(tx: Tx) -> list[Difference]:
     ]
 
 
-def recount(tx: Tx) -> list[Difference]:
+def hold(tx: Tx, project_id: str) -> None:
+    """Nobody changes the counts of a project until this transaction ends."""
+    tx.execute(_count(("shares",), 1, ()), {"project": project_id, "scope_0": PROJECT, "shares": 0})
+
+
+def recount(tx: Tx, project_id: str | None = None) -> list[Difference]:
     """Make the counts what the rows say; what was changed. For operators, after a restore or a change by hand.
 
-    May run at any time: what is not committed yet comes before it or after it. Call it before `pools.recount`.
+    Of one project, for which requests of that project wait. Of all it may run at any time, too: what is not committed
+    yet comes before it or after it, and all requests wait. Call it before `pools.recount`.
     """
-    if tx.dialect == "postgresql":
+    if project_id is not None:
+        hold(tx, project_id)
+    elif tx.dialect == "postgresql":
         tx.execute(sa.text("LOCK TABLE quota_usages IN SHARE ROW EXCLUSIVE MODE"))
-    found = differences(tx)
-    for project_id, scope, name, counted, real in found:
-        tx.execute(_count((name,), 1, ()), {"project": project_id, "scope_0": scope, name: real - counted})
+    found = differences(tx, project_id)
+    for project, scope, name, counted, real in found:
+        tx.execute(_count((name,), 1, ()), {"project": project, "scope_0": scope, name: real - counted})
     return found

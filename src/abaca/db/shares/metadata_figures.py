@@ -13,12 +13,16 @@ from abaca.db.engine.statements import Column, Select
 from abaca.db.tables.shares import access_rules, export_locations, share_instances, shares, snapshots
 
 
-def of_projects(tx: Tx) -> Counter[str]:
-    """Characters of the metadata of all shares, rules, export locations and snapshots, by project; reads them all."""
+def of_projects(tx: Tx, project_id: str | None = None) -> Counter[str]:
+    """Characters of the metadata of all shares, rules, export locations and snapshots, by project; reads them all.
+
+    With `project_id` only those of that project.
+    """
     found: Counter[str] = Counter()
     for statement in _of_projects(tx.dialect):
-        for project_id, characters in tx.rows(statement):
-            found[project_id] += int(characters)
+        wanted = statement if project_id is None else statement.where(shares.c.project_id == project_id)
+        for project, characters in tx.rows(wanted):
+            found[project] += int(characters)
     return found
 
 
