@@ -11,13 +11,14 @@ import msgspec
 
 from abaca.drivers import wrappers
 from abaca.journal.worker import Timing
+from abaca.operations.attachments.attachment_parts import QUEUE
 from abaca.operations.parts import backends_of
 from tests.conftest import wait_until
 from tests.operations import cases, server_takeover, takeover
 from tests.operations import theatre as stage
 
 # Calls that no operation makes.
-OF_THE_WORKER = ("start", "stop", "pools", "backend_info", "change", "contents")
+OF_THE_WORKER = ("start", "stop", "pools", "backend_info", "change", "contents", "close")
 
 
 class Freezing:
@@ -53,14 +54,30 @@ class Freezing:
             file.write(f"{line}\n")
 
 
-def play(config, name, freezes, arms, timing):
-    """The life of that process; `freezes` are the arguments of `Freezing`."""
+class Around:
+    """The hands on machines, whose calls go through a `Freezing`."""
+
+    def __init__(self, nodes, freezing):
+        self.nodes = nodes
+        self.freezing = freezing
+
+    def __getattr__(self, name):
+        whole = getattr(self.nodes, name)
+        return lambda *args, **more: self.freezing(name, lambda: whole(*args, **more))
+
+
+def play(config, name, freezes, arms, timing, at="back ends"):
+    """The life of that process; `freezes` are the arguments of `Freezing`, `at` says of whose calls."""
     worker = stage.make_worker(stage.known_stage(config), name, msgspec.convert(timing, Timing))
     freezing = Freezing(**freezes)
     freezing.is_ready = lambda: all(one.is_started for one in worker.queues.values())
     freezing.end = worker.stop
-    for back_end in backends_of(worker.queues.values()).values():
-        back_end.parts.driver = wrappers.wrap(back_end.parts.driver, freezing)
+    if at == "machines":
+        hands = worker.queues[QUEUE].parts
+        hands.nodes = Around(hands.nodes, freezing)
+    else:
+        for back_end in backends_of(worker.queues.values()).values():
+            back_end.parts.driver = wrappers.wrap(back_end.parts.driver, freezing)
     worker.faults = stage.Arms({point: stage.ACTIONS[action] for point, action in arms.items()})
     worker.run()
 
@@ -213,4 +230,37 @@ NEXT = {
     "share-network-look": (nothing, None),
     "share-transfer": (nothing, None),
     "share-unmanage": (nothing, None),
+}
+
+
+def detach(theatre, attachment_id):
+    """It is wanted no more."""
+    cases.detach(theatre, attachment_id)
+
+
+def try_again(theatre, attachment_id):
+    """It is tried again, and has come."""
+    cases.verify(theatre, attachment_id)
+    theatre.settle()
+    assert theatre.ask("GET", f"//abaca/v1/attachments/{attachment_id}")["attachment"]["state"] == "active"
+
+
+def attach_again(theatre, attachment_id):
+    """Another attachment of the same share stands in its place."""
+    theatre.ask("POST", "//abaca/v1/attachments", {"attachment": theatre.attached})
+
+
+# What begins and ends attachments, whose own operations go to the machines.
+IN_THE_DATABASE = {"cluster-change", "cluster-delete"}
+# By case of a kind that works on machines: which call is frozen, and what its user does next when it has succeeded; and
+# the same of the way back, where that leads to the machine.
+ON_MACHINES = {
+    "attachment-attach": ((1, detach), None),
+    "attachment-attach by address": ((1, detach), (2, try_again)),
+    "attachment-attach virtiofs": ((1, detach), (2, try_again)),
+    "attachment-detach": ((1, attach_again), None),
+    "attachment-detach virtiofs": ((1, attach_again), None),
+    "attachment-explain": ((1, detach), None),
+    "attachment-verify": ((1, detach), None),
+    "server-check": ((1, nothing), None),
 }

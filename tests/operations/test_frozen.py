@@ -15,9 +15,12 @@ import pytest
 import sqlalchemy as sa
 
 from abaca.db.journal import operations as rows
+from abaca.db.tables.attachments import attachments, orphaned_mounts
 from abaca.journal import kinds
+from abaca.operations.attachments.attachment_parts import QUEUE, AttachmentParts
 from abaca.operations.parts import BackEnd, ServerHost
 from abaca.operations.registry import OPERATIONS
+from abaca.reconcile.orphaned_mounts import OrphanedMounts
 from tests.conftest import wait_until
 from tests.databases import fast_directory, place
 from tests.operations import beside, cases, frozen
@@ -112,13 +115,14 @@ def freeze(theatre, nursery, tmp_path):
     """`freeze(kind, way)`: a victim."""
     with contextlib.ExitStack() as stack:
 
-        def freeze(kind, way):
+        def freeze(kind, way, at="back ends", number=None):
             gate, notes = tmp_path / "gate", tmp_path / "notes"
             notes.touch()
             os.mkfifo(gate)
             what = OPERATIONS[kind]
             last = what.steps[what.pivot - 1].name
-            number = 1 if way == "forward" else frozen.FIRST_BACK.get(kind, 2)
+            if number is None:
+                number = 1 if way == "forward" else frozen.FIRST_BACK.get(kind, 2)
             child = nursery.start(
                 "tests.operations.frozen:play",
                 config=str(theatre.config),
@@ -126,6 +130,7 @@ def freeze(theatre, nursery, tmp_path):
                 freezes={"number": number, "gate": str(gate), "notes": str(notes)},
                 arms={} if way == "forward" else {f"{kind}:{last}:inside": "final"},
                 timing=msgspec.to_builtins(stage.HASTY),
+                at=at,
             )
             stack.callback(child.kill)
             victim = Victim(child, gate, notes)
@@ -222,3 +227,55 @@ def test_a_frozen_worker_that_dies_right_after_its_late_effect_is_looked_after(t
     victim.child.kill()
     late(theatre, instance)
     assert_settled(theatre, share_id)
+
+
+def test_every_kind_on_machines_says_what_its_user_does_next():
+    of_queue = {kind for kind, what in OPERATIONS.items() if what.parts is AttachmentParts}
+    assert {case.split()[0] for case in frozen.ON_MACHINES} == of_queue - frozen.IN_THE_DATABASE
+
+
+def on_machines():
+    drawn = random.Random(f"{SEED} frozen on machines")
+    for case, (_, back) in frozen.ON_MACHINES.items():
+        for way in ("forward", "back")[: 1 if back is None else 2]:
+            for name in DATABASES if IS_THOROUGH else (drawn.choice(DATABASES),):
+                marks = [pytest.mark.system] if name == "postgresql" else []
+                yield pytest.param((name, "dummy"), (case, way), id=f"{case}-{way}-{name}", marks=marks)
+
+
+@pytest.mark.parametrize(("theatre", "frozen_in"), [*on_machines()], indirect=["theatre"], scope="module")
+def test_what_a_thawed_worker_does_too_late_on_a_machine_does_not_stay(theatre, freeze, frozen_in):
+    case, way = frozen_in
+    kind = case.split()[0]
+    number, go_on = frozen.ON_MACHINES[case][way == "back"]
+    theatre.ensure_actor()
+    prepared = CASES[case].prepare(theatre)
+    if isinstance(prepared, str):
+        known = theatre.ask("GET", f"//abaca/v1/attachments/{prepared}")["attachment"]
+        theatre.attached = {name: known[name] for name in ("share_id", "server_id", "mode", "mount_point")}
+    theatre.leave()
+    subject = CASES[case].request(theatre, prepared)
+    begun = theatre.operation(kind, subject)
+    victim = freeze(kind, way, "machines", number)
+    theatre.enter("another", timing=SUCCESSOR)
+    assert ended(theatre, begun).state == ("done" if way == "forward" else "failed")
+    go_on(theatre, prepared if kind == "attachment-explain" else subject)
+    theatre.settle()
+    victim.thaw()
+    assert_as_attached(theatre)
+
+
+def assert_as_attached(theatre):
+    """Soon the machines have what the attachments say, and nothing else is left to be taken away there."""
+    sweeping = OrphanedMounts(theatre.db, theatre.acting.queues[QUEUE].parts)
+
+    def differences():
+        sweeping.sweep()  # as a worker does every few seconds
+        with theatre.db.read() as tx:
+            left = [f"left: {row.id}" for row in tx.rows(sa.select(orphaned_mounts))]
+            off = [f"{row.id} is {row.state}" for row in tx.rows(sa.select(attachments)) if row.state != "active"]
+            return [*stage.stuck(tx), *stage.left_on_servers(tx, theatre.nodes), *left, *off]
+
+    with contextlib.suppress(pytest.fail.Exception):
+        wait_until(lambda: differences() == [], MENDED_S, every_s=0.05)
+    assert differences() == []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is done about calls to back ends that may have come too late, or still may.
+"""What is done about calls to back ends, and to machines, that may have come too late, or still may.
 
 The worker says of each run of an operation that it, or its predecessor, was no longer entitled to go on: `returned`
 when such a run has come back from the world, `taken` when the work of a silent worker goes on here. A new kind of
@@ -17,6 +17,8 @@ import msgspec
 from abaca.db.shares import share_instances
 from abaca.drivers import contract
 from abaca.operations.administration import backend_reconcile, instance_mend, snapshot_mend
+from abaca.operations.attachments import attachment_late
+from abaca.operations.attachments.attachment_parts import QUEUE
 from abaca.operations.networks import (
     share_server_add_subnet,
     share_server_create,
@@ -58,6 +60,8 @@ class LateCalls:
 
     def returned(self, tx: Tx, left: Left) -> None:
         """Its effect is there, whatever that is: each instance is mended, or the whole back end is compared."""
+        if left.home == QUEUE:
+            attachment_late.returned(tx, left)
         one = self.served.get(left.home)
         if one is None:
             return
@@ -80,6 +84,8 @@ class LateCalls:
         Others are looked at in a while, in case that nobody comes back to tell. The transaction is the one that takes
         over and holds rows of operations: one is added to it, and none locked (db/journal/order.py).
         """
+        if left.home == QUEUE:
+            attachment_late.taken(tx, left, after_s)
         one = self.served.get(left.home)
         if one is None or isinstance(one.parts.driver, contract.Fences):
             return

@@ -79,6 +79,13 @@ class Args(msgspec.Struct, frozen=True):
     waits_for_files: bool = False
 
 
+class Place(msgspec.Struct, frozen=True):
+    """On which machine it is mounted, and for which guest there."""
+
+    machine_id: str
+    qmp_socket: str | None
+
+
 def start(tx: Tx, row: Attachment, by: Requester | None, *, event: str = "attach", force: bool = False) -> str:
     """Move an attachment by `event` (`attach`, `remount`) and queue the work; the operation's id."""
     attachments.move(tx, row.id, event)
@@ -112,7 +119,9 @@ def find_server(op: Op[AttachmentParts]) -> None:
     server = op.parts.servers.show(row.server_id)
     if server is None:
         raise ServerGone(server=row.server_id)
-    op.record(addresses=[address.ip for address in op.parts.mounting(server, row.mode).addresses])
+    mounting = op.parts.mounting(server, row.mode)
+    at = Place(mounting.id, server.qmp_socket if row.mode == "virtiofs" else None)
+    op.record(addresses=[address.ip for address in mounting.addresses], at=at)
 
 
 def grant_access(op: Op[AttachmentParts], tx: Tx) -> None:

@@ -16,10 +16,11 @@ from abaca.db.attachments import attachments
 from abaca.db.shares import shares
 from abaca.domain.attachments.attachments import ATTACHMENT, Attachment
 from abaca.journal import kinds, queueing
-from abaca.journal.interruptions import Cancelled
+from abaca.journal.interruptions import Cancelled, Wait
 from abaca.nodes.contract import NodeError
-from abaca.operations.attachments import attachment_attach
+from abaca.operations.attachments import attachment_attach, attachment_orphaned
 from abaca.operations.attachments.attachment_looks import Looks, lose
+from abaca.operations.attachments.attachment_orphaned import LeftMount
 from abaca.operations.attachments.attachment_parts import QUEUE, AttachmentParts, until_stopped
 from abaca.operations.parts import SERVER_CALL_S
 
@@ -30,9 +31,10 @@ if TYPE_CHECKING:
 
 
 class Args(msgspec.Struct, frozen=True):
-    """Which attachment."""
+    """Which attachment; `left` is what a call that came too late may have made on its machine since it has gone."""
 
     attachment_id: str
+    left: LeftMount | None = None
 
 
 def start(tx: Tx, attachment_id: str, by: Requester | None) -> str:
@@ -40,6 +42,24 @@ def start(tx: Tx, attachment_id: str, by: Requester | None) -> str:
     key = attachments.key(attachment_id)
     target = queueing.Target(queue=QUEUE, keys=[key], resource_id=attachment_id, coalesce_key=f"verify:{attachment_id}")
     return queueing.enqueue(tx, OPERATION, Args(attachment_id), target, by)
+
+
+def look_after(tx: Tx, attachment_id: str, left: LeftMount, by: Requester | None = None) -> str:
+    """Queue a look for a call that has come too late: the attachment is looked at, or what is left of one that went."""
+    key = attachments.key(attachment_id)
+    target = queueing.Target(queue=QUEUE, keys=[key], resource_id=attachment_id, coalesce_key=f"late:{attachment_id}")
+    return queueing.enqueue(tx, OPERATION, Args(attachment_id, left), target, by)
+
+
+def suspect(tx: Tx, attachment_id: str, left: LeftMount, after_s: float) -> None:
+    """The same in a while, when a call that may come too late has come.
+
+    It keeps nothing of the attachment waiting, and joins none that is there already, since that would lock it: its
+    caller holds rows of other operations.
+    """
+    later = Wait("calls that may come too late have come", look_again_s=after_s)
+    target = queueing.Target(queue=QUEUE, keys=(), resource_id=attachment_id)
+    queueing.enqueue(tx, OPERATION, Args(attachment_id, left), target, None, wait=later)
 
 
 def ask(tx: Tx, row: Attachment, by: Requester | None, *, force: bool = False) -> None:
@@ -65,6 +85,9 @@ def look_at_machine(op: Op[AttachmentParts]) -> None:
     """What it shows is written down at once: to look twice does no harm."""
     with op.db.read() as tx:
         row = attachments.show(tx, op.args.attachment_id)
+    if row is None and op.args.left is not None:
+        with op.write() as tx:
+            attachment_orphaned.remember(tx, op.args.left)
     if row is None or row.state != "active":
         return
     looks = Looks(op.db, op.parts)
