@@ -181,7 +181,7 @@ def test_a_database_ahead_of_this_release_is_neither_upgraded_nor_used(abaca, co
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
     connection.close()
     ahead = f"abaca: The database is at revision 9999, ahead of this release's {migrations.HEAD}. "
-    for command in (("db", "upgrade"), ("backend", "list")):
+    for command in (("config", "check"), ("db", "upgrade"), ("backend", "list")):
         said = abaca(*command, "--config-file", file)
         assert (said.status, said.err.startswith(ahead), said.err.count("\n")) == (exits.EX_CONFIG, True, 1), command
 

@@ -189,4 +189,4 @@ def test_an_operation_that_is_not_there_is_refused(abaca, journal, command):
 
 def test_back_ends_are_listed_with_what_waits_for_them(abaca, journal):
     rows = json.loads(abaca("backend", "list", "--config-file", journal[0], "--json").out)
-    assert [(row["host"], row["state"], row["waiting"]) for row in rows] == [("here@dummy", "new", 2)]
+    assert [(row["host"], row["state"], row["operations"]) for row in rows] == [("here@dummy", "new", {"queued": 2})]

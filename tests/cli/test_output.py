@@ -4,8 +4,10 @@
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
@@ -14,6 +16,7 @@ from abaca.cli import tables
 from abaca.db.engine.database import Database
 from abaca.db.journal import operations
 
+DOCUMENT = Path(__file__).parents[2] / "docs" / "operating" / "README.md"
 KINDS = ("share-create", "share-delete", "share-extend")
 SHARE_ID = "01a203a2-2bfa-75b1-8bd3-ab1a8a38e126"
 
@@ -109,3 +112,20 @@ def test_shells_complete_commands():
         check=False,
     )
     assert ended.stdout.strip() == "plain,operation"
+
+
+def test_the_line_for_a_shells_profile_completes_as_it_stands_in_the_documents(tmp_path):
+    (line,) = re.findall(r"^    (eval .*_ABACA_COMPLETE=bash_source.*?)\s+#", DOCUMENT.read_text(), re.MULTILINE)
+    command = tmp_path / "abaca"
+    command.write_text(f"#!{sys.executable}\nfrom abaca.cli.main import main\nmain()\n")
+    command.chmod(0o755)
+    script = f"""{line}
+        complete -p abaca
+        COMP_WORDS=(abaca operation li) COMP_CWORD=2
+        "$(complete -p abaca | sed 's/.*-F //; s/ .*//')" abaca
+        echo "completed: ${{COMPREPLY[@]}}"
+    """
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    bash = ["bash", "--norc", "-c", script]
+    ended = subprocess.run(bash, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False)
+    assert "completed: list" in ended.stdout.splitlines(), ended

@@ -29,13 +29,14 @@ def test_a_port_of_the_database_that_is_no_number(started):
     refused(started(OS_DATABASE__CONNECTION="postgresql://a:b@c:54x/d"), "its port is no number")
 
 
-def test_a_state_directory_without_room(started, tmp_path):
+@pytest.mark.parametrize("program", ["run", "config check"])
+def test_a_state_directory_without_room(started, tmp_path, program):
     state = tmp_path / "state"
     state.mkdir()
     processes.command(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(state)])
     try:
         (state / "filler").write_bytes(bytes(48 << 10))
-        refused(started(), "cannot be written: No space left on device. Make room")
+        refused(started(*program.split()), "cannot be written: No space left on device. Make room")
     finally:
         processes.command(["umount", str(state)])
 
@@ -95,6 +96,9 @@ def locked(postgres):  # noqa: F811
     ("program", "user", "name", "says"),
     [
         ("run", "locked:wrong", None, "Mend the user or the password in [database] connection"),
+        ("config check", "locked:wrong", None, "Mend the user or the password in [database] connection"),
+        ("config check", "stranger", None, "in the server's pg_hba.conf"),
+        ("config check", "abaca", "nosuch", "Make it with `createdb"),
         ("api", "stranger", None, "in the server's pg_hba.conf"),
         ("worker", "abaca", "nosuch", "Make it with `createdb"),
         ("db upgrade", "nobody_there", None, "Make that user, or name another"),

@@ -7,8 +7,10 @@ import subprocess
 
 import pytest
 
+from tests.api.attachments import test_attachments as door
 from tests.api.world import NEWEST, working, world
 from tests.conftest import wait_until
+from tests.databases import postgres  # noqa: F401 (a fixture)
 
 VERSION = {"x-openstack-manila-api-version": NEWEST}
 SPECS = {"driver_handles_share_servers": "False"}
@@ -64,3 +66,32 @@ def test_what_was_accepted_before_the_disk_was_full_is_done_when_there_is_room_a
         after = {path.name for path in small_disk.rglob("*") if path.is_file() and not path.stat().st_size}
         assert "Traceback" not in log.read_text()
         assert after <= before | {"worker.log"}
+
+
+def test_what_back_ends_and_machines_hold_waits_for_room_as_well(small_disk, postgres):  # noqa: F811
+    """The journal has room elsewhere; the ledger in which the rehearsal keeps shares and mounts has none."""
+
+    def ask(method, path, body=None, who="member"):
+        return made.ask(who, method, path, body, **VERSION)
+
+    more = f"default_share_type = default\n[database]\nconnection = {postgres.new_database()}\n"
+    with world(small_disk, worker=False, more=more) as made:
+        ask("POST", "/types", {"share_type": {"name": "default", "extra_specs": SPECS}}, who="admin")
+        with working(made):
+            wish = {"share": {"share_proto": "NFS", "size": 1}}
+            kept, *ids = [ask("POST", "/shares", wish).body["share"]["id"] for _ in range(4)]
+            wait_until(lambda: made.number(AVAILABLE) == 4)
+            server = door.server(made)
+            with full(small_disk):
+                assert [ask("DELETE", f"/shares/{share_id}").status for share_id in ids] == [202] * 3
+                attach = {"attachment": {"share_id": kept, "server_id": server}}
+                assert ask("POST", "//abaca/v1/attachments", attach).status == 202
+                wait_until(lambda: made.number(WAITING) >= 3)
+            wait_until(lambda: made.number("SELECT count(*) FROM shares") == 1)
+            wait_until(lambda: made.number("SELECT count(*) FROM attachments WHERE state = 'active'") == 1)
+        assert made.number("SELECT count(*) FROM operations WHERE state = 'failed'") == 0
+        assert "Traceback" not in (small_disk / "worker.log").read_text()
+
+
+AVAILABLE = "SELECT count(*) FROM share_instances WHERE status = 'available'"
+WAITING = "SELECT count(*) FROM operations WHERE state = 'waiting' AND error_text LIKE '%full%'"

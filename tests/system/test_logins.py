@@ -3,6 +3,7 @@
 
 import concurrent.futures
 import http.client
+import statistics
 import time
 
 from abaca.http.users_file import hashed
@@ -26,11 +27,14 @@ def test_sixty_wrong_logins_at_once_keep_nobody_waiting(started, tmp_path, figur
 
     with concurrent.futures.ThreadPoolExecutor(60) as pool:
         guesses = [pool.submit(guess, number) for number in range(60)]
-        longest_s = 0.0
+        took_s = []
         while not all(one.done() for one in guesses):
             begun = time.monotonic()
             assert running.get("/healthcheck")[0] == 200
-            longest_s = max(longest_s, time.monotonic() - begun)
-    figure("longest wait for /healthcheck beside 60 wrong logins", longest_s * 1000, "ms")
+            took_s.append(time.monotonic() - begun)
+    figure("longest wait for /healthcheck beside 60 wrong logins", max(took_s) * 1000, "ms")
     assert {one.result() for one in guesses} <= {401, 429}
-    assert longest_s < 10
+    # each guess that is checked costs a quarter of a second of a core: one after the other would be seen here
+    assert len(took_s) > 10
+    assert statistics.median(took_s) < 0.5
+    assert max(took_s) < 10

@@ -86,7 +86,7 @@ def test_two_hundred_shares_come_are_granted_and_go_without_a_trace(world, figur
     wait_until(lambda: world.local.limits() == 0, every_s=0.2)
     assert len(world.local.loops()) == 1
     (seen,) = world.backends().values()
-    assert (seen["promised_gib"], seen["waiting"], seen["running"]) == (0, 0, 0)
+    assert ([pool["provisioned_gib"] for pool in seen["pools"]], seen["operations"]) == ([0], {})
 
 
 def traces(run):

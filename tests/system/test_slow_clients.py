@@ -6,6 +6,7 @@ import ctypes
 import json
 import signal
 import socket
+import statistics
 import time
 from pathlib import Path
 
@@ -53,14 +54,19 @@ def test_a_hundred_bodies_that_never_end_leave_the_api_as_fast_as_before(api, ra
     with contextlib.ExitStack() as opened:
         for _ in range(100):
             opened.enter_context(connect(api, raw))
-        took_s = []
-        for _ in range(20):
-            began_s = time.monotonic()
-            assert api.get("/healthcheck")[0] == 200
-            took_s.append(time.monotonic() - began_s)
+        median_s = wait_until(lambda: fast_enough(api), START_S)
         assert json.loads(api.get("/v2/types")[1]) == {"share_types": [], "volume_types": []}
-    figure("/healthcheck beside 100 bodies that never end, median", sorted(took_s)[10] * 1000, "ms")
-    assert sorted(took_s)[10] < 1
+    figure("/healthcheck beside 100 bodies that never end, median", median_s * 1000, "ms")
+
+
+def fast_enough(api):
+    """The median of many, where it is below 50 ms; a machine that does much else may need more than one trial."""
+    took_s = []
+    for _ in range(41):
+        began_s = time.monotonic()
+        assert api.get("/healthcheck")[0] == 200
+        took_s.append(time.monotonic() - began_s)
+    return statistics.median(took_s) if statistics.median(took_s) < 0.05 else None
 
 
 def test_a_body_that_is_cut_off_changes_nothing(api):

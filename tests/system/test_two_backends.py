@@ -28,11 +28,12 @@ def world(run):
 
 def test_a_back_end_whose_every_thread_hangs_does_not_hold_up_the_other(world):
     waiting = [world.post_share(share_type="slow") for _ in range(12)]
-    wait_until(lambda: world.backends()["slow"]["running"] == 8, every_s=0.2)
+    wait_until(lambda: world.backends()["slow"]["operations"].get("running") == 8, every_s=0.2)
     world.delete(*[world.share(share_type="local") for _ in range(5)])
     seen = world.backends()
-    assert (seen["slow"]["running"], seen["slow"]["waiting"]) == (8, 4)
-    assert (seen["local"]["running"], seen["local"]["waiting"]) == (0, 0)
+    live = seen["slow"]["operations"]
+    assert (live["running"], sum(live.values())) == (8, 12)
+    assert seen["local"]["operations"] == {}
     assert {world.user.get(f"/shares/{share_id}")["status"] for share_id in waiting} == {"creating"}
 
 

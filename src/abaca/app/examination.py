@@ -78,6 +78,7 @@ def refuse_callers(settings: Settings) -> None:
 
 def _database(settings: Settings) -> None:
     from abaca.db.engine import schema, trouble
+    from abaca.db.migrations import HEAD
 
     if settings.uses_sqlite and not settings.sqlite_file.exists():
         return  # made at the first start
@@ -86,7 +87,7 @@ def _database(settings: Settings) -> None:
         if db.is_sqlite:
             with trouble.explained(db.url):
                 found = schema.revision(db)
-            if found is None or found.isdecimal():
+            if found is None or (found.isdecimal() and found <= HEAD):
                 return  # made or upgraded by whoever starts first
         schema.check(db)
 

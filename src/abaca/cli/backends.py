@@ -21,6 +21,8 @@ BRIEF = (
     *("host", "state", "status", "seen", "pool", "total_gib", "free_gib", "promised_gib", "waiting", "running"),
     "problem",
 )
+# As the API has them, for programs.
+NAMES = ("host", "state", "status", "disabled_reason", "ensuring", "last_seen_at", "problem", "pools", "operations")
 # Of what was found, so many are shown at the end.
 SHOWN = 50
 
@@ -45,7 +47,10 @@ def list_backends(api: Api, *, output: shown.Output) -> None:
     with api.open() as client:
         new = _configured(api, client) if api.is_here else []
         found = heapq.merge(client.each("/backends", output.most), new, key=lambda one: str(one["host"]))
-        shown.table((row for one in found for row in _rows(one)), output, brief=BRIEF)
+        if output.is_for_people:
+            shown.table((row for one in found for row in _rows(one)), output, brief=BRIEF)
+        else:
+            shown.table(found, output, brief=NAMES)
 
 
 @backend.command("ensure")
@@ -142,6 +147,6 @@ def _configured(api: Api, client: Client) -> list[dict[str, object]]:
         if next(client.each("/backends", 1, host=host), None) is None:
             asked = {"queue": host, "live": True, "all_projects": client.sees_all or None}
             queued = client.get("/operations", **asked, limit=1, with_count=True)["count"]
-            fields = dict.fromkeys(("status", "last_seen_at", "problem"))
-            found.append({**fields, "host": host, "state": "new", "pools": [], "operations": {"queued": queued}})
+            known = {"host": host, "state": "new", "ensuring": False, "pools": [], "operations": {"queued": queued}}
+            found.append({name: known.get(name) for name in NAMES})
     return found

@@ -14,7 +14,10 @@ FILTERS = {
     "attachments": ("state=perfect", "mode=pigeon", "all_projects=perhaps"),
     "servers": ("status=BUSY", "ip=999.1.1.1", "all_projects=perhaps"),
     "operations": ("state=perfect", "kind=share-paint", "resource_type=castle", "live=perhaps", "all_projects=perhaps"),
-    "shares": ("status=perfect",),
+    "shares": ("status=perfect", "id_prefix=zz"),
+    "clusters": ("status=perfect", "id_prefix=zz", "all_projects=perhaps"),
+    "share-networks": ("status=perfect", "id_prefix=zz", "all_projects=perhaps"),
+    "share-servers": ("status=perfect", "id_prefix=zz"),
     "events": ("event_type=share.paint.end", "resource_type=castle"),
     "operations/nosuch/findings": ("kind=boring",),
 }
@@ -42,7 +45,7 @@ def test_a_value_that_a_filter_cannot_have_is_refused(here, path):
         assert answer.status == 400, (query, answer.body)
         name, _, value = query.partition("=")
         assert name in answer.body["error"]["message"] or value in answer.body["error"]["message"]
-        if name != "ip" and value != "perhaps":
+        if name not in ("ip", "id_prefix") and value != "perhaps":
             assert "must be one of: " in answer.body["error"]["message"]
 
 
