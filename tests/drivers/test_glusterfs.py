@@ -188,6 +188,21 @@ def test_a_volume_of_our_name_that_somebody_else_made_is_left_alone(rig, driver)
     assert len(volumes_of(rig, share)) == 1
 
 
+def test_volumes_that_bear_our_name_are_named_and_no_others(rig, driver):
+    share, heketi = rig.instance(), driver.client
+    driver.create(share)
+    for name in ("abaca_nobodys", "vol_other", "other_abaca_"):
+        heketi.wait(heketi.make({"name": name, "size": 1, "durability": {"type": "none"}}), 20)
+    named = driver.instances_after("", 1000)
+    assert {share.id, "nobodys"} <= set(named)
+    assert [one for one in named if "other" in one or not one] == []
+    assert driver.instances_after("nobodys", 1000) == []
+    for name in ("abaca_nobodys", "vol_other", "other_abaca_"):
+        driver.volumes.delete(driver.volumes.named(name))
+    driver.delete(share)
+    assert not {share.id, "nobodys"} & set(driver.instances_after("", 1000))
+
+
 def test_what_heketi_says_when_it_gives_up_is_told(rig, driver):
     rig.bed.heketi.fails["create-volume"] = "dial tcp 10.78.1.13:22: connect: no route to host"
     with pytest.raises(contract.Refused, match="no route to host"):

@@ -20,6 +20,7 @@ from abaca.drivers.clients import heketi
 from abaca.drivers.clients.machines import HostKeys, Machines
 from abaca.drivers.glusterfs import durability, names
 from abaca.drivers.glusterfs.ensuring import Ensuring
+from abaca.drivers.glusterfs.enumerating import Enumerating
 from abaca.drivers.glusterfs.examining import Examining
 from abaca.drivers.glusterfs.nfs_server import NfsServer, check_host
 from abaca.drivers.glusterfs.options import GlusterfsOptions
@@ -32,7 +33,7 @@ from abaca.nodes.shell import Limits
 _LIMITS = Limits(connect_s=15.0, command_s=120.0)
 
 
-class Glusterfs(Shares, Ensuring, Examining, Renewing, contract.IssuesCertificates, contract.Driver):
+class Glusterfs(Shares, Ensuring, Enumerating, Examining, Renewing, contract.IssuesCertificates, contract.Driver):
     """GlusterFS volumes made by Heketi, sealed by certificates, reached by their common names."""
 
     Options = GlusterfsOptions

@@ -38,6 +38,11 @@ def volume_of(instance_id: str) -> str:
     return name
 
 
+def instance_of(volume: str) -> str | None:
+    """The id of the instance whose volume is called so; None for a name that Abaca has not given."""
+    return volume[len(VOLUME) :] if volume.startswith(VOLUME) and _VOLUME.fullmatch(volume) else None
+
+
 def volumes_in(exports: Iterable[contract.Export]) -> list[str]:
     """The volumes that export locations such as `host:/volume` name, each once."""
     found = (export.path.rpartition(":/")[2] for export in exports)

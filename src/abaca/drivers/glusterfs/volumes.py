@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -55,19 +55,23 @@ class Volumes:
     def named(self, name: str) -> heketi.Volume | None:
         """The volume of that name; None without one. Names never change, so each is asked for once."""
         ids = self.client.volumes()
-        found = None
-        for id in ids:
-            known = self._names.get(id)
-            if known is None:
-                try:
-                    known = self._names[id] = self.client.volume(id).name
-                except contract.Gone:
-                    continue
-            if known == name:
-                found = id
+        found = next((id for id in ids if self._name(id) == name), None)
         for id in self._names.keys() - set(ids):
             self._names.pop(id, None)
         return self.of_id(found) if found else None
+
+    def names(self, ids: Iterable[str]) -> list[str]:
+        """What these volumes are called, without those that have just gone."""
+        return [name for id in ids if (name := self._name(id)) is not None]
+
+    def _name(self, id: str) -> str | None:
+        known = self._names.get(id)
+        if known is None:
+            try:
+                known = self._names[id] = self.client.volume(id).name
+            except contract.Gone:
+                return None
+        return known
 
     def of_id(self, id: str) -> heketi.Volume | None:
         """The volume of that id; None without one."""
