@@ -16,7 +16,7 @@ from abaca.db.attachments import attachments
 from abaca.db.shares import shares
 from abaca.domain.attachments.attachments import ATTACHMENT, Attachment
 from abaca.journal import kinds, queueing
-from abaca.journal.interruptions import Cancelled, Wait
+from abaca.journal.interruptions import Cancelled
 from abaca.nodes.contract import NodeError
 from abaca.operations.attachments import attachment_attach, attachment_orphaned
 from abaca.operations.attachments.attachment_looks import Looks, lose
@@ -49,17 +49,6 @@ def look_after(tx: Tx, attachment_id: str, left: LeftMount, by: Requester | None
     key = attachments.key(attachment_id)
     target = queueing.Target(queue=QUEUE, keys=[key], resource_id=attachment_id, coalesce_key=f"late:{attachment_id}")
     return queueing.enqueue(tx, OPERATION, Args(attachment_id, left), target, by)
-
-
-def suspect(tx: Tx, attachment_id: str, left: LeftMount, after_s: float) -> None:
-    """The same in a while, when a call that may come too late has come.
-
-    It keeps nothing of the attachment waiting, and joins none that is there already, since that would lock it: its
-    caller holds rows of other operations.
-    """
-    later = Wait("calls that may come too late have come", look_again_s=after_s)
-    target = queueing.Target(queue=QUEUE, keys=(), resource_id=attachment_id)
-    queueing.enqueue(tx, OPERATION, Args(attachment_id, left), target, None, wait=later)
 
 
 def ask(tx: Tx, row: Attachment, by: Requester | None, *, force: bool = False) -> None:
