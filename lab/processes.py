@@ -23,6 +23,8 @@ from typing import TypeVar
 T = TypeVar("T")
 
 _STARTER = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="lab-starter")
+# not the generator of all, which tests seed: two processes would draw the same ports
+_RANDOM = random.SystemRandom()
 _PORTS = range(20000, 32000)  # below the range that the kernel gives to outgoing connections
 _DEATH_S = 30.0
 PATIENCE_S = 300.0
@@ -105,7 +107,7 @@ def wait_for_port(host: str, port: int, timeout_s: float, process: Process | Non
 
 def free_port(host: str = "127.0.0.1") -> int:
     """Return a TCP port of `host` on which nobody listens and that no outgoing connection will take."""
-    for port in random.sample(_PORTS, 200):
+    for port in _RANDOM.sample(_PORTS, 200):
         if is_free(host, port):
             return port
     raise LabError(f"no free port on {host}")

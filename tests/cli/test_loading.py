@@ -110,7 +110,7 @@ def test_a_command_loads_only_what_it_needs(abaca, config, words, without):
 
 # Of the API each command imports what answers it, and what that needs of others.
 AREAS = {
-    "attachment": {"attachments", "shares"},
+    "attachment": {"administration", "attachments", "shares"},
     "backend": {"administration"},
     "cluster": {"attachments", "clusters", "shares"},
     "event": {"administration"},

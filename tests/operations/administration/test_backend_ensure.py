@@ -257,6 +257,7 @@ def test_a_worker_that_is_stopped_hands_it_back_between_two_pages(theatre, moved
     op_id = start(theatre)
     assert gate.arrived.wait(60)
     theatre.acting.stop()
+    wait_until(theatre.acting._stopping.is_set, every_s=0.002)
     gate.opened.set()
     theatre.leave()
     row = shown(theatre, op_id)

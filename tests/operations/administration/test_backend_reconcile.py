@@ -174,6 +174,7 @@ def test_it_goes_on_at_its_page_after_its_worker_has_gone(theatre, made):
     op_id = ask(theatre, pace=Pace(page_size=1))
     assert gate.arrived.wait(60)
     theatre.acting.stop()
+    wait_until(theatre.acting._stopping.is_set, every_s=0.002)
     gate.opened.set()
     theatre.leave()
     row = shown(theatre, op_id)
