@@ -7,6 +7,7 @@ that signal when the *thread* that started the child ends, hence the one thread 
 
 from __future__ import annotations
 
+import collections
 import concurrent.futures
 import dataclasses
 import os
@@ -26,6 +27,8 @@ _STARTER = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="lab-star
 # not the generator of all, which tests seed: two processes would draw the same ports
 _RANDOM = random.SystemRandom()
 _PORTS = range(20000, 32000)  # below the range that the kernel gives to outgoing connections
+_RESERVED: collections.deque[socket.socket] = collections.deque()
+_RESERVATIONS = 200
 _DEATH_S = 30.0
 PATIENCE_S = 300.0
 """How long a command may take, and how long is waited at least: machines are slow at times."""
@@ -105,12 +108,30 @@ def wait_for_port(host: str, port: int, timeout_s: float, process: Process | Non
     wait_until(accepted, timeout_s, f"{host} port {port}", process)
 
 
-def free_port(host: str = "127.0.0.1") -> int:
-    """Return a TCP port of `host` on which nobody listens and that no outgoing connection will take."""
-    for port in _RANDOM.sample(_PORTS, 200):
-        if is_free(host, port):
+def free_port(host: str = "127.0.0.1", among: Sequence[int] = _PORTS) -> int:
+    """Return a TCP port on which nobody listens, at any address, and that no outgoing connection will take.
+
+    No other process of the lab gets the same one until this process has asked for many more.
+    """
+    everywhere = "::" if socket.has_dualstack_ipv6() else "0.0.0.0"
+    for port in _RANDOM.sample(among, min(len(among), 200)):
+        if is_free(host, port) and is_free(everywhere, port) and _reserved(port):
             return port
     raise LabError(f"no free port on {host}")
+
+
+def _reserved(port: int) -> bool:
+    """Take the port's name among the machine's abstract sockets, which ends with this process at the latest."""
+    mark = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        mark.bind(f"\0abaca-lab-port-{port}")
+    except OSError:
+        mark.close()
+        return False
+    _RESERVED.append(mark)
+    if len(_RESERVED) > _RESERVATIONS:
+        _RESERVED.popleft().close()
+    return True
 
 
 def is_free(host: str, port: int) -> bool:
