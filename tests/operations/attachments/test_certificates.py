@@ -75,7 +75,6 @@ def test_a_rule_that_a_user_made_for_the_certificate_serves_and_stays(theatre, p
     name = clients.certificate_name(server_id)
     wish = {"allow_access": {"access_type": "cert", "access_to": name, "access_level": "rw"}}
     theatre.ask("POST", f"/shares/{share_id}/action", wish)
-    theatre.settle()
     attachment_id = cases.until_attached(theatre, cases.attach(theatre, prepared))
     assert rules(theatre, share_id) == [("cert", name, "rw")]
     cases.detach(theatre, attachment_id)

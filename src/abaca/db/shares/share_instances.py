@@ -92,6 +92,14 @@ def lock(tx: Tx, instance_id: str) -> None:
 _LOCK = sa.select(t.c.id).where(t.c.id == sa.bindparam("instance")).with_for_update()
 
 
+def lock_of_share(tx: Tx, share_id: str) -> None:
+    """Nobody else changes an instance of the share until this transaction ends."""
+    tx.rows(_LOCK_OF_SHARE, {"of_share": share_id})
+
+
+_LOCK_OF_SHARE = sa.select(t.c.id).where(t.c.share_id == sa.bindparam("of_share")).order_by(t.c.id).with_for_update()
+
+
 class OfShare(msgspec.Struct, frozen=True, gc=False):
     """One instance of a share."""
 

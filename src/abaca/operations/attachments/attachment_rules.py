@@ -19,7 +19,7 @@ from abaca import errors
 from abaca.db.administration import pools
 from abaca.db.attachments import attachments
 from abaca.db.journal import operations
-from abaca.db.shares import access_rules, instance_access_rules, shares
+from abaca.db.shares import access_rules, instance_access_rules, share_instances, shares
 from abaca.domain.attachments import clients
 from abaca.domain.attachments.attachments import Attachment
 from abaca.domain.shares.access_rules import PENDING, AccessRule, next_try_at
@@ -236,7 +236,18 @@ def are_missing(tx: Tx, share_id: str, addresses: Sequence[str]) -> bool:
 
 
 def in_force(tx: Tx, share_id: str, addresses: Sequence[str]) -> set[str]:
-    """Those of these addresses for whose rules nobody has to wait."""
+    """Those of these addresses for whose rules nobody has to wait.
+
+    The others come into force after this transaction, so who is written down to wait by then hears of it.
+    """
+    found = _in_force(tx, share_id, addresses)
+    if len(found) < len(set(addresses)):
+        share_instances.lock_of_share(tx, share_id)
+        found = _in_force(tx, share_id, addresses)
+    return found
+
+
+def _in_force(tx: Tx, share_id: str, addresses: Sequence[str]) -> set[str]:
     return {address for address, rule in _known(tx, share_id, addresses).items() if rule.mounted_state == "active"}
 
 
