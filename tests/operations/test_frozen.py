@@ -14,9 +14,11 @@ import msgspec
 import pytest
 import sqlalchemy as sa
 
+from abaca.db.attachments import attachments as attachment_rows
 from abaca.db.journal import operations as rows
 from abaca.db.tables.attachments import attachments, orphaned_mounts
 from abaca.journal import kinds
+from abaca.operations.attachments import attachment_attach
 from abaca.operations.attachments.attachment_parts import QUEUE, AttachmentParts
 from abaca.operations.parts import BackEnd, ServerHost
 from abaca.operations.registry import OPERATIONS
@@ -262,6 +264,26 @@ def test_what_a_thawed_worker_does_too_late_on_a_machine_does_not_stay(theatre, 
     go_on(theatre, prepared if kind == "attachment-explain" else subject)
     theatre.settle()
     victim.thaw()
+    assert_as_attached(theatre)
+
+
+@pytest.mark.parametrize("theatre", [pytest.param(("sqlite", "dummy"), id="sqlite")], indirect=True)
+def test_a_frozen_worker_that_dies_right_after_its_late_mount_is_looked_after(theatre, freeze):
+    case = CASES["attachment-attach by address"]
+    theatre.ensure_actor()
+    prepared = case.prepare(theatre)
+    theatre.leave()
+    attachment_id = case.request(theatre, prepared)
+    victim = freeze("attachment-attach", "forward", "machines")
+    theatre.enter("another", timing=SUCCESSOR)
+    theatre.until_ended("attachment-attach", attachment_id)
+    with theatre.db.read() as tx:
+        plan = attachment_attach.plan_of(tx, attachment_rows.show(tx, attachment_id))
+    login, guest = theatre.acting.queues[QUEUE].parts.way(plan.server_id, plan.mode, plan.tag)
+    cases.detach(theatre, attachment_id)
+    theatre.until_ended("attachment-detach", attachment_id)
+    victim.child.kill()
+    theatre.nodes.mount(login, attachment_attach.mount_of(plan, plan.wanted_source, guest))
     assert_as_attached(theatre)
 
 

@@ -84,6 +84,8 @@ class LateCalls:
         Others are looked at in a while, in case that nobody comes back to tell. The transaction is the one that takes
         over and holds rows of operations: one is added to it, and none locked (db/journal/order.py).
         """
+        if left.home == QUEUE:
+            attachment_late.taken(tx, left, after_s)
         one = self.served.get(left.home)
         if one is None or isinstance(one.parts.driver, contract.Fences):
             return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is done about calls to machines that have come too late: the attachment is looked at.
+"""What is done about calls to machines that have come too late, or still may: the attachment is looked at.
 
 Only those that mount can leave what nobody explains: what a call unmounts bears the mark of its own attachment.
 """
@@ -24,6 +24,13 @@ def returned(tx: Tx, left: Left) -> None:
     found = _left_of(left)
     if found is not None:
         attachment_verify.look_after(tx, found.id, found)
+
+
+def taken(tx: Tx, left: Left, after_s: float) -> None:
+    """The run before this one may still be in the middle of a call to the machine."""
+    found = _left_of(left)
+    if found is not None:
+        attachment_verify.suspect(tx, found.id, found, after_s)
 
 
 class _Recorded(msgspec.Struct):

@@ -16,7 +16,7 @@ from abaca.db.attachments import attachments
 from abaca.db.shares import shares
 from abaca.domain.attachments.attachments import ATTACHMENT, Attachment
 from abaca.journal import kinds, queueing
-from abaca.journal.interruptions import Cancelled
+from abaca.journal.interruptions import Cancelled, Wait
 from abaca.nodes.contract import NodeError
 from abaca.operations.attachments import attachment_attach, attachment_orphaned
 from abaca.operations.attachments.attachment_looks import Looks, lose
@@ -31,10 +31,14 @@ if TYPE_CHECKING:
 
 
 class Args(msgspec.Struct, frozen=True):
-    """Which attachment; `left` is what a call that came too late may have made on its machine since it has gone."""
+    """Which attachment; `left` is what a call that came too late may have made on its machine since it has gone.
+
+    With `is_suspected` that call may have come by now.
+    """
 
     attachment_id: str
     left: LeftMount | None = None
+    is_suspected: bool = False
 
 
 def start(tx: Tx, attachment_id: str, by: Requester | None) -> str:
@@ -49,6 +53,17 @@ def look_after(tx: Tx, attachment_id: str, left: LeftMount, by: Requester | None
     key = attachments.key(attachment_id)
     target = queueing.Target(queue=QUEUE, keys=[key], resource_id=attachment_id, coalesce_key=f"late:{attachment_id}")
     return queueing.enqueue(tx, OPERATION, Args(attachment_id, left), target, by)
+
+
+def suspect(tx: Tx, attachment_id: str, left: LeftMount, after_s: float) -> None:
+    """Look after it in a while: a call for it may come too late until then.
+
+    It keeps nothing of that attachment waiting, and joins none that is there already, since that would lock it: its
+    caller holds rows of other operations.
+    """
+    later = Wait("calls that may come too late have come", look_again_s=after_s)
+    target = queueing.Target(queue=QUEUE, keys=(), resource_id=attachment_id)
+    queueing.enqueue(tx, OPERATION, Args(attachment_id, left, is_suspected=True), target, None, wait=later)
 
 
 def ask(tx: Tx, row: Attachment, by: Requester | None, *, force: bool = False) -> None:
@@ -72,6 +87,10 @@ def ask(tx: Tx, row: Attachment, by: Requester | None, *, force: bool = False) -
 
 def look_at_machine(op: Op[AttachmentParts]) -> None:
     """What it shows is written down at once: to look twice does no harm."""
+    if op.args.is_suspected and op.args.left is not None:
+        with op.write() as tx:
+            look_after(tx, op.args.attachment_id, op.args.left, op)
+        return
     with op.db.read() as tx:
         row = attachments.show(tx, op.args.attachment_id)
     if row is None and op.args.left is not None:
