@@ -58,6 +58,18 @@ def differences(url, metadata=tables.metadata):
         return compare_metadata(context, metadata)
 
 
+def test_every_new_database_has_its_indexes_in_one_order(db):
+    """Of two that seem as good to it SQLite takes one by their order."""
+    schema.create_if_empty(db)
+    made = "SELECT tbl_name, name FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL ORDER BY rowid"
+    with db.read() as tx:
+        names = {}
+        for table, name in tx.connection.exec_driver_sql(made):
+            names.setdefault(table, []).append(name)
+    assert len(names["shares"]) > 5
+    assert {table: found for table, found in names.items() if found != sorted(found)} == {}
+
+
 def created(url):
     """The database there, with the schema that the tables say."""
     with contextlib.closing(Database(url)) as db:

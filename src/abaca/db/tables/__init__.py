@@ -11,3 +11,4 @@ from abaca.db.tables import administration, attachments, catalog, clusters, colu
 AREAS = (administration, attachments, catalog, clusters, journal, networks, shares)
 metadata = columns.metadata
 columns.expect_large_projects()
+columns.order_indexes()
