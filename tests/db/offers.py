@@ -352,6 +352,7 @@ OFFERS = {
 SHORT = (share_types.TYPES, share_group_types.GROUP_TYPES, availability_zones.ZONES, services.SERVICES)
 
 _SORTED = "the ids of all that is asked for are sorted, and only the page is read: an index more would cost every write"
+_OF_INSTANCES = "an instance does not know its project: of all that the project has the ids are sorted"
 _PATTERN = "a part of a text is looked for in all that may be shown"
 _OF_ONE = "of one thing"
 _FEW = "a project has some, and few look for them by this: they are looked through"
@@ -359,23 +360,18 @@ _FEW = "a project has some, and few look for them by this: they are looked throu
 INHERENT: dict[str, dict[str, str]] = {name: {} for name in OFFERS} | {
     "shares": dict.fromkeys(
         (
-            "by size",
-            "by status",
-            "by host",
             "by availability_zone",
-            "by updated_at",
             "by share_type_id",
             "by share_network_id",
             "by snapshot_id",
         ),
         _SORTED,
     )
+    | dict.fromkeys(("by status of a project", "by host of a project"), _OF_INSTANCES)
     | {"visible_to": "what is public and what is the project's are found by two indexes, and sorted"},
-    "share instances": {"by status": _SORTED},
     "history of export locations": {"by path": f"{_SORTED}; {_OF_ONE} share's locations"},
     "snapshots": {
-        **dict.fromkeys(("by status", "by size", "by updated_at"), _SORTED),
-        "size": "few look for them by this: those of the project are looked through",
+        "by status of a project": _OF_INSTANCES,
         "usage": "whether a share was made from it is asked of each",
     },
     "share transfers": {

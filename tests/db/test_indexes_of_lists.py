@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The upgrade that brings the indexes of lists goes beside whoever writes, and is repeated where it ended half-way."""
+"""The upgrades that bring the indexes of lists go beside whoever writes, and are repeated where they ended half-way."""
 
 import contextlib
 import uuid
@@ -13,6 +13,7 @@ from tests.db import large
 
 pytestmark = pytest.mark.system
 BEFORE, AFTER = "0009", "0010"
+MORE_BEFORE, MORE_AFTER = "0025", "0026"
 STATES = (
     "SELECT relname, indisvalid FROM pg_index JOIN pg_class ON oid = indexrelid WHERE relname LIKE 'ix!_%' ESCAPE '!'"
 )
@@ -21,8 +22,12 @@ STATES = (
 @pytest.fixture
 def url(postgres):
     """A database of the revision before, with rows in every table that grows."""
+    return filled_at(BEFORE, postgres)
+
+
+def filled_at(revision, postgres):
     made = postgres.create_database(f"indexed_{uuid.uuid4().hex}")
-    schema.upgrade(made, BEFORE)
+    schema.upgrade(made, revision)
     large.fill(made, 500)
     return made
 
@@ -53,8 +58,25 @@ def test_an_index_that_a_killed_run_left_half_made_is_made_anew(url):
     assert made.endswith("(name, created_at, id)")
 
 
-def test_nobody_who_writes_waits_for_it(url):
+def test_of_later_indexes_those_that_are_half_made_or_replaced_go_too(postgres):
+    url = filled_at(MORE_BEFORE, postgres)
+    with connect(url) as connection:
+        connection.execute("CREATE INDEX ix_shares_size_id ON shares (id)")
+        connection.execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'ix_shares_size_id'::regclass")
+        connection.execute("CREATE INDEX ix_snapshots_updated_at_id ON snapshots (updated_at, id)")
+    assert schema.upgrade(url, MORE_AFTER) == (MORE_BEFORE, MORE_AFTER)
+    found = indexes(url)
+    assert set(found.values()) == {True}
+    assert {"ix_share_instances_status", "ix_snapshot_instances_status"}.isdisjoint(found)
+    with connect(url) as connection:
+        (made,) = connection.execute("SELECT pg_get_indexdef('ix_shares_size_id'::regclass)").fetchone()
+    assert made.endswith("(size, id)")
+
+
+@pytest.mark.parametrize(("before", "after"), [(BEFORE, AFTER), (MORE_BEFORE, MORE_AFTER)])
+def test_nobody_who_writes_waits_for_it(postgres, before, after):
     """PostgreSQL would refuse it in a transaction, and in a transaction alone it would lock writers out."""
+    url = filled_at(before, postgres)
     with connect(url) as connection:
         connection.execute("CREATE TABLE seen (statement text)")
         connection.execute(
@@ -64,7 +86,7 @@ def test_nobody_who_writes_waits_for_it(url):
         connection.execute(
             "CREATE EVENT TRIGGER see ON ddl_command_start WHEN TAG IN ('CREATE INDEX') EXECUTE FUNCTION see()"
         )
-    assert schema.upgrade(url, AFTER) == (BEFORE, AFTER)
+    assert schema.upgrade(url, after) == (before, after)
     with connect(url) as connection:
         seen = [row[0] for row in connection.execute("SELECT statement FROM seen")]
     assert seen

@@ -36,7 +36,8 @@ def filled(request):
 def is_inherent(name, wanted, dialect):
     """Whether it is listed that this page has no way of its own."""
     kinds = offers.INHERENT[name] if dialect == "postgresql" else offers.INHERENT[name] | offers.ON_SQLITE[name]
-    reasons = kinds.get(wanted.filter), kinds.get(f"by {wanted.sort}")
+    by, of_one = f"by {wanted.sort}", " of a project" if "project_id" in wanted.asked else ""
+    reasons = kinds.get(wanted.filter), kinds.get(by) or kinds.get(f"{by}{of_one}")
     if dialect == "sqlite" and wanted.kind == "common" and wanted.sort != offers.OFFERS[name].sort:
         return True  # it always goes by the index of a filter, and sorts what it finds
     # few rows are sorted whatever the order
@@ -121,4 +122,5 @@ def test_every_list_and_all_that_it_offers_is_known_here():
     for name, offer in offers.OFFERS.items():
         assert offer.values.keys() == offer.listing.filters, name
         listed = {**offers.INHERENT[name], **offers.ON_SQLITE[name]}
-        assert listed.keys() <= offer.listing.filters | {f"by {sort}" for sort in offer.listing.sorts}, name
+        orders = {f"by {sort}{of}" for sort in offer.listing.sorts for of in ("", " of a project")}
+        assert listed.keys() <= offer.listing.filters | orders, name

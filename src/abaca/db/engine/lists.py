@@ -36,8 +36,8 @@ from abaca.db.engine.statements import Column, Entity, Row, Select, planned_for_
 REMEMBERED = 512
 # To skip so many rows takes long.
 DEEP = 10_000
-# The unique column of every list.
-_KEY = "id"
+# The unique column of every list, and the filter by whose a row is.
+_KEY, _PROJECT = "id", "project_id"
 
 
 class Page(NamedTuple):
@@ -280,6 +280,7 @@ class Listing:
             page.offset >= DEEP
             or not self._unindexed.isdisjoint(asked)
             or f"by {page.sort_key}" in self._unindexed
+            or (_PROJECT in asked and self._is_of_another(page.sort_key))
             or any(name in asked and is_vague(asked[name]) for name, is_vague in self._vague.items())
             or (tx.dialect == "sqlite" and self._sqlite_reads_much(asked, page))
         )
@@ -317,6 +318,9 @@ class Listing:
         if order is None:
             return statement.select_from(self._source).where(*conditions)
         by = [self._columns[name] for name in self._sorts[order.name]]
+        if self._is_of_another(order.name) and any(name == _PROJECT for name, _ in shape):
+            # else the index of all projects would be walked, where those of this one may be at its far end
+            by[0] = by[0].concat(sa.literal_column("''"))
         if order.after:
             ends = (sa.bindparam(f"page_after{at}", type_=column.type) for at, column in enumerate(by))
             place, end = sa.tuple_(*by), sa.tuple_(*ends)
@@ -353,6 +357,11 @@ class Listing:
             found = sa.select(self._columns[_KEY]).select_from(source).where(*conditions)
             source, conditions = found.limit(sa.literal_column(str(most + 1), sa.BigInteger())).subquery("counted"), []
         return planned_for_values(sa.select(sa.func.count()).select_from(source).where(*conditions))
+
+    def _is_of_another(self, sort: str) -> bool:
+        """Whether an order begins with a column of a table that is joined, whose index knows no project."""
+        first = self._columns[self._sorts[sort][0]] if sort in self._sorts else None
+        return isinstance(first, sa.Column) and first.table is not self._key_table
 
     @property
     def _key_table(self) -> Any:

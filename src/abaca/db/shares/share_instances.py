@@ -154,7 +154,7 @@ INSTANCES = lists.Listing(
         "export_location_path": _with_export("path"),
     },
     sorts=("created_at", "id", "host", "status"),
-    unindexed=lists.Unindexed(("by status",), on_sqlite=("is_soft_deleted",)),
+    unindexed=lists.Unindexed(on_sqlite=("is_soft_deleted",)),
 )
 
 

@@ -109,8 +109,12 @@ _SORTS: dict[str, tuple[str, ...]] = {
     "name": ("name", "created_at", "id"),
     "user_id": ("user_id", "created_at", "id"),
     "share_proto": ("share_proto", "created_at", "id"),
-    **dict.fromkeys(("status", "size", "host", "availability_zone", "updated_at"), ()),
-    **dict.fromkeys(("share_type_id", "share_network_id", "snapshot_id"), ()),
+    "size": ("size", "id"),
+    "updated_at": ("updated_at", "id"),
+    # of the instance that speaks: what a project has is sorted
+    "status": ("status", "instance_id"),
+    "host": ("host", "instance_id"),
+    **dict.fromkeys(("availability_zone", "share_type_id", "share_network_id", "snapshot_id"), ()),
 }
 _UNINDEXED = tuple(f"by {name}" for name, columns in _SORTS.items() if not columns)
 _UNINDEXED_ON_SQLITE = (

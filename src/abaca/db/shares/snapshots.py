@@ -59,12 +59,15 @@ SNAPSHOTS = lists.Listing(
         "project_id": ("project_id", "created_at", "id"),
         "share_id": ("share_id", "created_at", "id"),
         "name": ("name", "created_at", "id"),
-        **dict.fromkeys(("status", "size", "updated_at"), ()),
+        "size": ("size", "created_at", "id"),
+        "updated_at": ("updated_at", "id"),
+        # of the instance that speaks: what a project has is sorted
+        "status": ("status", "instance_id"),
     },
     # opens the index over all projects (db/tables)
     unless=(frozenset({"id", "project_id", "share_id"}), SNAPSHOT_OF_ANY_PROJECT),
     unindexed=lists.Unindexed(
-        ("size", "usage", "by size", "by status", "by updated_at"),
+        ("usage",),
         on_sqlite=("share_id", "description", "status", "name_like", "description_like", "metadata"),
     ),
 )

@@ -86,6 +86,7 @@ attachments = sa.Table(
     sa.UniqueConstraint("server_id", "mount_point"),
     sa.UniqueConstraint("server_id", "tag"),
     sa.Index("ix_attachments_project_id_created_at_id", "project_id", "created_at", "id"),
+    sa.Index("ix_attachments_project_id_server_id_mount_point_id", "project_id", "server_id", "mount_point", "id"),
     sa.Index("ix_attachments_state_retry_at_id", "state", "retry_at", "id"),
     sa.Index("ix_attachments_state_last_verified_at_id", "state", "last_verified_at", "id"),
     sa.Index("ix_attachments_mode_created_at_id", "mode", "created_at", "id"),

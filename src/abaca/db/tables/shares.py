@@ -59,6 +59,10 @@ shares = sa.Table(
     sa.Index("ix_shares_name_created_at_id", "name", "created_at", "id"),
     sa.Index("ix_shares_user_id_created_at_id", "user_id", "created_at", "id"),
     sa.Index("ix_shares_share_proto_created_at_id", "share_proto", "created_at", "id"),
+    sa.Index("ix_shares_project_id_size_id", "project_id", "size", "id"),
+    sa.Index("ix_shares_size_id", "size", "id"),
+    sa.Index("ix_shares_project_id_updated_at_id", "project_id", "updated_at", "id"),
+    sa.Index("ix_shares_updated_at_id", "updated_at", "id"),
 )
 indexes_of_the_few(shares, "description", "snapshot_id", "share_group_id", "encryption_key_ref", "mount_point_name")
 # the recycle bin
@@ -97,7 +101,7 @@ share_instances = sa.Table(
     *times(),
     sa.Index("ix_share_instances_share_id_status_rank_id", "share_id", "status_rank", "id"),
     sa.Index("ix_share_instances_host_id", "host", "id"),
-    sa.Index("ix_share_instances_status", "status"),
+    sa.Index("ix_share_instances_status_id", "status", "id"),
     sa.Index("ix_share_instances_updated_at", "updated_at"),
     sa.Index("ix_share_instances_share_type_id", "share_type_id"),
     sa.Index("ix_share_instances_share_network_id", "share_network_id"),
@@ -217,6 +221,10 @@ snapshots = sa.Table(
     sa.Index("ix_snapshots_project_id_created_at_id", "project_id", "created_at", "id"),
     sa.Index("ix_snapshots_project_id_name_created_at_id", "project_id", "name", "created_at", "id"),
     sa.Index("ix_snapshots_name_created_at_id", "name", "created_at", "id"),
+    sa.Index("ix_snapshots_project_id_size_created_at_id", "project_id", "size", "created_at", "id"),
+    sa.Index("ix_snapshots_size_created_at_id", "size", "created_at", "id"),
+    sa.Index("ix_snapshots_project_id_updated_at_id", "project_id", "updated_at", "id"),
+    sa.Index("ix_snapshots_updated_at_id", "updated_at", "id"),
 )
 indexes_of_the_few(snapshots, "description")
 postgresql_index(snapshots, "metadata", "USING gin (CAST(metadata AS jsonb) jsonb_path_ops)")
@@ -261,7 +269,7 @@ snapshot_instances = sa.Table(
     *times(),
     sa.Index("ix_snapshot_instances_snapshot_id_status_rank_id", "snapshot_id", "status_rank", "id"),
     sa.Index("ix_snapshot_instances_share_instance_id", "share_instance_id"),
-    sa.Index("ix_snapshot_instances_status", "status"),
+    sa.Index("ix_snapshot_instances_status_id", "status", "id"),
     sa.Index("ix_snapshot_instances_created_at_id", "created_at", "id"),
 )
 
