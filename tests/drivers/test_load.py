@@ -92,6 +92,7 @@ def test_strings_become_typed_options():
         ("local", {"segment_bridges": "vlan-101"}, "'vlan-101' is not name:value"),
         ("local", {"segment_bridges": "vlan-101:a bridge"}, "no name of a bridge"),
         ("local", {"server_memory_mib": "100"}, ">= 256"),
+        ("local", {"grace_s": "1"}, ">= 2"),
         ("local", {"root_mode": "rwx"}, "root_mode = rwx"),
     ],
 )

@@ -46,7 +46,7 @@ class LocalOptions(contract.Driver.Options, frozen=True, kw_only=True):
         tuple[Literal[0, 1, 2], ...], msgspec.Meta(description="NFS 4 minor versions that are served.")
     ] = (1, 2)
     grace_s: Annotated[
-        Annotated[int, msgspec.Meta(ge=1, le=180)],
+        Annotated[int, msgspec.Meta(ge=2, le=180)],
         msgspec.Meta(description="Seconds that clients have to come back after the NFS server was started again."),
     ] = 10
     segment_bridges: Annotated[
