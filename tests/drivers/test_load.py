@@ -79,7 +79,7 @@ def test_strings_become_typed_options():
         ("dummy", {"thin_provisioning": "perhaps"}, "thin_provisioning = perhaps"),
         ("dummy", {"delays": "create"}, "'create' is not name:value"),
         ("dummy", {"delays": "crate:1"}, "the nearest is 'create'"),
-        ("dummy", {"failures": "create:Bussy"}, "one of Busy, Full, Gone, Refused, Unreachable"),
+        ("dummy", {"failures": "create:Bussy"}, "one of Busy, Full, Gone, Refused, UnderWay, Unreachable"),
         ("dummy", {"failures": "create:Busy:x"}, "method:Error:times"),
         ("dummy", {"access_types": "ip,foo"}, "foo"),
         ("dummy", {"protocols": "NFS,FTP"}, "FTP"),

@@ -63,17 +63,20 @@ def test_what_a_driver_does_not_promise_is_not_there():
 
 def test_each_call_is_measured_with_its_end(dummy):
     seen = []
-    driver = dummy.start(failures="delete:Gone")
+    driver = dummy.start(failures="delete:Gone,extend:UnderWay")
     wrapped = wrappers.wrap(
-        driver, wrappers.measuring(lambda *told: seen.append(told), clock=iter([1, 3, 5, 9]).__next__)
+        driver, wrappers.measuring(lambda *told: seen.append(told), clock=iter([1, 3, 5, 9, 10, 11]).__next__)
     )
     instance = dummy.instance(pool="pool1")
     wrapped.create(instance)
     with pytest.raises(contract.Gone):
         wrapped.delete(instance)
+    with pytest.raises(contract.UnderWay):
+        wrapped.extend(instance, 2)
     assert [(name, took_s, type(error)) for name, took_s, error in seen] == [
         ("create", 2, type(None)),
         ("delete", 4, contract.Gone),
+        ("extend", 1, type(None)),
     ]
 
 

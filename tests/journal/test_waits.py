@@ -10,6 +10,7 @@ from abaca import errors
 from abaca.db.journal import operations as rows
 from abaca.db.journal import steering, waits
 from abaca.db.tables.journal import operation_waits
+from abaca.drivers import contract
 from abaca.journal import kinds
 from abaca.journal.interruptions import Wait
 from tests.conftest import wait_until
@@ -286,3 +287,48 @@ def test_what_waits_can_pause_and_resumed_it_looks(bench):
         assert steering.resume(tx, op_id)
     bench.until(op_id, "done")
     assert waits_left(bench) == []
+
+
+# ---------------------------------------------------------------- what a driver says is under way
+
+
+def is_under_way(bench, *, within_s=60.0):
+    """A step or its undo, whose driver is at it until the bell has rung."""
+
+    def look(op):
+        bench.diary.note("look")
+        with op.db.read() as tx:
+            if not is_fact(tx, "bell"):
+                raise contract.UnderWay(reason="at it", look_again_s=0.01, within_s=within_s)
+
+    return look
+
+
+def test_what_a_driver_has_begun_is_waited_for_without_a_slot_or_a_try(bench):
+    bench.add("work", step("make", is_under_way(bench)))
+    bench.add("other", step("end", lambda op: None))
+    bench.worker(queues=[shelf(concurrency=1)])
+    begun = [bench.enqueue("work", f"thing {number}") for number in range(5)]
+    bench.diary.until("look", 30)
+    assert bench.run("other", "another").state == "done"
+    row = bench.until(begun[0], "waiting")
+    assert (row.attempt, row.error_code, row.wait["what"]) == (0, None, "The back end works on it: at it")
+    bell(bench)
+    assert {bench.until(op_id, *rows.ENDED).state for op_id in begun} == {"done"}
+
+
+def test_what_a_driver_does_not_end_in_time_fails(bench):
+    bench.add("work", step("make", is_under_way(bench, within_s=0.1)))
+    bench.worker()
+    row = bench.run("work")
+    assert (row.state, row.error_code) == ("failed", "WaitedTooLong")
+
+
+def test_taking_back_waits_for_a_driver_too(bench):
+    bench.add("work", step("make", fails(Final(reason="no")), undo=is_under_way(bench)))
+    bench.worker()
+    op_id = bench.enqueue("work")
+    bench.diary.until("look", 10)
+    bell(bench)
+    row = bench.until(op_id, *rows.ENDED)
+    assert (row.state, row.error_code) == ("failed", "Final")

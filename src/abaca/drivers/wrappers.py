@@ -81,12 +81,15 @@ def _bind(around: Around, name: str, call: Call) -> Call:
 def measuring(
     seen: Callable[[str, float, BaseException | None], object], clock: Callable[[], float] = time.perf_counter
 ) -> Around:
-    """Tells `seen` of each call: the method, how many seconds it took, and what it raised."""
+    """Tells `seen` of each call: the method, how many seconds it took, and its error; `UnderWay` is none."""
 
     def around(name: str, call: Call) -> Any:
         started = clock()
         try:
             result = call()
+        except contract.UnderWay:
+            seen(name, clock() - started, None)
+            raise
         except BaseException as error:
             seen(name, clock() - started, error)
             raise

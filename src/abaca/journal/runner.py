@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from abaca import errors
 from abaca.db.engine import trouble
 from abaca.db.journal import children, runs
+from abaca.drivers import contract
 from abaca.journal import events
 from abaca.journal.handover import Handover, readable
 from abaca.journal.interruptions import (
@@ -140,15 +141,24 @@ class Runner:
                 op.checkpoint(tx)
                 self._point(step.name, "inside")
         else:
-            op.be_sure_of_lease()
-            self.has_acted = True
-            with self.watching(step):
+            with self._acting(step):
                 step.do(op)
             self._point(step.name, "inside")
             op.step, op.attempt = op.step + 1, 0
             if not is_last:  # the last one is recorded with the end
                 self.aside.insist(op.checkpoint)
         self._point(step.name, "after")
+
+    @contextlib.contextmanager
+    def _acting(self, step: Step) -> Iterator[None]:
+        """Around what a step does to the world: what a driver says is under way there is waited for."""
+        self.op.be_sure_of_lease()
+        self.has_acted = True
+        try:
+            with self.watching(step):
+                yield
+        except contract.UnderWay as error:
+            raise Wait(error.message, look_again_s=error.look_again_s, within_s=error.within_s) from error
 
     @contextlib.contextmanager
     def _recorded(self) -> Iterator[Tx]:
@@ -242,9 +252,7 @@ class Runner:
                 self._point(f"{step.name}:undo", "inside")
         else:
             if step.undo is not None:
-                op.be_sure_of_lease()
-                self.has_acted = True
-                with self.watching(step):
+                with self._acting(step):
                     step.undo(op)
             self._point(f"{step.name}:undo", "inside")
             op.step, op.attempt = op.step - 1, 0

@@ -5,8 +5,9 @@ Arguments and results are frozen values. A driver never sees the database. Every
 after a crash at any point inside it: "already so" is success, absent on delete is success. A call works on one thing at
 a time; calls for different instances run at the same time in different threads. A driver raises only the six errors of
 `errors.py`; `Busy`, `Superseded` and `Unreachable` are tried again by the caller with growing delays, the others end
-the operation.
-What may take long is called as `long_calls.py` says. Sizes are in GiB, times in seconds.
+the operation. A call that has begun what takes a while, or has to wait its turn, raises `UnderWay`: it holds no thread,
+and is repeated until it returns. What may take long is called as `long_calls.py` says. Sizes are in GiB, times in
+seconds.
 
 What a class inherits from the capability classes is what the scheduler and the API announce; a class that claims a
 capability without implementing it cannot be constructed.
@@ -54,6 +55,7 @@ from abaca.drivers.contract.errors import (
     Gone,
     Refused,
     Superseded,
+    UnderWay,
     Unreachable,
 )
 from abaca.drivers.contract.fencing import (
@@ -217,6 +219,7 @@ __all__ = [
     "SnapshotsReplicas",
     "Subnet",
     "Superseded",
+    "UnderWay",
     "Unreachable",
     "UpdatesMetadata",
     "UpdatesSecurityServices",

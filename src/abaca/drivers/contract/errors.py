@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The six errors that a driver raises; the caller tries the last three again, with growing delays."""
+"""The six errors that a driver raises; the caller tries the last three again, with growing delays.
+
+A `Busy` that is `UnderWay` is none of that: it is waited for.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +31,18 @@ class Busy(errors.BackendError):
     """The back end is busy with this: {reason}"""
 
     code = "Busy"
+
+
+class UnderWay(Busy):
+    """The back end works on it: {reason}"""
+
+    code = "UnderWay"
+
+    def __init__(self, *, reason: str, look_again_s: float = 1.0, within_s: float = 3600.0) -> None:
+        """The call is repeated after `look_again_s` seconds, and fails when it says so for `within_s` seconds."""
+        super().__init__(reason=reason)
+        self.look_again_s = look_again_s
+        self.within_s = within_s
 
 
 class Superseded(errors.BackendError):

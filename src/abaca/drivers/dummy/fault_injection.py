@@ -17,7 +17,14 @@ from abaca.drivers import contract
 
 _ERRORS: dict[str, type[errors.BackendError]] = {
     error.__name__: error
-    for error in (contract.Busy, contract.Full, contract.Gone, contract.Refused, contract.Unreachable)
+    for error in (
+        contract.Busy,
+        contract.Full,
+        contract.Gone,
+        contract.Refused,
+        contract.UnderWay,
+        contract.Unreachable,
+    )
 }
 
 
