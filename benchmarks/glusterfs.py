@@ -75,7 +75,7 @@ class Hand:
     def _wait(self, begin: Callable[[], str]) -> str:
         while True:
             try:
-                return self._heketi.wait(begin(), PATIENCE_S)
+                return gluster_bed.result(self._heketi, begin(), PATIENCE_S)
             except contract.Busy:
                 time.sleep(LOOK_S)
 

@@ -6,7 +6,8 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Mapping
 
-from lab import gluster_nodes, heketi
+from abaca.drivers.clients import heketi as client
+from lab import gluster_nodes, heketi, processes
 from lab.gluster_nodes import Volume
 
 MARK, NOBODY = "user.abaca.instance", "none"
@@ -44,3 +45,13 @@ class Bed:
     def close(self) -> None:
         self.heketi.stop()
         self.nodes.stop()
+
+
+def result(asked: client.Heketi, place: str, within_s: float = 60.0) -> str:
+    """Where the result is of work that Heketi was told to do, once it has ended; empty for none."""
+
+    def seen() -> tuple[str] | None:
+        found = asked.look(place)
+        return None if found is None else (found,)
+
+    return processes.wait_until(seen, within_s, "Heketi to end its work")[0]

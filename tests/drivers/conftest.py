@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Contract tests run once for each harness whose driver promises the class's `capability`, and none of `without`,
-and announces what it calls `announced`."""
+and announces what it calls `announced`; those of a class that `holds_up` only where that can be had."""
 
 import os
 
@@ -20,11 +20,13 @@ def pytest_generate_tests(metafunc):
         promise = getattr(metafunc.cls, "capability", contract.Driver)
         without = getattr(metafunc.cls, "without", ())
         announced = getattr(metafunc.cls, "announced", None)
+        holds_up = getattr(metafunc.cls, "holds_up", False)
         kinds = [
             kind
             for kind in HARNESSES.values()
             if kind.is_tested(promise)
             and not issubclass(kind.driver_class(), without)
+            and (kind.can_be_held_up or not holds_up)
             and (announced is None or load.capabilities(kind.driver_class())[announced])
         ]
         names = {kind: name for name, kind in HARNESSES.items()}

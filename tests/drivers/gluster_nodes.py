@@ -6,10 +6,11 @@ import shlex
 
 import pytest
 
-from abaca.drivers import contract
+from abaca.drivers import contract, wrappers
 from abaca.drivers.clients import gluster
 from abaca.drivers.exports.bus import Bus
 from lab import gluster_bed, gluster_cluster, processes
+from tests.drivers.contract.calls import settled
 from tests.drivers.harness import GIB, DummyHarness, GlusterfsHarness, LocalHarness, socket_of
 
 
@@ -18,6 +19,7 @@ class GlusterfsNodesHarness(GlusterfsHarness):
 
     marks = (pytest.mark.system,)
     come_and_go = 4
+    can_be_held_up = False
     place = LocalHarness.place
 
     def __init__(self):
@@ -26,6 +28,10 @@ class GlusterfsNodesHarness(GlusterfsHarness):
         self.bed.start()
         self.node = self.bed.nodes[0]
         self.section = self.bed.section()
+
+    def build(self, **options):
+        """It returns when nothing is under way, which takes a real Heketi seconds."""
+        return wrappers.wrap(super().build(**options), lambda _name, call: settled(call))
 
     @contextlib.contextmanager
     def mounted(self, share):

@@ -67,6 +67,7 @@ class DummyHarness:
     name, marks = "dummy", ()
     handles_share_servers = False
     very_many, come_and_go = 1000, 40  # rules of one share; shares that come and go at once
+    can_be_held_up = True
     # A level that lets clients do less than rw, where there is one; and rules that cannot be honoured.
     weaker = "ro"
     odd_rules = (
@@ -279,6 +280,7 @@ class LocalHarness(DummyHarness):
     """Real btrfs and a real NFS-Ganesha, looked at over D-Bus."""
 
     name, marks = "local", (pytest.mark.system,)
+    can_be_held_up = False
 
     @classmethod
     def is_tested(cls, promise: type) -> bool:

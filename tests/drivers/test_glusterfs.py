@@ -12,6 +12,7 @@ from cryptography import x509
 from abaca.drivers import contract
 from abaca.drivers.clients import gluster
 from abaca.nodes.shell import KILLED, Answer
+from lab import gluster_bed
 from tests.drivers.harness import GlusterfsHarness
 
 GIB = 1 << 30
@@ -21,7 +22,7 @@ GIB = 1 << 30
 def shared():
     """One bed for all tests; each uses instances of its own, and leaves Heketi and the nodes in order."""
     made = GlusterfsHarness()
-    made.start(patience_s="1")
+    made.start()
     yield made
     made.close()
 
@@ -115,73 +116,11 @@ def test_options_of_a_share_type_are_set(rig, driver):
     driver.delete(share)
 
 
-def test_a_creation_that_takes_long_gives_its_thread_back_and_is_found_again(rig, driver):
-    share = rig.instance()
-    rig.bed.heketi.is_held = True
-    for _ in range(2):
-        with pytest.raises(contract.Busy):
-            driver.create(share)
-    assert len(volumes_of(rig, share)) == 1
-    rig.bed.heketi.release()
-    assert driver.create(share).exports
-    assert (len(volumes_of(rig, share)), rig.size_gib(share)) == (1, 1)
-    driver.delete(share)
-
-
-def test_a_creation_in_which_heketi_was_killed_is_cleaned_up_and_made_again(rig, driver):
-    share = rig.instance()
-    heketi = rig.bed.heketi
-    heketi.is_held = True
-    with pytest.raises(contract.Busy):
-        driver.create(share)
-    heketi.restart()
-    heketi.is_held = False
-    assert driver.create(share).exports
-    assert (len(volumes_of(rig, share)), heketi.works) == (1, {})
-    driver.delete(share)
-
-
-def test_deleting_waits_for_a_creation_that_heketi_hides(rig, driver):
-    share = rig.instance()
-    heketi = rig.bed.heketi
-    heketi.is_held = True
-    for call in (driver.create, driver.delete):
-        with pytest.raises(contract.Busy):
-            call(share)
-    heketi.release()
-    driver.delete(share)
-    assert volumes_of(rig, share) == []
-
-
-def test_deleting_cleans_up_a_creation_in_which_heketi_was_killed(rig, driver):
-    share = rig.instance()
-    heketi = rig.bed.heketi
-    heketi.is_held = True
-    with pytest.raises(contract.Busy):
-        driver.create(share)
-    heketi.restart()
-    heketi.is_held = False
-    driver.delete(share)
-    assert (volumes_of(rig, share), heketi.works) == ([], {})
-
-
-def test_a_deletion_in_which_heketi_was_killed_is_cleaned_up(rig, driver):
-    share = rig.share()
-    heketi = rig.bed.heketi
-    heketi.is_held = True
-    with pytest.raises(contract.Busy):
-        driver.delete(share)
-    heketi.restart()
-    heketi.is_held = False
-    driver.delete(share)
-    assert (volumes_of(rig, share), heketi.works) == ([], {})
-
-
 def test_a_volume_of_our_name_that_somebody_else_made_is_left_alone(rig, driver):
     share = rig.instance()
     heketi = driver.client
     order = {"name": f"abaca_{share.id}", "size": 1, "durability": {"type": "none"}}
-    heketi.wait(heketi.make(order), 20)
+    gluster_bed.result(heketi, heketi.make(order))
     with pytest.raises(contract.Refused, match="somebody else made"):
         driver.create(share)
     driver.delete(share)
@@ -192,7 +131,7 @@ def test_volumes_that_bear_our_name_are_named_and_no_others(rig, driver):
     share, heketi = rig.instance(), driver.client
     driver.create(share)
     for name in ("abaca_nobodys", "vol_other", "other_abaca_"):
-        heketi.wait(heketi.make({"name": name, "size": 1, "durability": {"type": "none"}}), 20)
+        gluster_bed.result(heketi, heketi.make({"name": name, "size": 1, "durability": {"type": "none"}}))
     named = driver.instances_after("", 1000)
     assert {share.id, "nobodys"} <= set(named)
     assert not {"other", "vol_other", ""} & set(named)
@@ -219,20 +158,6 @@ def test_a_volume_grows_by_the_difference_only_when_its_room_does_not_do(rig, dr
     assert (volume["size"], rig.size_gib(share)) == (11, 10)
     driver.extend(share, 100)
     assert (volume["size"], rig.size_gib(share)) == (102, 100)
-    driver.delete(share)
-
-
-def test_growing_that_takes_long_is_not_begun_twice(rig, driver):
-    share = rig.share()
-    heketi = rig.bed.heketi
-    heketi.is_held = True
-    for _ in range(3):
-        with pytest.raises(contract.Busy):
-            driver.extend(share, 9)
-    assert [work.kind for work in heketi.works.values()].count("expand-volume") == 1
-    heketi.release()
-    driver.extend(share, 9)
-    assert (volumes_of(rig, share)[0]["size"], rig.size_gib(share)) == (10, 9)
     driver.delete(share)
 
 
@@ -267,7 +192,7 @@ def test_every_node_has_a_certificate_before_a_volume_is_made_and_gets_a_lost_on
     bed = rig.bed
     shutil.rmtree(bed.nodes.ssl("127.0.7.2"))
     bed.nodes.ssl("127.0.7.2").mkdir()
-    rig.start(patience_s="1")
+    rig.start()
     share = rig.share()
     for id, node in bed.heketi.nodes.items():
         place = bed.nodes.ssl(node["hostnames"]["manage"][0])
@@ -283,12 +208,12 @@ def test_a_certificate_that_ends_soon_is_renewed_and_the_operator_told(rig, capl
     place = rig.bed.nodes.ssl("127.0.7.1")
     shutil.rmtree(place)
     place.mkdir()
-    rig.start(patience_s="1", certificate_days="10")
+    rig.start(certificate_days="10")
     share = rig.share()
     short = (place / "glusterfs.pem").read_bytes()
-    rig.start(patience_s="1", certificate_days="9").ensure([share])
+    rig.start(certificate_days="9").ensure([share])
     assert (place / "glusterfs.pem").read_bytes() == short
-    rig.start(patience_s="1").ensure([share])
+    rig.start().ensure([share])
     days = x509.load_pem_x509_certificate((place / "glusterfs.pem").read_bytes()).not_valid_after_utc
     assert days - x509.load_pem_x509_certificate(short).not_valid_after_utc > datetime.timedelta(days=1800)
     assert "127.0.7.1 the old certificate ends in 10 days" in caplog.text
@@ -305,7 +230,7 @@ def test_a_node_with_a_certificate_of_another_authority_is_not_overwritten(rig):
     subprocess.run([*words, *files], check=True, capture_output=True)
     theirs = (place / "glusterfs.pem").read_bytes()
     share = rig.instance()
-    driver = rig.start(patience_s="1")
+    driver = rig.start()
     with pytest.raises(contract.Refused, match=r"127.0.7.3, /etc/ssl/glusterfs.pem: it has a certificate of CN=theirs"):
         driver.create(share)
     assert (place / "glusterfs.pem").read_bytes() == theirs
@@ -404,7 +329,7 @@ def test_another_node_answers_for_one_that_is_away(rig, driver):
 def test_shares_are_ensured_while_a_node_is_away(rig):
     known = rig.known(rig.share())
     rig.volume(known).is_started = False
-    driver = rig.start(patience_s="1")
+    driver = rig.start()
     rig.bed.nodes.kill("127.0.7.2")
     outcome = driver.ensure([known])[known.id]
     rig.bed.nodes.revive("127.0.7.2")

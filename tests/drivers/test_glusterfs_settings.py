@@ -12,7 +12,7 @@ from tests.drivers.harness import GlusterfsHarness
 @pytest.fixture(scope="module")
 def rig():
     made = GlusterfsHarness()
-    made.start(patience_s="1")
+    made.start()
     yield made
     made.close()
 
@@ -55,7 +55,7 @@ def test_a_cluster_that_heketi_does_not_have_is_named(rig):
 
 def test_a_node_that_shows_another_host_key_is_told_nothing(rig, tmp_path):
     strangers = gluster_bed.Bed(tmp_path / "bed", nodes=1)
-    other = rig.build(ssh_known_hosts=str(strangers.nodes.known_hosts), patience_s="1")
+    other = rig.build(ssh_known_hosts=str(strangers.nodes.known_hosts))
     strangers.close()
     other.start()
     with pytest.raises(contract.Refused, match="host key"):

@@ -13,6 +13,7 @@ import requests
 
 from abaca.drivers import contract
 from abaca.drivers.clients import heketi
+from lab import gluster_bed
 from lab import heketi as double
 
 RECORDINGS = Path(__file__).parent / "recordings" / "heketi.jsonl"
@@ -44,7 +45,7 @@ def order(client, name="v", size=2):
 
 
 def made_by(client, name="v", size=2):
-    place = client.wait(client.make(order(client, name, size)), 20)
+    place = gluster_bed.result(client, client.make(order(client, name, size)))
     return client.volume(place.rpartition("/")[2])
 
 
@@ -200,9 +201,9 @@ def test_nobody_at_the_address_may_pass(served):
 def test_the_end_of_work_is_heard_once_and_its_loss_is_told(stocked):
     _, client = stocked
     place = client.make(order(client))
-    assert client.wait(place, 20).startswith("/volumes/")
+    assert gluster_bed.result(client, place).startswith("/volumes/")
     with pytest.raises(heketi.Forgotten):
-        client.wait(place, 20)
+        gluster_bed.result(client, place)
 
 
 def test_a_restart_forgets_the_queue_and_leaves_work_that_is_abandoned(stocked):
@@ -211,22 +212,21 @@ def test_a_restart_forgets_the_queue_and_leaves_work_that_is_abandoned(stocked):
     place = client.make(order(client))
     made.restart()
     with pytest.raises(heketi.Forgotten):
-        client.wait(place, 20)
+        gluster_bed.result(client, place)
     (left,) = client.pending("create-volume")
     assert left.is_abandoned
     made.is_held = False
-    client.wait(client.clean_up([left.id]), 20)
+    gluster_bed.result(client, client.clean_up([left.id]))
     assert (client.pending("create-volume"), list(client.volumes())) == ([], [])
 
 
-def test_work_that_does_not_end_in_time_is_not_given_up(stocked):
+def test_looking_at_work_that_goes_on_does_not_wait_for_it(stocked):
     made, client = stocked
     made.is_held = True
     place = client.make(order(client))
-    with pytest.raises(contract.Busy, match="has not ended"):
-        client.wait(place, 0)
+    assert [client.look(place) for _ in range(3)] == [None] * 3
     made.release()
-    assert client.wait(place, 20).startswith("/volumes/")
+    assert gluster_bed.result(client, place).startswith("/volumes/")
 
 
 def test_failures_are_told_apart_by_their_texts(stocked):
@@ -242,7 +242,7 @@ def test_failures_are_told_apart_by_their_texts(stocked):
         with pytest.raises(contract.Gone):
             ask("0" * 32)
     made.is_busy = True
-    with pytest.raises(contract.Busy, match="Server busy"):
+    with pytest.raises(contract.UnderWay, match="Server busy"):
         client.make(order(client, "w"))
 
 
@@ -250,7 +250,7 @@ def test_why_heketi_gave_up_is_told(stocked):
     made, client = stocked
     made.fails["create-volume"] = "volume set: failed: option : no.such-option does not exist"
     with pytest.raises(heketi.Failed, match="such-option"):
-        client.wait(client.make(order(client)), 20)
+        gluster_bed.result(client, client.make(order(client)))
 
 
 def test_a_volume_is_made_as_ordered_grows_by_the_difference_and_goes(stocked):
@@ -258,7 +258,7 @@ def test_a_volume_is_made_as_ordered_grows_by_the_difference_and_goes(stocked):
     volume = made_by(client, size=3)
     assert (volume.name, volume.size, volume.durability) == ("v", 3, REPLICA_3)
     assert "user.abaca.instance v" in volume.glustervolumeoptions
-    client.wait(client.expand(volume.id, 2), 20)
+    gluster_bed.result(client, client.expand(volume.id, 2))
     assert client.volume(volume.id).size == 5
-    client.wait(client.delete(volume.id), 20)
+    gluster_bed.result(client, client.delete(volume.id))
     assert list(client.volumes()) == []

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users of GlusterFS shares read when Heketi refuses, with doubles of Heketi and of its nodes."""
+"""What users of GlusterFS shares see of Heketi that is slow or refuses, with doubles of Heketi and of its nodes."""
 
 import os
 
 import pytest
 
-from lab import caller, gluster_bed, runs, service
+from lab import caller, gluster_bed, heketi, runs, service
 from tests.clients import command
 from tests.conftest import wait_until
 
 PROJECT = "a1" * 16
 SHOWN_S = 120
 KIB = 1 << 20
+MANY = 20
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +39,7 @@ def cloud(bed):
             "enabled_share_backends": "gluster",
             "enabled_share_protocols": "GLUSTERFS",
         },
-        "gluster": {"driver": "glusterfs", "driver_handles_share_servers": False, **bed.section()},
+        "gluster": {"driver": "glusterfs", "driver_handles_share_servers": False, "concurrency": 2, **bed.section()},
     }
     with service.Service(bed.run, sections, directory=directory) as abaca:
         admin = caller.Caller(abaca.url, caller.basic("admin", passwords["admin"]))
@@ -48,6 +49,29 @@ def cloud(bed):
             directory / "clouds.yaml", {"admin": command.basic(abaca.url, "admin", passwords["admin"])}
         )
         yield command.Cloud(directory / "clouds.yaml", "admin")
+
+
+def test_many_shares_are_made_together_by_few_threads_which_others_have_meanwhile(bed, cloud):
+    first = cloud.read("share", "create", "GLUSTERFS", "1")["id"]
+    wait_until(lambda: cloud.read("share", "show", first)["status"] == "available", SHOWN_S, 0.5)
+    bed.heketi.is_held = True
+    shares = [cloud.read("share", "create", "GLUSTERFS", "1")["id"] for _ in range(MANY)]
+    wait_until(lambda: len(bed.heketi.works) == heketi.MOST_IN_FLIGHT, SHOWN_S)
+    rule = cloud.read("share", "access", "create", first, "cert", "alice")["id"]
+    wait_until(lambda: cloud.read("share", "access", "show", rule)["state"] == "active", SHOWN_S, 0.5)
+    assert len(bed.heketi.works) == heketi.MOST_IN_FLIGHT
+    bed.heketi.release()
+    wait_until(lambda: statuses(cloud, shares) == {"available"}, SHOWN_S, 0.5)
+    assert cloud.read("share", "message", "list") == []
+    for share in (first, *shares):
+        cloud.run("share", "delete", share)
+    wait_until(lambda: not statuses(cloud, (first, *shares)), SHOWN_S, 0.5)
+    assert (bed.heketi.volumes, bed.heketi.works) == ({}, {})
+
+
+def statuses(cloud, shares):
+    """Those that these shares have, as far as they are there."""
+    return {one["Status"] for one in cloud.read("share", "list") if one["ID"] in shares}
 
 
 def told(cloud, share):

@@ -1,11 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """How contract tests call a driver: each call repeated, long calls to their end, whatever their kind."""
 
+import contextlib
+
 import pytest
 
 from abaca.drivers import contract
+from tests.conftest import wait_until
 
 MOST_LOOKS = 1000
+
+
+def settled(call, *arguments):
+    """The call's answer, as soon as nothing is under way."""
+
+    def answered():
+        with contextlib.suppress(contract.UnderWay):
+            return (call(*arguments),)
+
+    return wait_until(answered, 600.0)[0]
 
 
 def twice(call, *arguments):

@@ -31,9 +31,10 @@ MOST_BYTES = 64 * 1024 * 1024
 """What is read of an answer; one that is longer is not believed."""
 _PART_BYTES = 256 * 1024
 _LONGEST_TEXT = 300
-_PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8)
-# Answers that say that Heketi, or what stands before it, may do better later.
-_PASSING = frozenset((429, 502, 503, 504))
+# Answers that say that what stands before Heketi may do better later; Heketi itself says that it has enough to do.
+_PASSING = frozenset((502, 503, 504))
+_ENOUGH_TO_DO = 429
+_TURN_S = 2.0
 _NO_NODES = ("No online storage devices",)
 _NO_ROOM = ("No space", "Maximum number of bricks reached", "Minimum brick size limit reached")
 
@@ -232,8 +233,8 @@ def _base64(data: bytes) -> str:
 class Heketi:
     """The Heketi at `url`, as its administrator. Any number of threads may use one.
 
-    Each call raises `contract.Unreachable`, `contract.Busy` when it has too much to do, and `contract.Refused` when it
-    or its certificate is not accepted; what it raises besides is said with it.
+    Each call raises `contract.Unreachable`, `contract.UnderWay` when its turn comes later, and `contract.Refused` when
+    Heketi or its certificate is not accepted; what it raises besides is said with it.
     """
 
     def __init__(self, url: str, key: bytes, *, ca_file: str | None = None, timeout_s: float = 30.0) -> None:
@@ -301,27 +302,18 @@ class Heketi:
         """Begin to take away what abandoned work has left: that of these ids, or of all."""
         return self._begin("POST", "/operations/pending/cleanup", {"operations": list(ids)} if ids else {})
 
-    def wait(self, place: str, patience_s: float) -> str:
-        """Wait for the end of what has that place in the queue; where its result is, empty for none.
+    def look(self, place: str) -> str | None:
+        """None while what has that place in the queue goes on; then once where its result is, empty for none.
 
-        Raises `Failed` with Heketi's reason, `contract.Full`, `Forgotten` when nobody will ever hear the end of it, and
-        `contract.Busy` when it has not ended after `patience_s`.
+        Raises `Failed` with Heketi's reason, `contract.Full`, `Forgotten` when nobody will ever hear the end of it.
         """
-        deadline_s = time.monotonic() + patience_s
-        turn = 0
-        while True:
-            answer = self._send("GET", place, None)
-            if answer.status == 404:
-                raise Forgotten(reason="Heketi was started anew, or somebody else has heard the answer")
-            if answer.status == 500:
-                raise _failure(answer, Failed)
-            if not answer.is_pending:
-                self._check(answer)
-                return answer.location
-            if time.monotonic() > deadline_s:
-                raise contract.Busy(reason=f"Heketi has not ended its work within {patience_s:g} s")
-            time.sleep(_PAUSES_S[min(turn, len(_PAUSES_S) - 1)])
-            turn += 1
+        answer = self._send("GET", place, None)
+        if answer.status == 404:
+            raise Forgotten(reason="Heketi was started anew, or somebody else has heard the answer")
+        if answer.status == 500:
+            raise _failure(answer, Failed)
+        self._check(answer)
+        return None if answer.is_pending else answer.location
 
     # How it is asked
 
@@ -378,6 +370,8 @@ class Heketi:
         if answer.status < 400:
             return
         said = _said(answer)
+        if answer.status == _ENOUGH_TO_DO:
+            raise contract.UnderWay(reason=f"Heketi says: {said}", look_again_s=_TURN_S)
         if answer.status in _PASSING:
             raise contract.Busy(reason=f"Heketi says: {said}")
         if answer.status == 404:

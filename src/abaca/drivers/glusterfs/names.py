@@ -49,6 +49,11 @@ def volumes_in(exports: Iterable[contract.Export]) -> list[str]:
     return list(dict.fromkeys(name for name in found if _VOLUME.fullmatch(name)))
 
 
+def volumes_of(instance: contract.ShareInstance) -> list[str]:
+    """What the volume of an instance may be called: by its id, or, of one that was taken over, as it is mounted."""
+    return list(dict.fromkeys([volume_of(instance.id), *volumes_in(instance.exports)]))
+
+
 def node(node_id: str) -> str:
     """The common name of a node's certificate."""
     return f"{NODE}{node_id}"

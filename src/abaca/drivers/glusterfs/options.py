@@ -30,8 +30,8 @@ class GlusterfsOptions(contract.Driver.Options, frozen=True, kw_only=True):
     ] = 30
     patience_s: Annotated[
         contract.Positive,
-        msgspec.Meta(description="Seconds that a call waits for a volume; after that it is asked for again, later."),
-    ] = 120
+        msgspec.Meta(description="Seconds that Heketi may take for a volume, its turn included; then it is given up."),
+    ] = 3600
     clusters: Annotated[
         dict[str, str],
         msgspec.Meta(

@@ -76,7 +76,7 @@ class Serving:
         """The volume that is, or was, the instance's: by what is kept of it, by its name, by where it is mounted."""
         id = instance.driver_data.get(VOLUME_ID)
         volume = self.volumes.of_id(id) if id else None
-        for name in (names.volume_of(instance.id), *names.volumes_in(instance.exports)):
+        for name in names.volumes_of(instance):
             volume = volume or self.volumes.named(name)
         return volume
 

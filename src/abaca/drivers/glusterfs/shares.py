@@ -15,13 +15,14 @@ from abaca.drivers.exports import clients
 from abaca.drivers.glusterfs import durability, names
 from abaca.drivers.glusterfs.exporting import Exporting, is_nfs
 from abaca.drivers.glusterfs.serving import VOLUME_ID
-from abaca.drivers.glusterfs.volumes import ordered_gib, usable_gib
+from abaca.drivers.glusterfs.volumes import DELETING, GROWING, MAKING, ordered_gib, usable_gib
 
 
 class Shares(Exporting, contract.Resizes, contract.Manages, contract.MeasuresUsage):
     """A volume with a limit each, and a list of certificates or an export by NFS."""
 
     def create(self, instance: contract.ShareInstance) -> contract.Created:
+        self._settle(instance, MAKING)
         cluster = self._cluster_of(instance)
         if is_nfs(instance):
             self.server()
@@ -40,7 +41,7 @@ class Shares(Exporting, contract.Resizes, contract.Manages, contract.MeasuresUsa
             ],
         )
         self.seal.close(nodes)
-        volume = self.volumes.named(order.name) or self.volumes.make(order)
+        volume = self.volumes.make(order)
         if f"{names.MARK} {instance.id}" not in volume.glustervolumeoptions:
             reason = f"Heketi has a volume {volume.name} that somebody else made: delete it, or give it another name"
             raise contract.Refused(reason=reason)
@@ -58,12 +59,19 @@ class Shares(Exporting, contract.Resizes, contract.Manages, contract.MeasuresUsa
             raise contract.Refused(reason=f"there is no pool {instance.pool!r}: has its cluster been taken away?")
         return cluster
 
+    def _settle(self, instance: contract.ShareInstance, work: str) -> bool:
+        """Whether `work` was begun here for its volume and has ended well. Raises as `Volumes.settle` does."""
+        return any(self.volumes.settle(name, work) for name in names.volumes_of(instance))
+
     def delete(self, instance: contract.ShareInstance) -> None:
+        if self._settle(instance, DELETING):
+            return
         volume = self.find(instance)
         if volume is None:
-            for cluster in self.clusters().values():
-                self.volumes.forget(names.volume_of(instance.id), cluster)
-            self.take_back(instance, [names.volume_of(instance.id), *names.volumes_in(instance.exports)])
+            for name in names.volumes_of(instance):
+                for cluster in self.clusters().values():
+                    self.volumes.forget(name, cluster)
+            self.take_back(instance, names.volumes_of(instance))
             return
         if self._is_of(volume, instance):
             self.take_back(instance, [volume.name])
@@ -96,6 +104,7 @@ class Shares(Exporting, contract.Resizes, contract.Manages, contract.MeasuresUsa
         }
 
     def extend(self, instance: contract.ShareInstance, new_size_gib: int) -> None:
+        self._settle(instance, GROWING)
         held = self.held(instance)
         volume = held.volume
         if volume.size < ordered_gib(new_size_gib):

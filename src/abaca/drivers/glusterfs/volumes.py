@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Volumes as Heketi has them: made, found again, made larger, taken away.
 
-The name of a volume is made of the instance's id, so that it is found again whatever becomes of a queue. Heketi hides
-what it has begun and not ended; whether such a thing has the name is asked by ordering one that can never fit.
+What takes Heketi a while is begun, and looked at by the calls that follow; nothing waits here. The name of a volume is
+made of the instance's id, so that it is found again whatever becomes of a queue, and by whom. Heketi hides what it has
+begun and not ended; whether such a thing has the name is asked by ordering one that can never fit.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
@@ -18,7 +21,20 @@ from abaca.drivers.clients import heketi
 from abaca.drivers.glusterfs import durability
 
 GIB_KIB = 1 << 20
+MAKING, GROWING, DELETING, CLEANING = "making", "growing", "deleting", "cleaning up after"
 _NEVER_FITS_GIB = 1_000_000_000
+_LEAST_PAUSE_S, _GREATEST_PAUSE_S = 0.25, 5.0
+_PAUSE_S = 2.0
+# Under this name stands what is cleaned up after all volumes.
+_ALL = "itself"
+
+
+class Begun(msgspec.Struct, frozen=True):
+    """What Heketi was told to do for a volume, the place of that in its queue, and when that was."""
+
+    work: str
+    place: str
+    at_s: float
 
 
 class Sized(msgspec.Struct, frozen=True):
@@ -50,7 +66,8 @@ class Volumes:
         self._patience_s = patience_s
         self._names: dict[str, str] = {}
         self._sized: dict[str, Sized] = {}
-        self._expanding = threading.Lock()
+        self._begun: dict[str, Begun] = {}
+        self._one_at_a_time = threading.Lock()
 
     def named(self, name: str) -> heketi.Volume | None:
         """The volume of that name; None without one. Names never change, so each is asked for once."""
@@ -80,55 +97,74 @@ class Volumes:
         except contract.Gone:
             return None
 
-    def make(self, order: heketi.Order) -> heketi.Volume:
-        """A new volume, or the one that somebody has begun to make for the same. Raises `contract.Busy`, `Full`."""
+    def settle(self, name: str, work: str) -> bool:
+        """Whether `work`, begun here for the volume, has ended well; False for none, and for what Heketi has forgotten.
+
+        Other work for it has ended then, however it did. Raises `contract.UnderWay` before, and why `work` failed.
+        """
+        begun = self._begun.get(name)
+        if begun is None:
+            return False
         try:
-            place = self.client.make(order)
+            result = self.client.look(begun.place)
+        except (contract.Busy, contract.Unreachable):
+            raise
+        except (contract.Full, contract.Gone, contract.Refused) as error:  # it is told once
+            self._begun.pop(name, None)
+            if begun.work == work and not isinstance(error, heketi.Forgotten):
+                raise
+            return False
+        if result is None:
+            # a tenth of what it has taken
+            pause_s = min(max((time.monotonic() - begun.at_s) / 10, _LEAST_PAUSE_S), _GREATEST_PAUSE_S)
+            raise self._under_way(f"{begun.work} {name}", pause_s)
+        self._begun.pop(name, None)
+        return begun.work == work
+
+    def make(self, order: heketi.Order) -> heketi.Volume:
+        """The volume of that name, made if there is none. Raises `contract.UnderWay`, `Full`."""
+        found = self.named(order.name)
+        if found is not None:
+            return found
+        try:
+            self._begin(order.name, MAKING, lambda: self.client.make(order))
         except heketi.NameTaken:
-            found = self.named(order.name)
-            if found is not None:
-                return found
             self._clean_up()
-            place = self._again(lambda: self.client.make(order))
-        made = self._ended(place)
-        found = (self.of_id(made.rpartition("/")[2]) if made else None) or self.named(order.name)
+            raise self._under_way(f"still at {order.name}") from None
+        found = self.named(order.name)
         if found is None:
-            raise contract.Busy(reason=f"Heketi has lost the making of {order.name}")
+            raise self._under_way(f"{MAKING} {order.name} anew, which it has lost")
         return found
 
-    def expand(self, volume: heketi.Volume, to_gib: int) -> heketi.Volume:
-        """The volume with at least that size. Begun twice for one volume it would grow twice."""
-        with self._expanding:
+    def expand(self, volume: heketi.Volume, to_gib: int) -> None:
+        """The volume has at least that size. Begun twice for one volume it would grow twice."""
+        with self._one_at_a_time:
             under_way = [one for one in self.client.pending("expand-volume") if _is_of(one, volume.id)]
             if any(not one.is_abandoned for one in under_way):
-                raise contract.Busy(reason=f"Heketi is making {volume.name} larger already")
-            if under_way:
-                self._ended(self.client.clean_up([one.id for one in under_way]))
+                raise self._under_way(f"{GROWING} {volume.name}")
             now = self.client.volume(volume.id)
+            if under_way:
+                self._begin(volume.name, CLEANING, lambda: self.client.clean_up([one.id for one in under_way]))
+                raise self._under_way(f"{CLEANING} {volume.name}")
             if now.size >= to_gib:
-                return now
-            place = self.client.expand(volume.id, to_gib - now.size)
-        self._ended(place)
-        grown = self.client.volume(volume.id)
-        if grown.size < to_gib:
-            raise contract.Busy(reason=f"Heketi has lost the growing of {volume.name}")
-        return grown
+                return
+            is_done = self._begin(volume.name, GROWING, lambda: self.client.expand(volume.id, to_gib - now.size))
+        if not is_done:
+            raise self._under_way(f"{GROWING} {volume.name} anew, which it has lost")
 
     def delete(self, volume: heketi.Volume) -> None:
-        """The volume is gone, with its data. Absent is success."""
-        try:
-            self._ended(self.client.delete(volume.id))
-        except contract.Gone:
-            return
-        if self.of_id(volume.id) is not None:
-            raise contract.Busy(reason=f"Heketi has lost the deletion of {volume.name}")
+        """The volume is gone, with its data. Raises `contract.UnderWay`."""
+        is_done = False
+        with contextlib.suppress(contract.Gone):  # or it is hidden, since somebody has begun to delete it
+            is_done = self._begin(volume.name, DELETING, lambda: self.client.delete(volume.id))
+        if not is_done:
+            raise self._under_way(f"{DELETING} {volume.name}")
 
     def forget(self, name: str, cluster: str) -> None:
-        """Nothing that Heketi hides has the name. Raises `contract.Busy` as long as it works on that."""
+        """Nothing that Heketi hides has the name, which no volume has. Raises `contract.UnderWay`."""
         if self._is_taken(name, cluster):
             self._clean_up()
-            if self._is_taken(name, cluster):
-                raise contract.Busy(reason=f"Heketi is still at {name}")
+            raise self._under_way(f"still at {name}")
 
     def ordered(self, nodes: Sequence[heketi.Node], ids: Sequence[str]) -> list[Sized]:
         """Name and size of each volume; only those whose bricks have changed are asked for."""
@@ -160,24 +196,21 @@ class Volumes:
         raise contract.Refused(reason=f"Heketi makes a volume of {_NEVER_FITS_GIB} GiB, see {place}")
 
     def _clean_up(self) -> None:
-        """Volumes that were begun, or begun to be deleted, and abandoned are taken away. Raises `contract.Busy`."""
-        hiding = [one for kind in ("create-volume", "delete-volume") for one in self.client.pending(kind)]
-        abandoned = [one.id for one in hiding if one.is_abandoned]
-        if not abandoned:
-            raise contract.Busy(reason="Heketi is still making it, or has just begun to take it away")
-        self._ended(self.client.clean_up(abandoned))
+        """Volumes that were begun, or begun to be deleted, and abandoned are taken away. Raises `contract.UnderWay`."""
+        with self._one_at_a_time:
+            self.settle(_ALL, CLEANING)
+            hiding = [one for kind in ("create-volume", "delete-volume") for one in self.client.pending(kind)]
+            abandoned = [one.id for one in hiding if one.is_abandoned]
+            if abandoned:
+                self._begin(_ALL, CLEANING, lambda: self.client.clean_up(abandoned))
 
-    def _again(self, begin: Callable[[], str]) -> str:
-        try:
-            return begin()
-        except heketi.NameTaken as error:
-            raise contract.Busy(reason="what Heketi has begun is not cleaned up yet; is a node down?") from error
+    def _begin(self, name: str, work: str, begin: Callable[[], str]) -> bool:
+        """Begin it, and look at once whether it has ended; as for `settle`."""
+        self._begun[name] = Begun(work, begin(), time.monotonic())
+        return self.settle(name, work)
 
-    def _ended(self, place: str) -> str:
-        try:
-            return self.client.wait(place, self._patience_s)
-        except heketi.Forgotten:
-            return ""
+    def _under_way(self, what: str, pause_s: float = _PAUSE_S) -> contract.UnderWay:
+        return contract.UnderWay(reason=f"Heketi is {what}", look_again_s=pause_s, within_s=self._patience_s)
 
 
 def _is_of(pending: heketi.Pending, volume_id: str) -> bool:

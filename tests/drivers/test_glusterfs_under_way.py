@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Heketi works on holds up no call of the GlusterFS driver, and is found again whoever is killed meanwhile."""
+
+import pytest
+
+from abaca.drivers import contract
+from tests.drivers.contract.calls import settled
+from tests.drivers.harness import GlusterfsHarness
+
+
+@pytest.fixture(scope="module")
+def shared():
+    """One bed for all tests; each uses instances of its own, and leaves Heketi in order."""
+    made = GlusterfsHarness()
+    made.start()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def rig(shared):
+    yield shared
+    shared.bed.heketi.fails.clear()
+    shared.bed.heketi.release()
+
+
+@pytest.fixture
+def heketi(rig):
+    return rig.bed.heketi
+
+
+def volumes_of(rig, share):
+    """The volumes that Heketi has under the share's name, those that it hides included."""
+    heketi = rig.bed.heketi
+    return [one for one in (*heketi.volumes.values(), *heketi.hidden.values()) if one["name"] == f"abaca_{share.id}"]
+
+
+def under_way(call, *arguments):
+    """The call has begun something, or waits its turn; what it says of that."""
+    with pytest.raises(contract.UnderWay) as raised:
+        call(*arguments)
+    return raised.value
+
+
+def killed(heketi):
+    """Heketi is killed in the middle of what it is at, and started anew."""
+    heketi.restart()
+    heketi.is_held = False
+
+
+@pytest.fixture(params=["the same worker", "another worker"])
+def going_on(rig, request):
+    """The driver that goes on with a call: of a worker that has begun it, or of one that has not."""
+    return (lambda: rig.driver) if request.param == "the same worker" else rig.start
+
+
+def test_a_creation_that_takes_long_is_looked_at_and_made_once(rig, heketi, going_on):
+    share = rig.instance()
+    heketi.is_held = True
+    for _ in range(3):
+        told = under_way(rig.driver.create, share)
+        assert f"abaca_{share.id}" in told.message
+        assert 0 < told.look_again_s <= 5
+    assert len(volumes_of(rig, share)) == 1
+    driver = going_on()
+    under_way(driver.create, share)
+    heketi.release()
+    assert settled(driver.create, share).exports
+    assert (len(volumes_of(rig, share)), rig.size_gib(share)) == (1, 1)
+    driver.delete(share)
+
+
+def test_a_creation_in_which_heketi_was_killed_is_cleaned_up_and_made_again(rig, heketi, going_on):
+    share = rig.instance()
+    heketi.is_held = True
+    under_way(rig.driver.create, share)
+    killed(heketi)
+    assert settled(going_on().create, share).exports
+    assert (len(volumes_of(rig, share)), heketi.works) == (1, {})
+    rig.driver.delete(share)
+
+
+def test_deleting_waits_for_a_creation_that_heketi_hides(rig, heketi, going_on):
+    share = rig.instance()
+    heketi.is_held = True
+    under_way(rig.driver.create, share)
+    driver = going_on()
+    under_way(driver.delete, share)
+    heketi.release()
+    settled(driver.delete, share)
+    assert volumes_of(rig, share) == []
+
+
+def test_deleting_cleans_up_a_creation_in_which_heketi_was_killed(rig, heketi, going_on):
+    share = rig.instance()
+    heketi.is_held = True
+    under_way(rig.driver.create, share)
+    killed(heketi)
+    settled(going_on().delete, share)
+    assert (volumes_of(rig, share), heketi.works) == ([], {})
+
+
+def test_a_creation_that_has_failed_is_in_nobodys_way(rig, heketi, going_on):
+    share = rig.instance()
+    heketi.is_held = True
+    under_way(rig.driver.create, share)
+    heketi.fails["create-volume"] = "no route to host"
+    heketi.release()
+    settled(going_on().delete, share)
+    assert (volumes_of(rig, share), heketi.works) == ([], {})
+
+
+def test_a_deletion_that_takes_long_ends_when_heketi_has_ended_it(rig, heketi, going_on):
+    share = rig.share()
+    heketi.is_held = True
+    under_way(rig.driver.delete, share)
+    driver = going_on()
+    under_way(driver.delete, share)
+    heketi.release()
+    settled(driver.delete, share)
+    assert (volumes_of(rig, share), heketi.works) == ([], {})
+
+
+def test_a_deletion_in_which_heketi_was_killed_is_cleaned_up(rig, heketi, going_on):
+    """It hides the volume, which then looks as if it were gone."""
+    share = rig.share()
+    heketi.is_held = True
+    under_way(rig.driver.delete, share)
+    killed(heketi)
+    settled(going_on().delete, share)
+    assert (volumes_of(rig, share), heketi.works) == ([], {})
+
+
+def test_the_deletion_of_a_volume_that_was_taken_over_is_ended_too(rig, heketi, going_on):
+    old = rig.share()
+    exports = rig.driver.create(old).exports
+    rig.driver.unmanage(old)
+    share = rig.instance(exports=exports)
+    rig.driver.manage(share, {})
+    heketi.is_held = True
+    under_way(rig.driver.delete, share)
+    driver = going_on()
+    under_way(driver.delete, share)
+    heketi.release()
+    settled(driver.delete, share)
+    assert (volumes_of(rig, old), heketi.works) == ([], {})
+
+
+def test_why_a_deletion_failed_is_told_and_it_can_be_tried_again(rig, heketi):
+    share = rig.share()
+    heketi.is_held = True
+    under_way(rig.driver.delete, share)
+    heketi.fails["delete-volume"] = "volume delete: failed: Some of the peers are down"
+    heketi.release()
+    with pytest.raises(contract.Refused, match="peers are down"):
+        rig.driver.delete(share)
+    heketi.fails.clear()
+    settled(rig.driver.delete, share)
+    assert (volumes_of(rig, share), heketi.works) == ([], {})
+
+
+def test_growing_that_takes_long_is_not_begun_twice(rig, heketi, going_on):
+    share = rig.share()
+    heketi.is_held = True
+    for _ in range(3):
+        under_way(rig.driver.extend, share, 9)
+    driver = going_on()
+    under_way(driver.extend, share, 9)
+    assert [work.kind for work in heketi.works.values()].count("expand-volume") == 1
+    heketi.release()
+    settled(driver.extend, share, 9)
+    assert (volumes_of(rig, share)[0]["size"], rig.size_gib(share)) == (10, 9)
+    driver.delete(share)
+
+
+def test_growing_in_which_heketi_was_killed_is_begun_anew(rig, heketi, going_on):
+    share = rig.share()
+    heketi.is_held = True
+    under_way(rig.driver.extend, share, 9)
+    killed(heketi)
+    settled(going_on().extend, share, 9)
+    assert (volumes_of(rig, share)[0]["size"], rig.size_gib(share), heketi.works) == (10, 9, {})
+    rig.driver.delete(share)
+
+
+def test_what_heketi_has_no_hand_free_for_waits_its_turn(rig, heketi):
+    shares = [rig.instance() for _ in range(20)]
+    heketi.is_held = True
+    for share in shares:
+        assert under_way(rig.driver.create, share).within_s == 3600
+    assert len(heketi.works) == 8
+    heketi.release()
+    for share in shares:
+        assert settled(rig.driver.create, share).exports
+        rig.driver.delete(share)
