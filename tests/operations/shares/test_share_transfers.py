@@ -14,7 +14,7 @@ from tests.conftest import wait_until
 from tests.databases import database, on_postgres, postgres  # noqa: F401 (fixtures)
 from tests.operations import cases
 from tests.operations import theatre as stage
-from tests.operations.transfer_cases import an_offered_share
+from tests.operations.transfer_cases import accept_transfer, an_offered_share
 
 VERSION = {"x-openstack-manila-api-version": NEWEST}
 OTHER = Caller("someone", OTHER_PROJECT, frozenset({"member", "reader"}), is_admin=False, request_id="req-1")
@@ -72,6 +72,22 @@ def test_what_its_former_project_asks_for_meanwhile_comes_too_late(theatre):
     assert theatre.check(theatre.operation("share-transfer", share_id)) == []
     found = theatre.ask("GET", f"/shares/{share_id}", who="other")["share"]
     assert (found["project_id"], found["name"], found["status"]) == (OTHER_PROJECT, None, "available")
+
+
+def test_what_was_accepted_can_be_used_at_once(theatre):
+    """Though its back end has not been told yet: what comes next is done after that."""
+    theatre.enter()
+    offered = an_offered_share(theatre)
+    share_id = accept_transfer(theatre, offered)
+    assert theatre.ask("GET", f"/shares/{share_id}", who="other")["share"]["status"] == "available"
+    made = theatre.ask("POST", "/share-transfers", {"transfer": {"share_id": share_id}}, who="other")["transfer"]
+    theatre.settle()
+    found = theatre.ask("GET", f"/shares/{share_id}", who="other")["share"]
+    assert found["status"] == "awaiting_transfer", "this offer stands, whoever the back end was told of"
+    theatre.ask("DELETE", f"/share-transfers/{made['id']}", who="other")
+    theatre.ask("POST", f"/shares/{share_id}/action", {"extend": {"new_size": 4}}, who="other")
+    theatre.settle()
+    assert theatre.ask("GET", f"/shares/{share_id}", who="other")["share"]["size"] == 4
 
 
 @pytest.mark.parametrize("database", [on_postgres], indirect=True)

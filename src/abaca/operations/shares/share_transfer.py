@@ -3,8 +3,9 @@
 
 From the moment at which it is accepted the share is the new project's, with its snapshots and counts, and the old one
 sees nothing of it. What ties it to its project is refused when it is offered, and looked for again when it is accepted.
-Its back end is told afterwards. What can go wrong there: it refuses, or stays away for long; then the share is the new
-project's all the same, and a message says so. The claim under faults: it always ends.
+It is available then, since clients go on at once; its back end is told before anything else is asked of it. What can go
+wrong there: it refuses, or stays away for long; then the share is the new project's all the same, and a message says
+so. The claim under faults: it always ends.
 """
 
 from __future__ import annotations
@@ -157,6 +158,7 @@ def accept(tx: Tx, settings: Settings, caller: Caller, named: tuple[str, str], *
     shares.update(tx, share.id, {"project_id": caller.project_id, "user_id": caller.user_id})
     snapshots.give_to(tx, share.id, caller.project_id, caller.user_id)
     export_location_history.give_to(tx, share.id, caller.project_id)
+    share_instances.move(tx, share.instance_id, "keep")
     _tell_later(tx, share, caller)
     if clear_rules:
         _clear_rules(tx, share.id, caller)
@@ -238,13 +240,11 @@ def accept_on_backend(op: Op[BackEnd]) -> None:
 
 
 def succeed(op: Op[BackEnd], tx: Tx) -> None:
-    """It can be used from here on."""
-    share_instances.try_move(tx, op.args.instance.id, "keep")
+    """There is nothing to write: it may have been offered anew meanwhile."""
 
 
 def fail(op: Op[BackEnd], tx: Tx, error: errors.AbacaError) -> None:
-    """So it can, though its back end takes it for another's."""
-    share_instances.try_move(tx, op.args.instance.id, "keep")
+    """Its back end takes it for another's."""
     notify_project(op, tx, op.args.instance, (Action.TRANSFER_ACCEPT, Detail.UNKNOWN_ERROR), error.message)
 
 
