@@ -31,8 +31,9 @@ quick: environment ## Run the tests that need no real components, in about two m
 	@$(BIN)/python -m pytest -m "not system" $(SPREAD) $(ARGS)
 
 .PHONY: thorough
-thorough: environment openstack packages ## All faults, all toys of the journal, a real GlusterFS, all pages and forms of Horizon, twice the hostile requests of `make test` (FAULTS_SEED, TOYS_SEED, HOSTILE_SEED, HORIZON_SEED=n: others)
-	@FAULTS_THOROUGH=1 TOYS_THOROUGH=1 HOSTILE_THOROUGH=1 GLUSTER_THOROUGH=1 HORIZON_THOROUGH=1 $(BIN)/python -m pytest $(SPREAD) $(ARGS) tests/operations/test_faults.py tests/operations/test_frozen.py tests/journal tests/api/test_hostile.py tests/drivers/contract tests/system/test_glusterfs.py tests/clients/test_horizon.py
+thorough: environment openstack packages ## All faults, all toys of the journal, a real GlusterFS, all pages and forms of Horizon, Terraform, OpenTofu and gophercloud, twice the hostile requests of `make test` (FAULTS_SEED, TOYS_SEED, HOSTILE_SEED, HORIZON_SEED=n: others)
+	@$(BIN)/python -m lab.go_programs
+	@FAULTS_THOROUGH=1 GO_THOROUGH=1 TOYS_THOROUGH=1 HOSTILE_THOROUGH=1 GLUSTER_THOROUGH=1 HORIZON_THOROUGH=1 $(BIN)/python -m pytest $(SPREAD) $(ARGS) tests/operations/test_faults.py tests/operations/test_frozen.py tests/journal tests/api/test_hostile.py tests/drivers/contract tests/system/test_glusterfs.py tests/clients/test_horizon.py tests/clients/test_terraform.py tests/clients/test_gophercloud.py
 
 .PHONY: check
 check: environment ## Check format, lint, types, layers, house rules and that all tests can be read
