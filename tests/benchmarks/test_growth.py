@@ -9,7 +9,6 @@ import contextlib
 import threading
 
 import pytest
-import sqlalchemy as sa
 
 from abaca import app, settings
 from abaca.api import doors
@@ -21,7 +20,7 @@ from benchmarks.scale import questions
 from tests.api.world import NEWEST, PASSWORD, World, hashed
 from tests.conftest import ROOT, wait_until
 from tests.databases import fast_directory, on_postgres, place
-from tests.db.watched import Watched
+from tests.db.counted import Counted
 
 FEW, MANY = 1_000, 50_000
 # Among few it is cheaper to read all, among many a page of fifty goes down several indexes for each row.
@@ -60,17 +59,6 @@ NEAR, FAR = 0.8, 0.4
 GROWING = {kind: ROOT / f"tests/golden/growing_{kind}.txt" for kind in MORE}
 
 
-class Steps:
-    """What all connections to SQLite do, in hundreds of steps of its machine."""
-
-    def __init__(self):
-        self.number = 0
-
-    def count(self):
-        self.number += 1
-        return 0
-
-
 def _world(directory, url):
     """The API and two people of the large project."""
     people = ((questions.ADMIN, "admin"), (questions.MEMBER, "member"))
@@ -103,20 +91,12 @@ class Grown:
         made = place(kind, directory, request)
         stack.callback(made.close)
         population.fill(made.url, shares)
-        self.shares, self.is_sqlite = shares, made.is_sqlite
-        self._steps, self._watched = Steps(), stack.enter_context(Watched().on())
-        sa.event.listen(sa.pool.Pool, "connect", self._prepare)
-        stack.callback(sa.event.remove, sa.pool.Pool, "connect", self._prepare)
+        self.shares = shares
+        self._counted = stack.enter_context(Counted(is_sqlite=made.is_sqlite).on())
         self.world = _world(directory, made.url)
         stack.callback(self.world.db.close)
         self.tasks = stack.enter_context(self._working())
         self._leases = Leases("growth", "growth#1", self.world.db, 30.0)
-
-    def _prepare(self, connection, _record):
-        if self.is_sqlite:
-            connection.set_progress_handler(self._steps.count, 100)
-        else:
-            connection.prepare_threshold = 0  # as it is after some runs
 
     @contextlib.contextmanager
     def _working(self):
@@ -135,12 +115,7 @@ class Grown:
 
     def cost(self, do):
         """How much the database does for it."""
-        self._watched.forget()
-        before = self._steps.number
-        do()
-        if self.is_sqlite:
-            return self._steps.number - before
-        return sum(seen.buffers for seen in self._watched.statements(self.world.db))
+        return self._counted.cost(self.world.db, do)
 
     def ask(self, who, path):
         answer = self.world.ask(who, "GET", f"/{path}", **VERSION)

@@ -23,7 +23,7 @@ from abaca.operations.shares import snapshot_instances
 from abaca.operations.shares.share_instances import contract_instance
 from tests import planting
 from tests.operations import directory_cases, server_takeover, takeover
-from tests.operations.cluster_cases import change_cluster, delete_cluster, make_cluster
+from tests.operations.cluster_cases import CHANGED, change_cluster, delete_cluster, exchange_node, make_cluster
 from tests.operations.machines import NUMBERS, a_guest, a_server, a_wide_server
 from tests.operations.snapshot_cases import (
     COUNTED,
@@ -446,9 +446,8 @@ CASES = {
     "attachment-explain": Case(an_attachment, explain),
     "attachment-verify": Case(an_attachment, verify),
     "cluster-change": Case(a_share_and_servers, make_cluster),
-    "cluster-change of one that is": Case(
-        a_cluster_and_more, change_cluster, ("detach_surplus", "await_detached", "attach_missing")
-    ),
+    "cluster-change of one that is": Case(a_cluster_and_more, change_cluster, CHANGED),
+    "cluster-change of one node": Case(a_cluster_and_more, exchange_node, CHANGED),
     "cluster-delete": Case(a_cluster, delete_cluster),
     "backend-ensure-dry-run": Case(a_share_that_has_moved, ensure_dry),
     "backend-reconcile": Case(a_share, reconcile),

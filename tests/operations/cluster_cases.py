@@ -3,6 +3,8 @@
 
 from tests.operations.machines import NUMBERS
 
+CHANGED = ("detach_surplus", "await_detached", "attach_missing")
+
 
 def make_cluster(theatre, prepared, **more):
     share_id, server_ids = prepared
@@ -21,6 +23,15 @@ def change_cluster(theatre, prepared):
         "remove_node_groups": ["nodes"],
     }
     theatre.ask("PATCH", f"//abaca/v1/clusters/{cluster_id}", {"cluster": wanted})
+    return cluster_id
+
+
+def exchange_node(theatre, prepared):
+    """One node comes in the place of another, and nothing else changes."""
+    cluster_id, _, server_id = prepared
+    first, *_ = theatre.ask("GET", f"//abaca/v1/clusters/{cluster_id}/nodes")["nodes"]
+    groups = [{"name": "nodes", "add_servers": [server_id], "remove_servers": [first["server_id"]]}]
+    theatre.ask("PATCH", f"//abaca/v1/clusters/{cluster_id}", {"cluster": {"node_groups": groups}})
     return cluster_id
 
 

@@ -7,6 +7,7 @@ The database compares: what a cluster of very many nodes costs is what has chang
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 import sqlalchemy as sa
@@ -35,6 +36,8 @@ NODES = lists.Listing(
 )
 # So many are named in one statement.
 AT_ONCE = 500
+Only = Sequence[str] | None
+"""Servers that alone are looked at, `AT_ONCE` at most; None: all."""
 
 
 class Count(msgspec.Struct, frozen=True, gc=False):
@@ -93,9 +96,9 @@ def let_group_go(tx: Tx, group_id: str) -> None:
     tx.execute(sa.update(t).where(t.c.node_group_id == group_id).values(is_leaving=True))
 
 
-def sweep(tx: Tx, cluster_id: str) -> None:
+def sweep(tx: Tx, cluster_id: str, only: Only = None) -> None:
     """Those go that were leaving, and on which nothing of the cluster is any more."""
-    tx.execute(_SWEEP, {"cluster": cluster_id})
+    tx.execute(_among(_SWEEP, only), {"cluster": cluster_id})
 
 
 _HAS_ANY = sa.exists().where(a.c.cluster_id == t.c.cluster_id, a.c.server_id == t.c.server_id)
@@ -134,10 +137,10 @@ def refuse(tx: Tx, cluster_id: str, share_id: str, why: Mapping[str, str | None]
         tx.execute(sa.update(t).where(t.c.id == row.id).values(refusals=refusals))
 
 
-def forget_refusals(tx: Tx, cluster_id: str) -> None:
+def forget_refusals(tx: Tx, cluster_id: str, only: Only = None) -> None:
     """All is tried anew."""
     refused = sa.cast(t.c.refusals, sa.String()) != "{}"
-    tx.execute(sa.update(t).where(t.c.cluster_id == cluster_id, refused).values(refusals={}))
+    tx.execute(_among(sa.update(t).where(t.c.cluster_id == cluster_id, refused).values(refusals={}), only))
 
 
 def count(tx: Tx, cluster_ids: Sequence[str]) -> dict[str, int]:
@@ -190,9 +193,9 @@ def looks(tx: Tx, cluster_ids: Sequence[str]) -> dict[str, Looks]:
 # ---------------------------------------------------------------- compared with what is attached
 
 
-def lacking(tx: Tx, group_id: str, share_id: str) -> list[str]:
+def lacking(tx: Tx, group_id: str, share_id: str, only: Only = None) -> list[str]:
     """The servers of a group on which its cluster has not attached a share."""
-    return [str(row.server_id) for row in tx.rows(_LACKING, {"group": group_id, "share": share_id})]
+    return [str(row.server_id) for row in tx.rows(_among(_LACKING, only), {"group": group_id, "share": share_id})]
 
 
 _HAS_SHARE = sa.exists().where(
@@ -205,8 +208,20 @@ _LACKING = (
 )
 
 
+class Part(msgspec.Struct, frozen=True):
+    """So many of what is looked through in the order of ids: those after `after`, and `only` those of some servers."""
+
+    after: str
+    most: int
+    only: Only = None
+
+    def of(self, found: Select, on: sa.Table) -> Select:
+        """Of these rows of a table, with a server each."""
+        return _among(found.where(on.c.id > self.after), self.only, on).order_by(on.c.id).limit(self.most)
+
+
 def surplus(
-    tx: Tx, cluster_id: str, wanted: Mapping[str, Sequence[WantedShare]], network: str | None, after: str, most: int
+    tx: Tx, cluster_id: str, wanted: Mapping[str, Sequence[WantedShare]], network: str | None, part: Part
 ) -> list[Attachment]:
     """What is attached and shall not be so: elsewhere, by other rules, or at all; in the order of their ids.
 
@@ -214,11 +229,11 @@ def surplus(
     """
     is_wanted = _is_wanted(wanted, network)
     is_surplus = sa.or_(t.c.id.is_(None), ~is_wanted)
-    found = _ATTACHED.where(a.c.cluster_id == cluster_id, a.c.wanted == "attached", is_surplus, a.c.id > after)
-    return tx.entities(Attachment, found.order_by(a.c.id).limit(most))
+    found = _ATTACHED.where(a.c.cluster_id == cluster_id, a.c.wanted == "attached", is_surplus)
+    return tx.entities(Attachment, part.of(found, a))
 
 
-def of_other_level(tx: Tx, group_id: str, share: WantedShare, after: str, most: int) -> list[Attachment]:
+def of_other_level(tx: Tx, group_id: str, share: WantedShare, part: Part) -> list[Attachment]:
     """What rests on the nodes of a group where it shall be, and may write where it shall only read, or not."""
     found = _ATTACHED.where(
         t.c.node_group_id == group_id,
@@ -227,15 +242,14 @@ def of_other_level(tx: Tx, group_id: str, share: WantedShare, after: str, most: 
         a.c.access_level != share.access_level,
         a.c.wanted == "attached",
         a.c.state.in_(("active", "error", "inactive")),
-        a.c.id > after,
     )
-    return tx.entities(Attachment, found.order_by(a.c.id).limit(most))
+    return tx.entities(Attachment, part.of(found, a))
 
 
-def attached(tx: Tx, cluster_id: str, after: str, most: int) -> list[Attachment]:
+def attached(tx: Tx, cluster_id: str, part: Part) -> list[Attachment]:
     """What the cluster has attached, in the order of their ids."""
-    rows = sa.select(*columns_of(Attachment, a)).where(a.c.cluster_id == cluster_id, a.c.id > after)
-    return tx.entities(Attachment, rows.order_by(a.c.id).limit(most))
+    rows = sa.select(*columns_of(Attachment, a)).where(a.c.cluster_id == cluster_id)
+    return tx.entities(Attachment, part.of(rows, a))
 
 
 _NODE_OF = sa.and_(t.c.cluster_id == a.c.cluster_id, t.c.server_id == a.c.server_id, t.c.is_leaving.is_(False))
@@ -254,6 +268,18 @@ def _is_wanted(wanted: Mapping[str, Sequence[WantedShare]], network: str | None)
         if shares
     ]
     return sa.func.coalesce(sa.and_(lets_in, sa.or_(*ways)), sa.false()) if ways else sa.false()
+
+
+def number_active(tx: Tx, cluster_id: str) -> int | None:
+    """How many attachments a cluster has where all of them are active, else None."""
+    row = tx.row(_NUMBER_ACTIVE, {"cluster": cluster_id})
+    return None if row is None or row.others else int(row.number)
+
+
+def numbers_at_rest(tx: Tx, cluster_id: str) -> dict[str, int] | None:
+    """How many nodes each group has, where none is leaving, and nothing was refused on any; else None."""
+    rows = list(tx.rows(_AT_REST, {"cluster": cluster_id}))
+    return {row.node_group_id: row.number for row in rows} if all(row.rests == row.number for row in rows) else None
 
 
 def counts(tx: Tx, cluster_id: str) -> list[Count]:
@@ -281,6 +307,20 @@ _COUNTS = (
     .select_from(t.outerjoin(_HAVE, _HAVE.c.server_id == t.c.server_id))
     .where(t.c.cluster_id == sa.bindparam("cluster"))
     .group_by(*(part.element if isinstance(part, sa.Label) else part for part in _GROUPED))
+)
+
+
+_NUMBER_ACTIVE = sa.select(
+    sa.func.count().label("number"),
+    sa.func.coalesce(sa.func.sum(sa.case((a.c.state == "active", 0), else_=1)), 0).label("others"),
+).where(a.c.cluster_id == sa.bindparam("cluster"))
+_RESTS = sa.and_(t.c.is_leaving.is_(False), ~_REFUSED)
+_AT_REST = (
+    sa.select(
+        t.c.node_group_id, sa.func.count().label("number"), sa.func.sum(sa.case((_RESTS, 1), else_=0)).label("rests")
+    )
+    .where(t.c.cluster_id == sa.bindparam("cluster"))
+    .group_by(t.c.node_group_id)
 )
 
 
@@ -337,12 +377,12 @@ def is_busy(tx: Tx, cluster_id: str) -> bool:
     return tx.scalar(_IS_BUSY, {"cluster": cluster_id}) is not None
 
 
-def number_busy(tx: Tx, cluster_id: str, *, again: bool = False) -> tuple[int, int]:
+def number_busy(tx: Tx, cluster_id: str, *, again: bool = False, only: Only = None) -> tuple[int, int]:
     """How many attachments of a cluster are on their way, and how many it has.
 
     Of very many that fail there always are some which are just tried again: they count only with `again`.
     """
-    row = tx.row(_NUMBERS_AGAIN if again else _NUMBERS, {"cluster": cluster_id})
+    row = tx.row(_among(_NUMBERS_AGAIN if again else _NUMBERS, only, a), {"cluster": cluster_id})
     return (0, 0) if row is None else (int(row.busy or 0), int(row.number))
 
 
@@ -365,6 +405,13 @@ def _rows_among(tx: Tx, cluster_id: str, server_ids: Iterable[str]) -> list[Node
         rows = sa.select(*columns_of(Node, t)).where(t.c.cluster_id == cluster_id, t.c.server_id.in_(part))
         found += tx.entities(Node, rows)
     return found
+
+
+Narrowed = TypeVar("Narrowed", Select, sa.Update, sa.Delete)
+
+
+def _among(statement: Narrowed, only: Only, on: sa.Table = t) -> Narrowed:
+    return statement if only is None else statement.where(on.c.server_id.in_(list(only)))
 
 
 def _parts(ids: Sequence[str]) -> Iterable[Sequence[str]]:

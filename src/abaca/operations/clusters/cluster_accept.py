@@ -60,7 +60,8 @@ def change(tx: Tx, cluster: Cluster, wanted: Change, by: Requester) -> None:
     if cluster.wanted == "deleted":
         raise errors.Conflict(f"Cluster {cluster.id} is being deleted; nothing of it can be changed.")
     changed = {one.group.id: one.group for one in wanted.groups}
-    groups = [changed.get(one.id, one) for one in clusters.groups(tx, cluster.id) if one.id not in wanted.gone]
+    before = clusters.groups(tx, cluster.id)
+    groups = [changed.get(one.id, one) for one in before if one.id not in wanted.gone]
     groups += [one.group for one in wanted.groups if one.is_new]
     _refuse_leaving(tx, cluster, wanted)
     shares = cluster.shares if wanted.shares is None else wanted.shares
@@ -85,7 +86,19 @@ def change(tx: Tx, cluster: Cluster, wanted: Change, by: Requester) -> None:
     ):
         # one that is on its way already is told what is new by its next operation
         clusters.STATUS.try_move(tx, cluster.id, "change")
-        cluster_change.start(tx, cluster.id, by, "scale" if wanted.moves_nodes else "change")
+        cause: cluster_change.Cause = "scale" if wanted.moves_nodes else "change"
+        cluster_change.start(tx, cluster.id, by, cause, _only(cluster, wanted, before))
+
+
+def _only(cluster: Cluster, wanted: Change, before: Sequence[NodeGroup]) -> nodes.Only:
+    """The servers on which alone a change makes a difference; None where it may on any, or where anything is amiss."""
+    named = {server_id for one in wanted.groups for server_id in (*one.add, *one.remove)}
+    is_well = cluster.status == "active" and cluster.retry_at is None
+    had = {one.id: one.shares for one in before}
+    others = bool(wanted.gone) or wanted.shares is not None or bool({"tolerance", "network"} & wanted.values.keys())
+    others = others or cluster.looked_at is not None or any(one.group.selector for one in wanted.groups)
+    others = others or any(one.group.shares != had.get(one.group.id, one.group.shares) for one in wanted.groups)
+    return sorted(named) if is_well and named and not others and len(named) <= nodes.AT_ONCE else None
 
 
 def _refuse_leaving(tx: Tx, cluster: Cluster, wanted: Change) -> None:

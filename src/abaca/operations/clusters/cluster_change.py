@@ -55,16 +55,17 @@ Cause = Literal["create", "change", "scale", "retry"]
 
 
 class Args(msgspec.Struct, frozen=True):
-    """Which cluster, and why."""
+    """Which cluster, and why; and `only` on which servers anything differs, where that is known."""
 
     cluster_id: str
     cause: Cause = "change"
+    only: list[str] | None = None
 
 
-def start(tx: Tx, cluster_id: str, by: Requester | None, cause: Cause) -> str:
-    """Queue the work for a cluster, or join what is queued; the operation's id."""
-    args = Args(cluster_id, cause)
-    same = f"cluster-change:{cluster_id}"
+def start(tx: Tx, cluster_id: str, by: Requester | None, cause: Cause, only: nodes.Only = None) -> str:
+    """Queue the work for a cluster, or join what is queued that looks at all of it; the operation's id."""
+    args = Args(cluster_id, cause, None if only is None else list(only))
+    same = f"cluster-change:{cluster_id}" if only is None else None
     target = queueing.Target(queue=QUEUE, keys=[clusters.key(cluster_id)], resource_id=cluster_id, coalesce_key=same)
     return queueing.enqueue(tx, OPERATION, args, target, by)
 
@@ -90,7 +91,7 @@ def detach_surplus(op: Op[AttachmentParts]) -> None:
     wanted, network = wanted_of(cluster, groups), cluster.network
     _each(
         op,
-        lambda tx, after: nodes.surplus(tx, cluster.id, wanted, network, after, PART),
+        lambda tx, part: nodes.surplus(tx, cluster.id, wanted, network, part),
         lambda tx, row: attachment_detach.start(tx, row, op),
     )
     for group_id, share in ((group_id, share) for group_id, found in wanted.items() for share in found):
@@ -98,7 +99,7 @@ def detach_surplus(op: Op[AttachmentParts]) -> None:
 
 
 def _of_other_level(group_id: str, share: WantedShare) -> Find:
-    return lambda tx, after: nodes.of_other_level(tx, group_id, share, after, PART)
+    return lambda tx, part: nodes.of_other_level(tx, group_id, share, part)
 
 
 def _change_level(op: Op[AttachmentParts], level: str) -> Callable[[Tx, Attachment], object]:
@@ -113,12 +114,12 @@ def await_detached(op: Op[AttachmentParts]) -> None:
     """Not before what is detached is gone, or has failed: a share may be wanted at another place of the same node."""
     _await_quiet(op, "what is no longer wanted to be detached")
     with op.write() as tx:
-        _sweep(tx, op.args.cluster_id)
+        _sweep(op, tx)
 
 
-def _sweep(tx: Tx, cluster_id: str) -> None:
-    nodes.sweep(tx, cluster_id)
-    clusters.sweep_groups(tx, cluster_id)
+def _sweep(op: Op[AttachmentParts], tx: Tx) -> None:
+    nodes.sweep(tx, op.args.cluster_id, op.args.only)
+    clusters.sweep_groups(tx, op.args.cluster_id)
 
 
 def attach_missing(op: Op[AttachmentParts]) -> None:
@@ -129,10 +130,10 @@ def attach_missing(op: Op[AttachmentParts]) -> None:
         return
     if "is_anew" not in op.data:
         with op.part() as tx:
-            nodes.forget_refusals(tx, cluster.id)
+            nodes.forget_refusals(tx, cluster.id, op.args.only)
             op.record(is_anew=True)
     with op.db.read() as tx:
-        lacking = _lacking(tx, cluster, groups)
+        lacking = _lacking(tx, cluster, groups, op.args.only)
     servers, refused = _servers(op, cluster, {one for found in lacking.values() for one in found})
     for share, found in lacking.items():
         for at in range(0, len(found), PART):
@@ -143,12 +144,12 @@ def attach_missing(op: Op[AttachmentParts]) -> None:
                 nodes.refuse(tx, cluster.id, share.id, {one: refused.get(one) or more.get(one) for one in part})
 
 
-def _lacking(tx: Tx, cluster: Cluster, groups: Sequence[NodeGroup]) -> dict[WantedShare, list[str]]:
+def _lacking(tx: Tx, cluster: Cluster, groups: Sequence[NodeGroup], only: nodes.Only) -> dict[WantedShare, list[str]]:
     """By share the servers that lack it: of all groups that want it alike, so that its back end is told once."""
     found: dict[WantedShare, list[str]] = {}
     for group in groups:
         for share in domain.effective(cluster.shares, group.shares):
-            found.setdefault(share, []).extend(nodes.lacking(tx, group.id, share.id))
+            found.setdefault(share, []).extend(nodes.lacking(tx, group.id, share.id, only))
     return found
 
 
@@ -203,7 +204,7 @@ def await_attached(op: Op[AttachmentParts]) -> None:
 
 def _await_quiet(op: Op[AttachmentParts], what: str) -> None:
     with op.db.read() as tx:
-        busy, number = nodes.number_busy(tx, op.args.cluster_id)
+        busy, number = nodes.number_busy(tx, op.args.cluster_id, only=op.args.only)
         cluster, _ = _read(op, tx)
     op.progress(number - busy, number)
     if busy and cluster is not None:
@@ -216,7 +217,7 @@ def succeed(op: Op[AttachmentParts], tx: Tx) -> None:
     cluster = clusters.hold(tx, op.args.cluster_id)
     if cluster is None or cluster.wanted == "deleted":
         return
-    _sweep(tx, cluster.id)
+    _sweep(op, tx)
     error, is_tolerated = problem_of(tx, cluster)
     end(tx, cluster, "settled" if is_tolerated else "failed", error, op.parts.longest_pause_s)
 
@@ -253,7 +254,7 @@ def _read(op: Op[AttachmentParts], tx: Tx) -> tuple[Cluster | None, list[NodeGro
     return cluster, clusters.groups(tx, cluster.id)
 
 
-Find = Callable[["Tx", str], list[Attachment]]
+Find = Callable[["Tx", nodes.Part], list[Attachment]]
 
 
 def _each(op: Op[AttachmentParts], find: Find, do: Callable[[Tx, Attachment], object]) -> None:
@@ -261,7 +262,7 @@ def _each(op: Op[AttachmentParts], find: Find, do: Callable[[Tx, Attachment], ob
     after = ""
     while True:
         with op.db.read() as tx:
-            found = find(tx, after)
+            found = find(tx, nodes.Part(after, PART, op.args.only))
         if not found:
             return
         op.between_parts()

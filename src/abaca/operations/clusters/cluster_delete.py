@@ -68,7 +68,7 @@ def detach_all(op: Op[AttachmentParts]) -> None:
     after = ""
     while True:
         with op.db.read() as tx:
-            found = nodes.attached(tx, op.args.cluster_id, after, PART)
+            found = nodes.attached(tx, op.args.cluster_id, nodes.Part(after, PART))
         if not found:
             return
         op.between_parts()

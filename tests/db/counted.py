@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much a database does: pages that PostgreSQL reads, and steps of SQLite's machine. Not how long it takes."""
+
+import contextlib
+
+import sqlalchemy as sa
+
+from tests.db.watched import Watched
+
+
+class Counted:
+    """What all databases do that are opened while it is on; they are of one kind."""
+
+    def __init__(self, *, is_sqlite):
+        self._is_sqlite = is_sqlite
+        self._watched = Watched()
+        # of SQLite's machine, in hundreds
+        self._steps = 0
+
+    @contextlib.contextmanager
+    def on(self):
+        """To be entered before the databases are opened."""
+        with self._watched.on():
+            # when it was made it may yet be given a handler for the limits of requests
+            sa.event.listen(sa.pool.Pool, "checkout", self._prepare)
+            try:
+                yield self
+            finally:
+                sa.event.remove(sa.pool.Pool, "checkout", self._prepare)
+
+    def _prepare(self, connection, _record, _proxy):
+        if self._is_sqlite:
+            connection.set_progress_handler(self._step, 100)
+        else:
+            connection.prepare_threshold = 0  # as it is after some runs
+
+    def _step(self):
+        self._steps += 1
+        return 0
+
+    def cost(self, db, do):
+        """How much the databases do until it is done; `db` is one of them."""
+        self._watched.forget()
+        before = self._steps
+        do()
+        if self._is_sqlite:
+            return self._steps - before
+        return sum(seen.buffers for seen in self._watched.statements(db))

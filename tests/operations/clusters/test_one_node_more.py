@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One node more for a cluster costs little more among thousands than among ten. Counted, not timed."""
+
+import contextlib
+
+import pytest
+
+from tests.databases import fast_directory, on_postgres, place
+from tests.db.counted import Counted
+from tests.operations import cases
+from tests.operations import theatre as stage
+from tests.operations.clusters import crowds
+
+FEW, MANY = 10, 5_000
+# What is shown of it counts its nodes by their states, and so does the end of each change: that alone may grow. SQLite
+# takes some seventy steps a node for both.
+TIMES, MORE = 2, {"sqlite": 8_500, "postgresql": 1_200}
+NETWORK = "10.0.0.0/8"
+
+
+class Crowd:
+    """A cluster of so many nodes, and three servers that are none of them yet."""
+
+    def __init__(self, kind, number, request, stack):
+        directory = stack.enter_context(fast_directory())
+        made = place(kind, directory, request)
+        stack.callback(made.close)
+        self._counted = stack.enter_context(Counted(is_sqlite=made.is_sqlite).on())
+        self.theatre = stage.Theatre(made, directory, None, stack)
+        self.theatre.ensure_actor()
+        share_id, servers = cases.a_share_and_servers(self.theatre, FEW + 3)
+        self.others = servers[FEW:]
+        self.id = cases.make_cluster(self.theatre, (share_id, servers[:FEW]), network=NETWORK)
+        self.theatre.settle()
+        if number > FEW:
+            crowds.grow(self.theatre.db, self.id, number - FEW)
+
+    def change(self, **how):
+        groups = [{"name": "nodes", **how}]
+        self.theatre.ask("PATCH", f"//abaca/v1/clusters/{self.id}", {"cluster": {"node_groups": groups}})
+        self.theatre.settle()
+
+    def cost(self, **how):
+        return self._counted.cost(self.theatre.db, lambda: self.change(**how))
+
+    def shown(self):
+        found = self.theatre.ask("GET", f"//abaca/v1/clusters/{self.id}")["cluster"]
+        return found["status"], found["node_states"]
+
+
+@pytest.mark.parametrize("kind", ["sqlite", on_postgres])
+def test_a_node_that_comes_or_goes_costs_little_more_among_thousands(kind, request):
+    found = {}
+    for number in (FEW, MANY):
+        with contextlib.ExitStack() as stack:
+            crowd = Crowd(kind, number, request, stack)
+            crowd.change(add_servers=crowd.others[:1])  # what is only done once is done
+            found[number] = [crowd.cost(add_servers=crowd.others[1:2]), crowd.cost(remove_servers=crowd.others[:1])]
+            assert crowd.shown() == ("active", {"ready": number + 1})
+    few, many = found.values()
+    assert [found for found, less in zip(many, few, strict=True) if found > TIMES * less + MORE[kind]] == [], (
+        few,
+        many,
+    )
+
+
+def test_a_node_that_loses_its_share_while_another_comes_is_not_passed_by(theatre):
+    theatre.ensure_actor()
+    share_id, (first, second, third) = cases.a_share_and_servers(theatre)
+    cluster_id = cases.make_cluster(theatre, (share_id, [first, second]))
+    theatre.settle()
+    theatre.leave()
+    wanted = {"node_groups": [{"name": "nodes", "add_servers": [third]}]}
+    theatre.ask("PATCH", f"//abaca/v1/clusters/{cluster_id}", {"cluster": wanted})
+    theatre.ask("DELETE", f"//abaca/v1/servers/{first}", who="admin")
+    theatre.enter()
+    theatre.settle()
+    shown = theatre.ask("GET", f"//abaca/v1/clusters/{cluster_id}")["cluster"]
+    assert (shown["status"], shown["node_states"]) == ("error", {"ready": 2, "waiting": 1})
+    assert shown["next_try_at"] is not None
