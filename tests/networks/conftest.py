@@ -6,8 +6,10 @@ import contextlib
 import pytest
 
 from lab import keystone, neutron, runs
-from tests.databases import database, place, postgres  # noqa: F401 (fixtures)
-from tests.networks.harness import NeutronHarness
+from tests.databases import database, on_postgres, on_sqlite, place, postgres  # noqa: F401 (fixtures)
+from tests.networks.harness import NeutronHarness, StandaloneHarness
+
+on_a_real_neutron = pytest.param("neutron", id="neutron", marks=pytest.mark.system)
 
 
 @pytest.fixture(scope="package")
@@ -20,6 +22,20 @@ def real_cloud():
         yield login, networks.start(login)
         stack.close()
         assert run.leftovers() == []
+
+
+@pytest.fixture(params=[on_sqlite, on_postgres, on_a_real_neutron])
+def each_plugin(request, tmp_path):
+    """A plug-in, and the database of an Abaca that asks it: both kinds of databases, and a Neutron."""
+    with contextlib.ExitStack() as stack:
+        database = place("sqlite" if request.param == "neutron" else request.param, tmp_path, request)
+        stack.callback(database.close)
+        if request.param == "neutron":
+            made = NeutronHarness(database, tmp_path, *request.getfixturevalue("real_cloud"))
+        else:
+            made = StandaloneHarness(database)
+        stack.callback(made.close)
+        yield made
 
 
 @pytest.fixture

@@ -8,9 +8,8 @@ import pytest
 from abaca import errors
 from abaca.db.networks import share_servers
 from abaca.networks.contract import AddressNotUsable
-from tests.databases import on_postgres, on_sqlite, place
-from tests.networks.harness import ZONE, NeutronHarness, StandaloneHarness
-from tests.networks.test_contract import TooLate, given, on_a_real_neutron, refuse
+from tests.networks.harness import ZONE
+from tests.networks.test_contract import TooLate, given, refuse
 
 pytestmark = [
     # the library's, of its own future
@@ -20,17 +19,9 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(params=[on_sqlite, on_postgres, on_a_real_neutron])
-def harness(request, tmp_path):
-    with contextlib.ExitStack() as stack:
-        database = place("sqlite" if request.param == "neutron" else request.param, tmp_path, request)
-        stack.callback(database.close)
-        if request.param == "neutron":
-            made = NeutronHarness(database, tmp_path, *request.getfixturevalue("real_cloud"))
-        else:
-            made = StandaloneHarness(database)
-        stack.callback(made.close)
-        yield made
+@pytest.fixture
+def harness(each_plugin):
+    return each_plugin
 
 
 def called(harness, subnet, identifier="filer-7"):

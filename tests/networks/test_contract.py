@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every network plug-in promises, tried on each, and read back by its own door."""
 
-import contextlib
 import ipaddress
 import uuid
 
@@ -9,9 +8,8 @@ import pytest
 
 from abaca import errors
 from abaca.networks.contract import NetworkUnknown, NoAddress
-from tests.databases import on_postgres, on_sqlite, place
 from tests.db.administration.test_pools import at_once
-from tests.networks.harness import OTHER, ZONE, NeutronHarness, StandaloneHarness
+from tests.networks.harness import OTHER, ZONE
 
 pytestmark = [
     # the library's, of its own future
@@ -20,21 +18,12 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedInSDK60Warning"),
 ]
 
-on_a_real_neutron = pytest.param("neutron", id="neutron", marks=pytest.mark.system)
 NOBODY = "00000000-0000-4000-8000-000000000000"
 
 
-@pytest.fixture(params=[on_sqlite, on_postgres, on_a_real_neutron])
-def harness(request, tmp_path):
-    with contextlib.ExitStack() as stack:
-        database = place("sqlite" if request.param == "neutron" else request.param, tmp_path, request)
-        stack.callback(database.close)
-        if request.param == "neutron":
-            made = NeutronHarness(database, tmp_path, *request.getfixturevalue("real_cloud"))
-        else:
-            made = StandaloneHarness(database)
-        stack.callback(made.close)
-        yield made
+@pytest.fixture
+def harness(each_plugin):
+    return each_plugin
 
 
 def given(plugin, server_id, subnet, number=1):

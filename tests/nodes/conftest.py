@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Namespaces that one logs in to by SSH, each clean at the end of a test that uses `clean`."""
+"""Machines of all kinds; namespaces that one logs in to by SSH, each clean at the end of a test that uses `clean`."""
 
 import pytest
 
@@ -8,6 +8,7 @@ from abaca.nodes.shell import Limits
 from lab import fabric, runs
 from lab.ssh_node import SshNode
 from tests.drivers.harness import LocalHarness
+from tests.nodes.harness import HARNESSES
 from tests.nodes.machines import Absent, Memory, login_of, wanted
 
 CLEAN = """
@@ -16,6 +17,23 @@ rm -rf --one-file-system /mnt/*
 rm -f /etc/systemd/system/mnt-*
 : > /etc/fstab
 """
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param(kind, marks=kind.marks, id=kind.name) for kind in HARNESSES.values()]
+)
+def kind(request):
+    """A machine of each kind, for those who test what is promised of all."""
+    made = request.param()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def harness(kind):
+    """Every test finds the machine as it was."""
+    yield kind
+    kind.clean()
 
 
 @pytest.fixture(scope="module")

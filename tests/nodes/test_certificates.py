@@ -9,26 +9,9 @@ from cryptography.hazmat.primitives import serialization
 from abaca.drivers.authority import Authority
 from abaca.nodes import contract
 from abaca.nodes.contract import Identity
-from tests.nodes.harness import HARNESSES
 from tests.nodes.machines import wanted
 
 NAME = "abaca-server-1"
-
-
-@pytest.fixture(
-    scope="module", params=[pytest.param(kind, marks=kind.marks, id=kind.name) for kind in HARNESSES.values()]
-)
-def kind(request):
-    made = request.param()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def harness(kind):
-    """Every test finds the machine as it was."""
-    yield kind
-    kind.clean()
 
 
 @pytest.fixture

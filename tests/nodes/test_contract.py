@@ -6,26 +6,9 @@ import pytest
 
 from abaca.nodes import contract
 from abaca.nodes.contract import Guest, Holder, Job
-from tests.nodes.harness import HARNESSES
 from tests.nodes.machines import wanted
 
 POINT = "/mnt/a/b"
-
-
-@pytest.fixture(
-    scope="module", params=[pytest.param(kind, marks=kind.marks, id=kind.name) for kind in HARNESSES.values()]
-)
-def kind(request):
-    made = request.param()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def harness(kind):
-    """Every test finds the machine as it was."""
-    yield kind
-    kind.clean()
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -80,6 +80,14 @@ def server_for(call: Call, server_id: str) -> Server:
         raise errors.NotFound(resource="Server", id=server_id)
     call.visible(server.project_id, "Server", server_id)
     return server
+
+
+def addresses_for(call: Call, filters: Mapping[str, str]) -> list[str]:
+    """The addresses of the `server` that filters name, none where they name none. Raises as `server_for`."""
+    if "server" not in filters:
+        return []
+    server = server_for(call, server_ids(call, [filters["server"]])[0])
+    return sorted(address.ip for address in server.addresses)
 
 
 def _servers(call: Call, server_ids: Sequence[str]) -> tuple[list[Server], list[tuple[str, errors.AbacaError]]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from abaca import errors
 from abaca.api.administration import rule_locks
-from abaca.api.attachments.attaching import server_for, server_ids
+from abaca.api.attachments.attaching import addresses_for
 from abaca.api.shares.lookups import share_for_look, share_id_of
 from abaca.db.engine.database import Tx
 from abaca.db.shares import access_rules, export_locations
@@ -58,8 +58,7 @@ def show(call: Call, id: str, filters: dict[str, str]) -> dict[str, object]:
     """The commands, fstab line, systemd unit and Kubernetes volume, and which addresses are not let in yet."""
     system = mount_instructions.check_system(filters.get("os", "debian"))
     level = levels.check_level(filters.get("access_level"))
-    server = server_for(call, server_ids(call, [filters["server"]])[0]) if "server" in filters else None
-    addresses = sorted(address.ip for address in server.addresses) if server is not None else []
+    addresses = addresses_for(call, filters)
     with call.db.read() as tx:
         id = share_id_of(call, tx, id)
         mount_point = mount_points.check(filters.get("mount_point", mount_points.default(id)))
@@ -68,7 +67,7 @@ def show(call: Call, id: str, filters: dict[str, str]) -> dict[str, object]:
             raise errors.Conflict(f"Share {id} is {share.share_proto}; this tells how to mount NFS.")
         paths = export_locations.mounted_paths(tx, id)
         source = choose_source(tx, id, addresses, None)
-        missing = [] if server is None else _missing(call, tx, id, addresses, level)
+        missing = _missing(call, tx, id, addresses, level)
     if source is None:
         raise errors.Conflict(f"Share {id} is {share.status}: there is nothing to mount it from.")
     nodes = call.settings.nodes

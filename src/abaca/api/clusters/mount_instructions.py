@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from abaca import errors
-from abaca.api.attachments.attaching import server_for, server_ids
+from abaca.api.attachments.attaching import addresses_for
 from abaca.api.clusters import reading
 from abaca.db.clusters import clusters
 from abaca.db.networks import allocations
@@ -70,8 +70,7 @@ class DocumentsView(View):
 def show(call: Call, id: str, filters: dict[str, str]) -> dict[str, object]:
     """A part of cloud-init, tasks of Ansible and Kubernetes volumes, each for all these shares."""
     system = mount_instructions.check_system(filters.get("os", "debian"))
-    server = server_for(call, server_ids(call, [filters["server"]])[0]) if "server" in filters else None
-    addresses = sorted(address.ip for address in server.addresses) if server is not None else []
+    addresses = addresses_for(call, filters)
     name = filters.get("node_group")
     with call.db.read() as tx:
         cluster = reading.cluster_for(call, tx, id)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from abaca import errors
-from abaca.db.journal import waits
 from abaca.db.networks import share_network_subnets, share_servers
 from abaca.domain.networks.allocations import Network
 from abaca.domain.networks.share_networks import Subnet
@@ -124,16 +123,13 @@ def tear_down(op: Op[ServerHost]) -> None:
 def succeed(op: Op[ServerHost], tx: Tx) -> None:
     """Shares can be on it from here on."""
     share_servers.finish(tx, op.args.server_id, "creating", op.data["details"])
-    # whoever asked for it may be gone by now
-    share_servers.note_use(tx, op.args.server_id)
-    waits.signal(tx, share_servers.settled_condition(op.args.server_id))
+    values.settle(tx, op.args.server_id)
 
 
 def fail(op: Op[ServerHost], tx: Tx, error: errors.AbacaError) -> None:
     """It stays visible, and is deleted with what is unused; those who wait for it are told why it will not come."""
     share_servers.try_move(tx, op.args.server_id, "failed", "creating")
-    share_servers.note_use(tx, op.args.server_id)
-    waits.signal(tx, share_servers.settled_condition(op.args.server_id))
+    values.settle(tx, op.args.server_id)
 
 
 OPERATION = kinds.operation(

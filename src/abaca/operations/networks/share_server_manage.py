@@ -17,7 +17,7 @@ import msgspec
 
 from abaca import errors
 from abaca.db.administration import pools, services
-from abaca.db.journal import keys, waits
+from abaca.db.journal import keys
 from abaca.db.networks import share_network_subnets, share_networks, share_servers
 from abaca.domain.catalog import extra_specs
 from abaca.domain.networks import share_networks as rules
@@ -207,18 +207,13 @@ def succeed(op: Op[ServerHost], tx: Tx) -> None:
     share_servers.update(tx, op.args.server_id, msgspec.convert(op.data["supports"], dict[str, bool]))
     details = {"identifier": op.args.identifier, **op.data["details"]}
     share_servers.finish(tx, op.args.server_id, "manage_starting", details)
-    _settle(op, tx)
+    values.settle(tx, op.args.server_id)
 
 
 def fail(op: Op[ServerHost], tx: Tx, error: errors.AbacaError) -> None:
     """It stays visible."""
     share_servers.try_move(tx, op.args.server_id, "failed", "manage_starting")
-    _settle(op, tx)
-
-
-def _settle(op: Op[ServerHost], tx: Tx) -> None:
-    share_servers.note_use(tx, op.args.server_id)
-    waits.signal(tx, share_servers.settled_condition(op.args.server_id))
+    values.settle(tx, op.args.server_id)
 
 
 OPERATION = kinds.operation(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from abaca import errors
-from abaca.db.journal import keys
+from abaca.db.journal import keys, waits
 from abaca.db.networks import allocations, security_services, share_network_subnets, share_servers
 from abaca.drivers import contract
 from abaca.journal.queueing import Target
@@ -38,6 +38,12 @@ def may_serve_still(op: Op[ServerHost]) -> bool:
     They go with the server, or serve when that is mended. Whoever takes it back records `is_back` before and after.
     """
     return op.data.get("is_back") is False
+
+
+def settle(tx: Tx, server_id: str) -> None:
+    """It came, or will not: who waits for it looks. They may be gone, so that it is unused is counted from now."""
+    share_servers.note_use(tx, server_id)
+    waits.signal(tx, share_servers.settled_condition(server_id))
 
 
 def contract_server(server: ShareServer, op: Op[ServerHost] | None = None) -> contract.ShareServer:
