@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A worker dies in the middle of a hundred nodes: another one goes on, and every node has the share once."""
+"""Workers beside each other, and after each other, in the middle of a hundred nodes: each has the share once."""
 
 import contextlib
 
+import msgspec
 import pytest
 
 from tests.databases import fast_directory, place
@@ -38,6 +39,28 @@ def test_a_worker_that_dies_amid_a_hundred_nodes_leaves_none_behind(theatre, poi
     child = theatre.kill_at({point: "die"}, stage.HASTY)
     assert child.ends_within(), child.explain()
     theatre.enter("another", timing=stage.HASTY)
+    ended = theatre.until_ended("cluster-change", cluster_id, 60)
+    theatre.settle()
+    assert ended.state == "done"
+    shown = theatre.ask("GET", f"//abaca/v1/clusters/{cluster_id}")["cluster"]
+    assert (shown["status"], shown["node_states"]) == ("active", {"ready": NODES})
+    assert len(theatre.nodes.tables()) == NODES
+    assert theatre.check(ended) == []
+
+
+@pytest.mark.system
+def test_two_workers_share_a_hundred_nodes_and_one_takes_over_when_the_other_dies(theatre):
+    two = theatre.nursery.start(
+        "tests.operations.theatre:play_victim",
+        config=str(theatre.config),
+        name="two",
+        arms={"attachment-attach:mount_on_server:inside": "die"},
+        timing=msgspec.to_builtins(stage.HASTY),
+    )
+    prepared = cases.a_share_and_servers(theatre, NODES)  # that it has made: it is there
+    theatre.enter("one", timing=stage.HASTY)
+    cluster_id = cases.make_cluster(theatre, prepared)
+    assert two.ends_within(), two.explain()  # in the middle of its part of the nodes
     ended = theatre.until_ended("cluster-change", cluster_id, 60)
     theatre.settle()
     assert ended.state == "done"

@@ -60,7 +60,6 @@ class ServerSetup(Value, frozen=True, kw_only=True):
     id: str
     share_network_id: str
     subnets: Sequence[Subnet]
-    admin_allocations: Sequence[Allocation] = ()
     security_services: Sequence[SecurityService] = ()
     # Which key of the key manager the data of its shares is encrypted with; None for none of the user's.
     encryption_key_ref: str | None = None
