@@ -394,6 +394,16 @@ INHERENT: dict[str, dict[str, str]] = {name: {} for name in OFFERS} | {
     },
     "security services": dict.fromkeys(("type", "name", "user", "server", "dns_ip", "domain"), _FEW),
 }
+# The same of two filters.
+_APART = "PostgreSQL takes them for independent, expects few, and sorts what has the text; one at a time"
+_JOINED = "among so few all instances are joined at once sooner than one by one; among 7,500 they no longer are"
+TOGETHER = {
+    "shares": {f"{text} and host": _APART for text in ("name", "name_like", "description", "description_like")},
+    "snapshots": {
+        **{f"share_id and {text}": _JOINED for text in ("name", "name_like", "description", "description_like")},
+        **dict.fromkeys(("name_like and description", "description and description_like"), _JOINED),
+    },
+}
 _NOT_OF_SHARES = "a site has some thousands at most, however many shares it has"
 # What of this needs no turn, because that which is read for it is never much.
 BOUNDED = {

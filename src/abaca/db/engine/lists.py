@@ -172,10 +172,14 @@ def _escaped(text: str) -> str:
 
 
 class Unindexed(NamedTuple):
-    """Filters, and orders as "by NAME", for which all is read that may be shown: by any database, or by SQLite."""
+    """Filters, and orders as "by NAME", for which all is read that may be shown: by any database, or by SQLite.
+
+    Of `together` it is so of the first with any of the others.
+    """
 
     everywhere: tuple[str, ...] = ()
     on_sqlite: tuple[str, ...] = ()
+    together: tuple[str, ...] = ()
 
 
 class Listing:
@@ -205,7 +209,9 @@ class Listing:
         self._sorts = {name: tuple(by) or tuple(dict.fromkeys((name, _KEY))) for name, by in found.items()}
         self._usual = next(iter(self._sorts))
         self._unless = unless
-        self._unindexed, self._unindexed_on_sqlite = map(frozenset, unindexed or Unindexed())
+        said = unindexed or Unindexed()
+        self._unindexed, self._unindexed_on_sqlite = frozenset(said.everywhere), frozenset(said.on_sqlite)
+        self._together = said.together[:1], frozenset(said.together[1:])
         self._vague = {name: one.is_vague for name, one in self._filters.items() if one.is_vague}
         self._statement = functools.lru_cache(REMEMBERED)(self._write)
         self._counting = functools.lru_cache(REMEMBERED)(self._write_count)
@@ -281,16 +287,22 @@ class Listing:
             or not self._unindexed.isdisjoint(asked)
             or f"by {page.sort_key}" in self._unindexed
             or (_PROJECT in asked and self._is_of_another(page.sort_key))
+            or any(name in asked and not self._together[1].isdisjoint(asked) for name in self._together[0])
             or any(name in asked and is_vague(asked[name]) for name, is_vague in self._vague.items())
             or (tx.dialect == "sqlite" and self._sqlite_reads_much(asked, page))
         )
 
     def _sqlite_reads_much(self, asked: Mapping[str, object], page: Page) -> bool:
-        """Whether SQLite does; it goes by the index of a filter, whatever the order."""
-        if page.sort_key != self._usual and not all(self._filters[name].is_steady for name in asked):
-            return True
+        """Whether SQLite does; it goes by the index of a filter, whatever the order, and of two by that of either."""
         # nearly all that there is does not have a flag
-        return any(asked[name] is not False for name in self._unindexed_on_sqlite & asked.keys())
+        unindexed = {name for name in self._unindexed_on_sqlite if name in asked and asked[name] is not False}
+        others = asked.keys() - (self._unindexed_on_sqlite - unindexed) - {_KEY, _PROJECT}
+        if unindexed or len(others) > 1:
+            return True
+        # a flag leads to few, or to nearly all
+        return page.sort_key != self._usual and any(
+            not self._filters[name].is_steady or isinstance(asked[name], bool) for name in others
+        )
 
     def _after(self, tx: Tx, page: Page) -> Row | tuple[()]:
         """Where the page before ended, or nothing: then the offset counts. A marker that is gone is no marker."""

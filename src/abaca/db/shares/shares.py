@@ -121,6 +121,8 @@ _UNINDEXED_ON_SQLITE = (
     "description", "status", "share_type_id", "availability_zone", "extra_specs", "name_like", "description_like",
     "metadata", "is_soft_deleted",
 )  # fmt: skip
+# PostgreSQL takes the texts of a share and its place for independent, expects few, and sorts what has the text.
+_TOGETHER = ("host", "name", "name_like", "description", "description_like")
 # Other names under which clients ask for an order.
 SORT_ALIASES = {
     "display_name": "name",
@@ -173,7 +175,7 @@ SHARES = lists.Listing(
     sorts=_SORTS,
     # opens the index over all projects (db/tables)
     unless=(frozenset({"id", "id_prefix", "project_id", "is_public"}), OF_ANY_PROJECT),
-    unindexed=lists.Unindexed(_UNINDEXED, on_sqlite=_UNINDEXED_ON_SQLITE),
+    unindexed=lists.Unindexed(_UNINDEXED, on_sqlite=_UNINDEXED_ON_SQLITE, together=_TOGETHER),
 )
 
 
