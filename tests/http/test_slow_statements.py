@@ -52,10 +52,16 @@ def test_what_would_never_end_is_answered_in_time_with_the_reason(slow, method, 
     [
         "/shares?with_count=true",
         "/shares/detail?offset=10000",
-        "/shares/detail?sort_key=size",
+        *(
+            f"/shares/detail?sort_key={name}"
+            for name in ("share_type_id", "availability_zone", "snapshot_id", "status")
+        ),
+        "/snapshots/detail?sort_key=status",
+        "/shares?share_proto=NFS&name=any",
         "/shares?name~=ab",
         "/shares?status=available",
-        "//abaca/v1/operations?sort_key=kind",
+        *(f"//abaca/v1/operations?sort_key={name}" for name in ("kind", "state", "updated_at")),
+        *(f"//abaca/v1/attachments?sort_key={name}" for name in ("state", "updated_at")),
         "//abaca/v1/events?with_count=true",
     ],
 )
