@@ -6,10 +6,12 @@ import sqlalchemy as sa
 
 from abaca.db.tables.shares import export_locations, instance_access_rules, shares
 from abaca.db.tables.shares import share_instances as instances
+from abaca.drivers import wrappers
 from abaca.operations.administration.backend_ensure import Manner
 from tests.databases import database, postgres  # noqa: F401 (fixtures)
 from tests.operations import theatre as stage
 from tests.operations.administration.test_backend_ensure import (  # noqa: F401 (fixtures)
+    HOST,
     KIND,
     change,
     counts,
@@ -45,3 +47,20 @@ def test_of_a_page_only_what_differs_is_held(theatre, made):  # noqa: F811
     assert [theatre.status(share_id) for share_id in made] == ["available"] * 4 + ["ensuring"] + ["available"] * 2
     gate.opened.set()
     assert counts(until_ended(theatre, op_id).data["findings"]) == {"unchanged": 6, "repaired": 1}
+
+
+def test_while_all_of_a_page_differ_the_next_is_not_looked_at_before(theatre, made):  # noqa: F811
+    calls = []
+
+    def note(name, call):
+        if name in ("inspect", "ensure"):
+            calls.append(name)
+        return call()
+
+    differing = sa.select(instances.c.id).where(instances.c.share_id.in_(made[:4]))
+    change(theatre, export_locations, export_locations.c.share_instance_id.in_(differing), path="10.9.9.9:/x")
+    parts = theatre.ensure_actor().queues[HOST].parts
+    parts.driver = wrappers.wrap(parts.driver, note)
+    assert counts(ensured(theatre, Manner(page_size=2))) == {"updated": 4, "unchanged": 3}
+    # the third page is ensured unseen, and is found to be well
+    assert calls == ["inspect", "ensure", "ensure", "ensure", "inspect"]

@@ -2,8 +2,8 @@
 """Make the shares of a back end what its present configuration says, while it serves.
 
 It goes through the share instances of the back end page by page, in the order of their ids, so the shares of one page
-at most are `ensuring`. Where the driver can look without touching it does so first, and only those of which something
-is not so as it shall be go on: these are marked, handed to the driver in one call, and written down in one transaction
+at most are `ensuring`. Where the driver can look without touching it does so first, unless all of the page before
+differed, and only those of which something is not so as it shall be go on: these are marked, handed to the driver in one call, and written down in one transaction
 with how far the whole is: after a crash that page alone is done again. Of all others no row is written. Shares that are
 busy or broken are skipped and counted.
 Between two pages it can be paused; then no share is `ensuring` either. What can go wrong: the back end stays away for
@@ -164,7 +164,7 @@ def _begin(op: Op[BackEnd], said: str) -> None:
     with op.part() as tx:
         total = share_instances.count_on_backend(tx, op.args.host)
         findings.forget(tx, op.id)
-        op.record(backend_info=said, cursor="", page=1, total=total, findings=Findings())
+        op.record(backend_info=said, cursor="", page=1, total=total, findings=Findings(), all_differ=False)
         op.show_progress(tx, 0, total)
         notify_start(tx, op)
 
@@ -207,7 +207,7 @@ def next_page(op: Op[BackEnd]) -> Page:
 def _look(op: Op[BackEnd]) -> Page:
     """The next page, with those that may have to be changed."""
     page = next_page(op)
-    if not isinstance(op.parts.driver, contract.Inspects):
+    if op.data.get("all_differ") or not isinstance(op.parts.driver, contract.Inspects):
         return page
     try:
         outcomes = ensure_calls.inspect(op.parts.driver, page.instances)
@@ -256,6 +256,7 @@ def _write_down(op: Op[BackEnd], tx: Tx, page: Page, outcomes: Mapping[str, cont
     reasons = {id: lost[id].reason or "The back end cannot serve it." for id in gone}
     notify_of_lost(op, tx, [(page.taken[id], reason) for id, reason in reasons.items()])
     tally = Tally(op)
+    unchanged = tally.findings.unchanged
     for row in page.seen:
         outcome = still.get(row.id, UNCHANGED)
         if row.id in page.true:
@@ -269,6 +270,7 @@ def _write_down(op: Op[BackEnd], tx: Tx, page: Page, outcomes: Mapping[str, cont
         else:
             is_mended = row.id in again or bool(outcome.repairs)
             tally.findings.count("updated" if row.id in changed else "repaired" if is_mended else "unchanged")
+    op.record(all_differ=tally.findings.unchanged == unchanged)
     tally.record(tx, page)
 
 
