@@ -263,11 +263,16 @@ class Database:
         self._writer = _engine(self.url, pool_size, autocommit=False)
         self._reader = _engine(self.url, pool_size, autocommit=True)
         self._looking = connections.Connections(self._reader)
+        self._single = self._reader if self.is_sqlite else _engine(self.url, pool_size, autocommit=True)
+        self._at_once = self._looking if self.is_sqlite else connections.Connections(self._single)
         if not self.is_sqlite:
             event.listen(self._writer, "connect", _not_abandoned(abandoned_s))
+            event.listen(self._single, "connect", _go_by_indexes)
         if most is not None:
             event.listen(self._reader, "connect", limits.limiting(most.look_s))
             event.listen(self._writer, "connect", limits.limiting(most.change_s))
+            if not self.is_sqlite:
+                event.listen(self._single, "connect", limits.limiting(most.change_s))
 
     @property
     def is_sqlite(self) -> bool:
@@ -312,7 +317,12 @@ class Database:
     @contextlib.contextmanager
     def read(self) -> Iterator[Tx]:
         """A connection for looking. Each statement sees what was committed before it."""
-        connection = self._looking.take()
+        with self._with_one_of(self._looking) as tx:
+            yield tx
+
+    @contextlib.contextmanager
+    def _with_one_of(self, kept: connections.Connections) -> Iterator[Tx]:
+        connection = kept.take()
         try:
             tx = Tx(connection, self.now(), self._statements)
             tx.turns = self._turns
@@ -321,11 +331,14 @@ class Database:
         except BaseException:
             connection.close()
             raise
-        self._looking.give_back(connection)
+        kept.give_back(connection)
 
     def once(self) -> contextlib.AbstractContextManager[Tx]:
-        """A connection for one statement that is a transaction by itself: a round trip where `write()` takes three."""
-        return self.write() if self._is_rehearsal else self.read()
+        """A connection for one statement that is a transaction by itself: a round trip where `write()` takes three.
+
+        PostgreSQL goes by indexes there, also with a plan from when the tables had no rows.
+        """
+        return self.write() if self._is_rehearsal else self._with_one_of(self._at_once)
 
     @contextlib.contextmanager
     def write(self) -> Iterator[Tx]:
@@ -364,8 +377,9 @@ class Database:
         """Give all connections back."""
         self._closed.set()
         self._looking.close()
-        self._writer.dispose()
-        self._reader.dispose()
+        self._at_once.close()
+        for engine in (self._writer, self._reader, self._single):
+            engine.dispose()
         self.wakeup.close()
 
 
@@ -440,18 +454,22 @@ def write_ahead(connection: sqlite3.Connection, within_s: float = 30.0) -> None:
             return
 
 
-def _plan_once(connection: Any, _record: object) -> None:
-    """Looks go by indexes whatever the values are, and planning a page anew costs twice as much as reading it."""
-    connection.execute(PLAN_ONCE)
-    connection.commit()
+def _saying(command: str) -> Callable[[Any, object], None]:
+    """What tells new connections something for good."""
+
+    def say(connection: Any, _record: object) -> None:
+        connection.execute(command)
+        connection.commit()
+
+    return say
+
+
+# Looks go by indexes whatever the values are, and planning a page anew costs twice as much as reading it.
+_plan_once = _saying(PLAN_ONCE)
+# A plan that is made once, of a table that is empty then, would read all of it for ever, and for each row anew.
+_go_by_indexes = _saying("SET enable_seqscan = off")
 
 
 def _not_abandoned(after_s: float) -> Callable[[Any, object], None]:
     """A process that is frozen in a transaction, its host suspended say, keeps nobody else waiting."""
-    command = f"SET idle_in_transaction_session_timeout = {int(after_s * 1000)}"
-
-    def limit(connection: Any, _record: object) -> None:
-        connection.execute(command)
-        connection.commit()
-
-    return limit
+    return _saying(f"SET idle_in_transaction_session_timeout = {int(after_s * 1000)}")
