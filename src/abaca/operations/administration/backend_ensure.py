@@ -3,9 +3,9 @@
 
 It goes through the share instances of the back end page by page, in the order of their ids, so the shares of one page
 at most are `ensuring`. Where the driver can look without touching it does so first, unless all of the page before
-differed, and only those of which something is not so as it shall be go on: these are marked, handed to the driver in one call, and written down in one transaction
-with how far the whole is: after a crash that page alone is done again. Of all others no row is written. Shares that are
-busy or broken are skipped and counted.
+differed, and only those of which something is not so as it shall be go on: these are marked, handed to the driver in
+one call, and written down in one transaction with how far the whole is: after a crash that page alone is done again. Of
+all others no row is written. Shares that are busy or broken are skipped and counted.
 Between two pages it can be paused; then no share is `ensuring` either. What can go wrong: the back end stays away for
 long, or refuses a page; then it fails there, and what was done stays. The claim under faults: it always ends, and then
 no share is `ensuring`.
