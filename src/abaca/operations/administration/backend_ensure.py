@@ -238,8 +238,11 @@ def _take(op: Op[BackEnd], tx: Tx, page: Page) -> Page:
 
 
 def _write_down(op: Op[BackEnd], tx: Tx, page: Page, outcomes: Mapping[str, contract.EnsureOutcome]) -> None:
-    # in the order in which others lock these: shares before instances
-    shares.lock_many(tx, [page.taken[id].share_id for id, one in outcomes.items() if one.share_metadata])
+    # in the order in which others lock these: shares before instances; where the rules are applied again the row of an
+    # instance changes twice, and that locks its share anyway
+    twice = {id for id in page.taken if is_synced_again(page, id, outcomes.get(id, UNCHANGED))}
+    marked = {id for id, one in outcomes.items() if one.share_metadata}
+    shares.lock_many(tx, sorted(page.taken[id].share_id for id in twice | marked))
     lost = {id: outcome for id, outcome in outcomes.items() if outcome.status == "error" and id in page.taken}
     well = [id for id in page.taken if id not in lost]
     if op.args.manner.shows_status:
