@@ -165,8 +165,9 @@ def filled(path, ids, **said):
 
 
 def words(ids, kind):
-    """What says the first of a kind, other than its id."""
-    first, others = ids[kind][0], ids[kind][1:]
+    """What says the first of a kind, and nothing of another kind, other than its id."""
+    first = ids[kind][0]
+    others = {one for of_kind in ids.values() for one in of_kind} - {first}
     shortest = next(length for length in range(4, 36) if not any(one.startswith(first[:length]) for one in others))
     return [first[:shortest].upper(), *([NAMES[kind]] if kind in NAMES else [])]
 

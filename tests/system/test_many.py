@@ -70,7 +70,9 @@ def test_two_hundred_shares_come_are_granted_and_go_without_a_trace(world, figur
         begun = time.monotonic()
         world.abaca.reload()
         wait_until(lambda: "ensures its shares" in world.log()[before:])
-        wait_until(lambda: not is_ensuring(world), 120, 0.05)
+        wait_until(
+            lambda: not is_ensuring(world) and world.locations(shares[-1])[0].startswith("127.0.0.2:"), 120, 0.05
+        )
         took("given another address")
         assert all(world.locations(share_id)[0].startswith("127.0.0.2:") for share_id in shares)
         world.compare()
