@@ -81,17 +81,17 @@ class Row:
 # What may grow, by a pattern of its name, and how far.
 _SORTED = "a sort of all that is seen by a column without an index"
 _BY = {
-    "shares": "status size host availability_zone updated_at share_type_id share_network_id snapshot_id",
-    "share_instances": "status",
-    "snapshots": "status size updated_at",
-    "operations": "updated_at kind state",
-    "attachments": "updated_at state",
-    "locks": "updated_at lock_reason",
+    r"shares: \w+": "availability_zone share_type_id share_network_id snapshot_id",
+    "shares: project": "status host",
+    "snapshots: project": "status",
+    r"operations: \w+": "updated_at kind state",
+    r"attachments: \w+": "updated_at state",
+    r"locks: \w+": "updated_at lock_reason",
 }
 INHERENT: tuple[tuple[str, str], ...] = (
     ("offset in the middle", "whoever skips rows has them read; markers do not"),
     (", counted", "the number is exact, so all are counted"),
-    *((rf"^{name}: \w+, by ({'|'.join(columns.split())}) ", _SORTED) for name, columns in _BY.items()),
+    *((rf"^{name}, by ({'|'.join(columns.split())}) ", _SORTED) for name, columns in _BY.items()),
     ("^snapshots: project, (after|.*all match)", "among 1,000 shares the project has 50: at most one page"),
     ("^snapshots: .*, (size|usage) ", "few look for them by this: those that are seen are looked through"),
     ("^locks: .*, lock_reason~? ", "a text too long for an index: the locks that are seen are read"),
