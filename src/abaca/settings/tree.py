@@ -48,7 +48,8 @@ class Database(Section, frozen=True):
         secret("SQLAlchemy URL: `postgresql://...` at scale. Unset: SQLite in `state_path`, for one host only."),
     ] = None
     max_pool_size: Annotated[
-        int, said("Connections kept open in each of a process's two pools (looking, writing).", ge=1)
+        int,
+        said("Connections kept open in each of a process's pools (looking, writing; a worker's: taking work).", ge=1),
     ] = 8
     look_limit_s: Annotated[
         float, said("Seconds after which a statement is stopped by which a request looks; it is answered 503.", ge=0.1)
