@@ -296,7 +296,7 @@ def test_a_shrink_whose_outcome_is_not_known_keeps_the_old_limit(fresh, when_it_
             lose()
 
     when_it_is_asked.append(moment)
-    with pytest.raises(contract.Busy, match="counted anew"):
+    with pytest.raises(contract.UnderWay, match="counted anew"):
         fresh.driver.shrink(instance, 1)
     assert fresh.size_gib(instance) == 2
 

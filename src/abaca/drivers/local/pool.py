@@ -80,7 +80,7 @@ class Pool(FileSystem):
     def check_room(self, size_gib: int) -> None:
         """Raises `contract.Full` when a share of this size could never be filled, or nothing fits any more.
 
-        Raises `contract.Busy` while the space of deleted shares is still being won back.
+        Raises `contract.UnderWay` while the space of deleted shares is still being won back.
         """
         total_bytes, free_bytes = self.space()
         if size_gib * GIB > total_bytes:
@@ -91,7 +91,7 @@ class Pool(FileSystem):
             is_deleting = btrfs.is_deleting(self.root)
             btrfs.sync(self.root)  # What was deleted counts as free only once that is on disk.
             if is_deleting and self.own_space()[1] < _LEAST_FREE_BYTES:
-                raise contract.Busy(reason="the pool is full until what was deleted has been taken away")
+                raise contract.UnderWay(reason="the pool is full until what was deleted has been taken away")
         if self.space()[1] < _LEAST_FREE_BYTES:
             raise contract.Full(reason="the pool is full")
 
@@ -163,7 +163,7 @@ class Pool(FileSystem):
         return btrfs.usage(self.root, btrfs.tree_id(self.need("shares", id)))
 
     def shrink(self, id: str, size_gib: int, old_size_gib: int) -> None:
-        """Raises `contract.Refused` when more is in use, `contract.Busy` while all is counted; the old limit stays."""
+        """`contract.Refused` says that more is in use, `contract.UnderWay` that all is counted; the old limit stays."""
         self._refuse_used(id, size_gib)
         self.limit(id, size_gib)
         try:
@@ -177,7 +177,7 @@ class Pool(FileSystem):
         self.wait_until_counted()
         used_bytes, _ = self.usage(id)
         if not self.is_counted():
-            raise contract.Busy(reason="what is in use is being counted anew")
+            raise contract.UnderWay(reason="what is in use is being counted anew")
         if used_bytes > size_gib * GIB:
             raise contract.Refused(reason=f"{used_bytes / GIB:.2f} GiB are in use")
 
