@@ -74,11 +74,20 @@ class Tracing:
         with self._tracer.start_as_current_span(name, attributes=attributes):
             yield
 
-    def driver_calls(self, backend: str) -> Callable[[str, Callable[[], Any]], Any]:
-        """What `drivers.wrappers.wrap` takes: a span around each call of the driver's methods."""
+    def driver_calls(
+        self, backend: str, no_errors: tuple[type[Exception], ...] = ()
+    ) -> Callable[[str, Callable[[], Any]], Any]:
+        """What `drivers.wrappers.wrap` takes: a span around each call of the driver's methods.
+
+        What it raises of `no_errors` is not an error of the span.
+        """
 
         def around(name: str, call: Callable[[], T]) -> T:
             with self._tracer.start_as_current_span(f"driver {name}", attributes={"abaca.backend": backend}):
-                return call()
+                try:
+                    return call()
+                except no_errors as raised:
+                    passed = raised
+            raise passed
 
         return around

@@ -2,6 +2,7 @@
 """With `tracing` on, requests, runs and driver calls are spans; without it OpenTelemetry is not even loaded."""
 
 import contextlib
+import functools
 
 import pytest
 from opentelemetry import trace
@@ -41,7 +42,11 @@ class Provider(trace.TracerProvider, trace.Tracer):
     @contextlib.contextmanager
     def start_as_current_span(self, name, context=None, kind=None, attributes=None, **_options):
         self.spans.append(Span(name, context, attributes))
-        yield self.spans[-1]
+        try:
+            yield self.spans[-1]
+        except Exception as error:
+            self.spans[-1].attributes["error"] = str(error)
+            raise
 
 
 @pytest.fixture
@@ -88,6 +93,17 @@ def test_a_run_and_a_driver_call_are_spans(provider):
     outer, inner = provider.spans
     assert (outer.name, outer.attributes) == ("share-create", {"abaca.operation": "o1"})
     assert (inner.name, inner.attributes) == ("driver create", {"abaca.backend": "alpha"})
+
+
+def test_what_a_driver_raises_is_an_error_of_its_span_unless_it_is_said_to_be_none(provider):
+    def fail(error):
+        raise error
+
+    calls = Tracing(provider).driver_calls("alpha", (LookupError,))
+    for error in (ValueError("broken"), LookupError("under way")):
+        with pytest.raises(type(error)):
+            calls("create", functools.partial(fail, error))
+    assert [span.attributes.get("error") for span in provider.spans] == ["broken", None]
 
 
 def test_a_request_that_waits_for_its_body_says_so_and_has_no_status_yet(provider):

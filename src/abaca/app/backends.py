@@ -47,7 +47,7 @@ def driver(settings: Settings, backend: Backend, metrics: Metrics | None = None)
         arounds.insert(0, wrappers.measuring(lambda call, took_s, error: seen(backend.name, call, took_s, error)))
     spans = tracing(settings)
     if spans is not None:
-        arounds.append(spans.driver_calls(backend.name))
+        arounds.append(spans.driver_calls(backend.name, no_errors=(contract.UnderWay,)))
     return wrappers.wrap(made, *arounds)
 
 
