@@ -117,7 +117,8 @@ class Garden:
         rule = {"access_type": "ip", "access_to": "10.0.0.1", "metadata": {"k": "v"}}
         self.ask("POST", f"/shares/{share}/action", {"allow_access": rule})
         self.world.settle()
-        rules = self.ask("GET", f"/share-access-rules?share_id={share}").body["access_list"]
+        found = self.ask("GET", f"/share-access-rules?share_id={share}").body["access_list"]
+        rules = [one for one in found if one["access_to"] == rule["access_to"]]  # an attachment's is not a user's
         wish = {"resource_id": rules[0]["id"], "resource_type": "access_rule"}
         lock = self.ask("POST", "/resource-locks", {"resource_lock": wish}).body["resource_lock"]
         location = self.ask("GET", f"/shares/{share}/export_locations").body["export_locations"][0]["id"]
