@@ -7,6 +7,7 @@ that signal when the *thread* that started the child ends, hence the one thread 
 
 from __future__ import annotations
 
+import atexit
 import collections
 import concurrent.futures
 import dataclasses
@@ -29,6 +30,7 @@ _RANDOM = random.SystemRandom()
 _PORTS = range(20000, 32000)  # below the range that the kernel gives to outgoing connections
 _RESERVED: collections.deque[socket.socket] = collections.deque()
 _RESERVATIONS = 200
+atexit.register(lambda: [mark.close() for mark in _RESERVED])
 _DEATH_S = 30.0
 PATIENCE_S = 300.0
 """How long a command may take, and how long is waited at least: machines are slow at times."""
