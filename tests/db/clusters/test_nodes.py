@@ -42,7 +42,7 @@ def test_as_many_groups_and_shares_as_there_may_be_are_compared(db):
     wanted = {f"group-{number}": of_each for number in range(MOST_GROUPS)}
     wanted[group.id] = [*of_each, WantedShare(SHARE, "/mnt/s0")]
     with db.read() as tx:
-        assert [one.id for one in nodes.surplus(tx, cluster_id, wanted, None, "", 10)] == [elsewhere]
+        assert [one.id for one in nodes.surplus(tx, cluster_id, wanted, None, nodes.Part("", 10))] == [elsewhere]
 
 
 def test_what_failed_and_is_tried_again_is_not_waited_for(db):
