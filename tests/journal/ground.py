@@ -60,8 +60,7 @@ def rehearse(**where):
         ground.run(kind, ground.subject("rehearsal"), word="look")
     ground.leave()
     wait_until(lambda: threading.active_count() == 1)  # a fork copies no threads, but the locks that they hold
-    for engine in (db._reader, db._writer):
-        engine.dispose()
+    db.let_go()
 
 
 def play_victim(arms, timing, **where):

@@ -12,6 +12,7 @@ import json
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -81,7 +82,10 @@ class Nursery:
         return child
 
     def do(self, job, **arguments):
-        """Have it done once in the server itself, so that children need not."""
+        """Have it done once in the server itself, so that children need not. It leaves them no connection.
+
+        Two processes with one get the answers to what the other has asked.
+        """
         assert self._order("here", job, arguments) == "0"
 
     def _order(self, where, job, arguments):
@@ -108,7 +112,7 @@ def serve(log, preload):
         order = json.loads(line)
         if order["where"] == "here":
             call(order)
-            print(0, flush=True)  # noqa: T201 - the protocol
+            print(open_connections(), flush=True)  # noqa: T201 - the protocol
             continue
         pid = os.fork()
         if pid == 0:
@@ -117,6 +121,17 @@ def serve(log, preload):
         print(pid, flush=True)  # noqa: T201 - the protocol
     for pid in children:
         os.kill(pid, signal.SIGKILL)
+
+
+def open_connections():
+    """How many this process has. A socket that only sends datagrams is none."""
+    found = 0
+    for number in [int(one.name) for one in Path("/proc/self/fd").iterdir()]:
+        if number <= 2:  # the protocol's
+            continue
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(number)) as one:
+            found += one.type == socket.SOCK_STREAM
+    return found
 
 
 def call(order):

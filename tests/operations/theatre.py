@@ -172,8 +172,7 @@ def rehearse(config):
     worker.stop()
     thread.join()
     wait_until(lambda: threading.active_count() == 1)  # a fork copies no threads, but the locks that they hold
-    for engine in (known.db._reader, known.db._writer):
-        engine.dispose()
+    known.db.let_go()
 
 
 def play_victim(config, name, arms, timing):

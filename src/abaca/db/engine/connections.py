@@ -21,8 +21,12 @@ class Connections:
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
-        self._pool = cast("QueuePool", engine.pool)
         self._idle: list[sa.Connection] = []
+
+    @property
+    def _pool(self) -> QueuePool:
+        """The engine's, which gets another when all connections are given back."""
+        return cast("QueuePool", self._engine.pool)
 
     def take(self) -> sa.Connection:
         """One that nobody else uses. Raises SQLAlchemyError."""

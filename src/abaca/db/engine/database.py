@@ -373,13 +373,17 @@ class Database:
                 stack.callback(self._looking.give_back, self._looking.take())
                 stack.enter_context(connections.connect(self._writer))
 
-    def close(self) -> None:
-        """Give all connections back."""
-        self._closed.set()
+    def let_go(self) -> None:
+        """Give all connections back, before a fork, say; whoever asks next gets new ones."""
         self._looking.close()
         self._at_once.close()
         for engine in (self._writer, self._reader, self._single):
             engine.dispose()
+
+    def close(self) -> None:
+        """Give all connections back for good."""
+        self._closed.set()
+        self.let_go()
         self.wakeup.close()
 
 
