@@ -1,27 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: F811
 """What Heketi works on holds up no call of the GlusterFS driver, and is found again whoever is killed meanwhile."""
 
 import pytest
 
 from abaca.drivers import contract
 from tests.drivers.contract.calls import settled
-from tests.drivers.harness import GlusterfsHarness
-
-
-@pytest.fixture(scope="module")
-def shared():
-    """One bed for all tests; each uses instances of its own, and leaves Heketi in order."""
-    made = GlusterfsHarness()
-    made.start()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def rig(shared):
-    yield shared
-    shared.bed.heketi.fails.clear()
-    shared.bed.heketi.release()
+from tests.drivers.test_glusterfs import rig, shared, volumes_of  # noqa: F401 (fixtures)
 
 
 @pytest.fixture
@@ -29,17 +14,17 @@ def heketi(rig):
     return rig.bed.heketi
 
 
-def volumes_of(rig, share):
-    """The volumes that Heketi has under the share's name, those that it hides included."""
-    heketi = rig.bed.heketi
-    return [one for one in (*heketi.volumes.values(), *heketi.hidden.values()) if one["name"] == f"abaca_{share.id}"]
-
-
 def under_way(call, *arguments):
     """The call has begun something, or waits its turn; what it says of that."""
     with pytest.raises(contract.UnderWay) as raised:
         call(*arguments)
     return raised.value
+
+
+def begun(heketi, call, *arguments):
+    """The call has begun what Heketi does not end before it is released."""
+    heketi.is_held = True
+    return under_way(call, *arguments)
 
 
 def killed(heketi):
@@ -72,8 +57,7 @@ def test_a_creation_that_takes_long_is_looked_at_and_made_once(rig, heketi, goin
 
 def test_a_creation_in_which_heketi_was_killed_is_cleaned_up_and_made_again(rig, heketi, going_on):
     share = rig.instance()
-    heketi.is_held = True
-    under_way(rig.driver.create, share)
+    begun(heketi, rig.driver.create, share)
     killed(heketi)
     assert settled(going_on().create, share).exports
     assert (len(volumes_of(rig, share)), heketi.works) == (1, {})
@@ -82,8 +66,7 @@ def test_a_creation_in_which_heketi_was_killed_is_cleaned_up_and_made_again(rig,
 
 def test_deleting_waits_for_a_creation_that_heketi_hides(rig, heketi, going_on):
     share = rig.instance()
-    heketi.is_held = True
-    under_way(rig.driver.create, share)
+    begun(heketi, rig.driver.create, share)
     driver = going_on()
     under_way(driver.delete, share)
     heketi.release()
@@ -93,8 +76,7 @@ def test_deleting_waits_for_a_creation_that_heketi_hides(rig, heketi, going_on):
 
 def test_deleting_cleans_up_a_creation_in_which_heketi_was_killed(rig, heketi, going_on):
     share = rig.instance()
-    heketi.is_held = True
-    under_way(rig.driver.create, share)
+    begun(heketi, rig.driver.create, share)
     killed(heketi)
     settled(going_on().delete, share)
     assert (volumes_of(rig, share), heketi.works) == ([], {})
@@ -102,8 +84,7 @@ def test_deleting_cleans_up_a_creation_in_which_heketi_was_killed(rig, heketi, g
 
 def test_a_creation_that_has_failed_is_in_nobodys_way(rig, heketi, going_on):
     share = rig.instance()
-    heketi.is_held = True
-    under_way(rig.driver.create, share)
+    begun(heketi, rig.driver.create, share)
     heketi.fails["create-volume"] = "no route to host"
     heketi.release()
     settled(going_on().delete, share)
@@ -112,8 +93,7 @@ def test_a_creation_that_has_failed_is_in_nobodys_way(rig, heketi, going_on):
 
 def test_a_deletion_that_takes_long_ends_when_heketi_has_ended_it(rig, heketi, going_on):
     share = rig.share()
-    heketi.is_held = True
-    under_way(rig.driver.delete, share)
+    begun(heketi, rig.driver.delete, share)
     driver = going_on()
     under_way(driver.delete, share)
     heketi.release()
@@ -124,8 +104,7 @@ def test_a_deletion_that_takes_long_ends_when_heketi_has_ended_it(rig, heketi, g
 def test_a_deletion_in_which_heketi_was_killed_is_cleaned_up(rig, heketi, going_on):
     """It hides the volume, which then looks as if it were gone."""
     share = rig.share()
-    heketi.is_held = True
-    under_way(rig.driver.delete, share)
+    begun(heketi, rig.driver.delete, share)
     killed(heketi)
     settled(going_on().delete, share)
     assert (volumes_of(rig, share), heketi.works) == ([], {})
@@ -137,8 +116,7 @@ def test_the_deletion_of_a_volume_that_was_taken_over_is_ended_too(rig, heketi, 
     rig.driver.unmanage(old)
     share = rig.instance(exports=exports)
     rig.driver.manage(share, {})
-    heketi.is_held = True
-    under_way(rig.driver.delete, share)
+    begun(heketi, rig.driver.delete, share)
     driver = going_on()
     under_way(driver.delete, share)
     heketi.release()
@@ -148,8 +126,7 @@ def test_the_deletion_of_a_volume_that_was_taken_over_is_ended_too(rig, heketi, 
 
 def test_why_a_deletion_failed_is_told_and_it_can_be_tried_again(rig, heketi):
     share = rig.share()
-    heketi.is_held = True
-    under_way(rig.driver.delete, share)
+    begun(heketi, rig.driver.delete, share)
     heketi.fails["delete-volume"] = "volume delete: failed: Some of the peers are down"
     heketi.release()
     with pytest.raises(contract.Refused, match="peers are down"):
@@ -175,8 +152,7 @@ def test_growing_that_takes_long_is_not_begun_twice(rig, heketi, going_on):
 
 def test_growing_in_which_heketi_was_killed_is_begun_anew(rig, heketi, going_on):
     share = rig.share()
-    heketi.is_held = True
-    under_way(rig.driver.extend, share, 9)
+    begun(heketi, rig.driver.extend, share, 9)
     killed(heketi)
     settled(going_on().extend, share, 9)
     assert (volumes_of(rig, share)[0]["size"], rig.size_gib(share), heketi.works) == (10, 9, {})

@@ -10,6 +10,7 @@ import pytest
 from lab import fabric, guest
 from tests.conftest import wait_until
 from tests.drivers.harness import LocalServersHarness, fresh_id, rules, subnet
+from tests.system.world import Writer
 
 pytestmark = pytest.mark.system
 
@@ -146,42 +147,17 @@ def test_those_who_write_outlive_a_killed_server(tenant):
     assert ("".join(said), tenant.counted()) == ("", before + sum(counts))
 
 
-# Keeps a file open and writes numbered lines to it, each on the server's disk before the next.
-KEEP = """
-rm -f /tmp/stop /tmp/ended /tmp/said; echo 0 > /tmp/count
-exec 9> /mnt/share/kept
-(
-    n=0
-    while [ ! -e /tmp/stop ]; do
-        n=$((n + 1))
-        echo $n | dd bs=64 conv=fsync >&9 2> /tmp/dd || cat /tmp/dd >> /tmp/said
-        echo $n > /tmp/count.new; mv /tmp/count.new /tmp/count
-    done
-    touch /tmp/ended
-) > /dev/null 2>&1 &
-"""
-
-
 def test_who_has_a_file_open_on_a_subnet_that_goes_waits_for_it_and_nobody_else_does(tenant):
     driver, server, share, machine = tenant.harness.driver, tenant.server, tenant.share, tenant.machines[3]
-
-    def written():
-        return int(machine.check(["cat", "/tmp/count"]))
-
-    assert machine.script(KEEP).code == 0
-    wait_until(lambda: written() > 5, every_s=0.1)
+    writer = Writer(machine, "/mnt/share/kept", keeps_open=True)
     tenant.begin(1)
     tenant.wait_for(6)
     driver.remove_server_network(server, tenant.subnets[3], [share])
     tenant.wait_for(9)
-    reached = written()
+    reached = writer.count()
     tenant.wait_for(9)
-    assert written() == reached
+    assert writer.count() == reached
     driver.update_server_network(server, tenant.subnets[1:3], tenant.subnets[3], [share])
-    wait_until(lambda: written() > reached + 5, every_s=0.1)
-    machine.script(": > /tmp/stop")
-    wait_until(lambda: machine.run(["test", "-e", "/tmp/ended"]).code == 0, every_s=0.1)
-    assert machine.script("cat /tmp/said").stdout == ""
-    assert machine.check(["tail", "-n", "1", "/mnt/share/kept"]) == f"{written()}\n"
+    writer.finish()
     counts, said = tenant.end(1)
     assert (said, counts > 0) == ("", True)

@@ -16,6 +16,7 @@ from tests.system.test_attachments import (  # noqa: F401 (fixtures, and what lo
     servers,
     world,
 )
+from tests.system.world import Writer
 
 DOOR = "//abaca/v1/clusters"
 
@@ -153,33 +154,6 @@ def test_a_cluster_holds_its_shares_from_start_to_end(world, machines, servers, 
     world.delete(data, scratch)
 
 
-# A program that keeps a file open, and writes numbered lines to it until it is told to stop.
-WRITE = """
-    rm -f /tmp/stop /tmp/ended /tmp/failed; echo 0 > /tmp/count
-    (
-        exec 9> /srv/moving/$(hostname)
-        n=0
-        while [ ! -e /tmp/stop ]; do
-            n=$((n + 1))
-            echo $n | dd bs=64 conv=fsync >&9 2> /tmp/said || cat /tmp/said >> /tmp/failed
-            echo $n > /tmp/count.new; mv /tmp/count.new /tmp/count
-        done
-        echo > /tmp/ended
-    ) > /dev/null 2>&1 &
-"""
-
-
-def written(machine):
-    return int(machine.check(["cat", "/tmp/count"]))
-
-
-def go_on(nodes):
-    """All of them write more."""
-    before = [written(machine) for machine in nodes]
-    for machine, count in zip(nodes, before, strict=True):
-        wait_until(lambda machine=machine, count=count: written(machine) >= count + 10, 60, 0.2)
-
-
 def sources(world, share_id):  # noqa: F811
     """From which addresses a share is mounted."""
     found = world.user.get(f"//abaca/v1/attachments?share_id={share_id}")
@@ -191,29 +165,20 @@ def test_all_nodes_follow_an_export_that_moves_while_they_write(world, network, 
     cluster_id = cluster(servers=list(servers), shares=[{"id": share_id, "path": "/srv/moving"}])
     ready(world, cluster_id)
     assert sources(world, share_id) == {network.host_ipv4}
-    for machine in machines:
-        machine.script(WRITE)
-    go_on(machines)
+    writers = [Writer(one, f"/srv/moving/{number}", keeps_open=True) for number, one in enumerate(machines)]
     new = network.address(2)
-    network.add_address(new)
-    world.abaca.configure("local", export_ips=new)
-    world.abaca.stop()
-    world.abaca.start()
-    world.ensure()
+    world.move_exports(new)
     # no node loses its file, and the cluster says of each that it has not followed
     wait_until(lambda: shown(world, cluster_id)["node_states"].get("ready", 0) == 0, 60, 0.1)
-    go_on(machines)
+    for writer in writers:
+        writer.wait_for_more(10)
     assert sources(world, share_id) == {network.host_ipv4}
-    for machine in machines:
-        machine.script(": > /tmp/stop")
+    for writer in writers:
+        writer.stop()
     wait_until(lambda: sources(world, share_id) == {new}, 200, 0.2)
     assert ready(world, cluster_id)["node_states"] == {"ready": 5}
-    for machine in machines:
-        assert machine.run(["test", "-e", "/tmp/ended"]).code == 0
-        assert machine.script("cat /tmp/failed").stdout == ""
-    counts = [written(machine) for machine in machines]
-    kept = machines[0].script("cd /srv/moving && for file in *; do tail -n 1 $file; done").stdout.split()
-    assert sorted(map(int, kept)) == sorted(counts)
+    for writer in writers:
+        writer.check()
     world.user.call("DELETE", f"{DOOR}/{cluster_id}")
     world.user.wait_gone(f"{DOOR}/{cluster_id}")
     world.delete(share_id)

@@ -154,6 +154,14 @@ class World:
         pairs = (line.split() for line in said)
         return {words[0]: int(words[1]) for words in pairs if len(words) == 2 and words[1].isdigit()}
 
+    def move_exports(self, address):
+        """The shares of `local` are exported on another address of the network, which is added, and nowhere else."""
+        self.network.add_address(address)
+        self.abaca.configure("local", export_ips=address)
+        self.abaca.stop()
+        self.abaca.start()
+        self.ensure()
+
     def backends(self):
         """What `abaca backend list` shows, by the back end's name."""
         return {row["host"].partition("@")[2]: row for row in self.command("backend", "list")}
@@ -283,15 +291,19 @@ def fill(file: Path):
 
 
 class Writer:
-    """A program on a machine: it appends a numbered line, has it on the server's disk, notes the time, and again."""
+    """A program on a machine: it appends a numbered line, has it on the server's disk, notes the time, and again.
+
+    It opens the file for each line, or `keeps_open` what it has.
+    """
 
     _WRITE = """
         rm -f {notes}.*
         (
+            {first}
             n=0
             while [ ! -e {notes}.stop ]; do
                 n=$((n + 1))
-                echo $n | dd bs=64 conv=fsync >> {file} 2>> {notes}.said || echo $n >> {notes}.failed
+                echo $n | dd bs=64 conv=fsync {to} 2>> {notes}.said || echo $n >> {notes}.failed
                 read -r up rest < /proc/uptime
                 echo $n $up >> {notes}.times
             done
@@ -299,11 +311,12 @@ class Writer:
         ) > /dev/null 2>&1 &
     """
 
-    def __init__(self, machine, file):
+    def __init__(self, machine, file, *, keeps_open=False):
         self.machine = machine
         self.file = file
         self.notes = f"/tmp/{Path(file).name}"
-        self.machine.script(self._WRITE.format(file=file, notes=self.notes))
+        first, to = (f"exec 9>> {file}", ">&9") if keeps_open else ("", f">> {file}")
+        self.machine.script(self._WRITE.format(notes=self.notes, first=first, to=to))
         self.wait_for_more(10)
 
     def count(self):
@@ -320,14 +333,22 @@ class Writer:
         before = self.count()
         wait_until(lambda: self.count() >= before + number, timeout_s, 0.2)
 
-    def finish(self):
-        """End it; the longest time between two writes. Fails when one failed or one is missing in the file."""
-        self.wait_for_more(10)
-        times = self.times()
+    def stop(self):
+        """It ends, and has closed its file."""
         self.machine.script(f": > {self.notes}.stop")
         wait_until(lambda: self.machine.run(["test", "-e", f"{self.notes}.ended"]).code == 0, every_s=0.2)
+
+    def check(self):
+        """Fails when a write failed, or one is missing in the file."""
         failed = self.machine.script(f"cat {self.notes}.failed").stdout.split()
         assert failed == [], self.machine.script(f"grep -v records {self.notes}.said").stdout
         written = self.machine.check(["cat", self.file]).split()
         assert written == [str(number) for number in range(1, self.count() + 1)]
+
+    def finish(self):
+        """End it, and check; the longest time between two writes."""
+        self.wait_for_more(10)
+        times = self.times()
+        self.stop()
+        self.check()
         return max(later - earlier for earlier, later in itertools.pairwise(times))

@@ -25,6 +25,17 @@ def theatre(tmp_path, request):
         yield stage.Theatre(made, directory, nursery, stack)
 
 
+def assert_all_ready(theatre, cluster_id):
+    """The cluster's change ends well, each node has its mount, and nothing is left over."""
+    ended = theatre.until_ended("cluster-change", cluster_id, 60)
+    theatre.settle()
+    assert ended.state == "done"
+    shown = theatre.ask("GET", f"//abaca/v1/clusters/{cluster_id}")["cluster"]
+    assert (shown["status"], shown["node_states"]) == ("active", {"ready": NODES})
+    assert len(theatre.nodes.tables()) == NODES
+    assert theatre.check(ended) == []
+
+
 @pytest.mark.system
 @pytest.mark.parametrize(
     "point",
@@ -39,13 +50,7 @@ def test_a_worker_that_dies_amid_a_hundred_nodes_leaves_none_behind(theatre, poi
     child = theatre.kill_at({point: "die"}, stage.HASTY)
     assert child.ends_within(), child.explain()
     theatre.enter("another", timing=stage.HASTY)
-    ended = theatre.until_ended("cluster-change", cluster_id, 60)
-    theatre.settle()
-    assert ended.state == "done"
-    shown = theatre.ask("GET", f"//abaca/v1/clusters/{cluster_id}")["cluster"]
-    assert (shown["status"], shown["node_states"]) == ("active", {"ready": NODES})
-    assert len(theatre.nodes.tables()) == NODES
-    assert theatre.check(ended) == []
+    assert_all_ready(theatre, cluster_id)
 
 
 @pytest.mark.system
@@ -61,10 +66,4 @@ def test_two_workers_share_a_hundred_nodes_and_one_takes_over_when_the_other_die
     theatre.enter("one", timing=stage.HASTY)
     cluster_id = cases.make_cluster(theatre, prepared)
     assert two.ends_within(), two.explain()  # in the middle of its part of the nodes
-    ended = theatre.until_ended("cluster-change", cluster_id, 60)
-    theatre.settle()
-    assert ended.state == "done"
-    shown = theatre.ask("GET", f"//abaca/v1/clusters/{cluster_id}")["cluster"]
-    assert (shown["status"], shown["node_states"]) == ("active", {"ready": NODES})
-    assert len(theatre.nodes.tables()) == NODES
-    assert theatre.check(ended) == []
+    assert_all_ready(theatre, cluster_id)
