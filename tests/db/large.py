@@ -463,5 +463,6 @@ def fill(url, number):
         # nobody tells SQLite where it is at work
         outside = schema.migration_engine(sa.make_url(url)).execution_options(isolation_level="AUTOCOMMIT")
         with outside.connect() as connection:
-            connection.exec_driver_sql("VACUUM ANALYZE")
+            # one that freezes waits for pages that are being written; others leave these as not seen by all
+            connection.exec_driver_sql("VACUUM (FREEZE, ANALYZE)")
         outside.dispose()
