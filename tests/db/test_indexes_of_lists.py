@@ -93,6 +93,20 @@ def test_nobody_who_writes_waits_for_it(postgres, before, after):
     assert [one for one in seen if not one.startswith("CREATE INDEX CONCURRENTLY ")] == []
 
 
+def test_what_is_counted_together_is_known_from_the_upgrade_on(postgres):
+    """And a run that ended before it was counted is repeated."""
+    url = filled_at("0026", postgres)
+    counted = "SELECT stxdmcv IS NOT NULL FROM pg_statistic_ext_data JOIN pg_statistic_ext ON oid = stxoid"
+    with connect(url) as connection:
+        connection.execute(
+            "CREATE STATISTICS st_shares_project_id_description (mcv) ON project_id, description FROM shares"
+        )
+        assert connection.execute(counted).fetchall() == []
+    assert schema.upgrade(url, "0027") == ("0026", "0027")
+    with connect(url) as connection:
+        assert connection.execute(counted).fetchall() == [(True,)]
+
+
 def test_without_the_right_to_an_extension_the_upgrade_says_so_and_goes_on(postgres, caplog):
     name = f"plain_{uuid.uuid4().hex}"
     made = postgres.create_database(name)

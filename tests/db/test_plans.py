@@ -14,6 +14,7 @@ from abaca.db.shares import share_instances as instances
 from abaca.db.tables import administration as administration_tables
 from abaca.db.tables.shares import access_rules, instance_access_rules, share_instances
 from tests import planting
+from tests.databases import on_postgres
 from tests.db.watched import Watched
 
 START = datetime.datetime(2026, 1, 1)  # noqa: DTZ001
@@ -103,6 +104,26 @@ def used(found):
 @pytest.mark.parametrize("page", [Page(50), Page(300), Page(50, marker="s2")], ids=["50", "300", "after"])
 def test_a_page_of_a_project_goes_by_the_projects_index(db, project, page):
     assert used(plan(db, page, project_id=project)) == ({ONE_PROJECT}, False)
+
+
+@pytest.fixture
+def own_words(db):
+    """A tenth of the shares is of a project that has descriptions of its own, five of fifty."""
+    number = "CAST(substr(id, 2) AS integer)"
+    of_it = "UPDATE shares SET project_id = 'tenth', description = 'Ours ' || {0} / 10 % 5 WHERE {0} % 10 = 0"
+    of_others = "UPDATE shares SET description = 'Theirs ' || {0} % 45 WHERE {0} % 10 <> 0"
+    with planting.by_hand(db) as tx:
+        for statement in (of_it, of_others):
+            tx.connection.execute(sa.text(statement.format(number)))
+    with db.read() as tx:
+        tx.connection.exec_driver_sql("ANALYZE")
+    return db
+
+
+@pytest.mark.parametrize("database", [on_postgres], indirect=True)
+@pytest.mark.parametrize("described", ["Ours 0", "Ours 4"])
+def test_what_one_project_alone_calls_its_shares_is_not_thought_rare_there(own_words, described):
+    assert used(plan(own_words, Page(10), project_id="tenth", description=described)) == ({ONE_PROJECT}, False)
 
 
 def test_a_page_over_all_projects_goes_by_the_index_over_all(db):

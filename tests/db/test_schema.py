@@ -132,6 +132,7 @@ PLANTED_ON_POSTGRESQL = {
     "NULL": ["ALTER TABLE shares ALTER COLUMN size DROP NOT NULL"],
     "a language's order": ["ALTER TABLE quotas ALTER COLUMN scope TYPE VARCHAR(255) COLLATE pg_catalog.default"],
     "a planner's estimate": ["ALTER TABLE shares ALTER COLUMN project_id RESET (n_distinct)"],
+    "a missing statistic": ["DROP STATISTICS st_shares_project_id_description"],
     "a foreign key without its cascade": [
         f"ALTER TABLE access_rules DROP {OF_SHARE}",
         f"ALTER TABLE access_rules ADD {OF_SHARE} FOREIGN KEY (share_id) REFERENCES shares",

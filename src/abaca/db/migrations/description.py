@@ -40,6 +40,7 @@ _POSTGRESQL = (
     SELECT 'sequence ' || sequencename || ' ' || data_type || ' by ' || increment_by
     FROM pg_sequences WHERE schemaname = 'public'
     """,
+    "SELECT pg_get_statisticsobjdef(oid) FROM pg_statistic_ext WHERE stxnamespace = 'public'::regnamespace",
     "SELECT 'view ' || viewname || ' ' || definition FROM pg_views WHERE schemaname = 'public'",
     """
     SELECT 'trigger ' || pg_get_triggerdef(g.oid) FROM pg_trigger g JOIN pg_class c ON c.oid = g.tgrelid
@@ -53,7 +54,7 @@ _POSTGRESQL = (
 
 
 def lines(connection: sa.Connection) -> set[str]:
-    """Every table, column, constraint, index, view and trigger but Alembic's own table; of SQLite or PostgreSQL."""
+    """Every table, column, constraint, index, statistic, view and trigger but Alembic's; of SQLite or PostgreSQL."""
     found = _postgresql(connection) if connection.dialect.name == "postgresql" else _sqlite(connection)
     return {" ".join(line.split()) for line in found if _VERSION_TABLE not in line}
 

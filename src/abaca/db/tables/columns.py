@@ -81,6 +81,17 @@ def postgresql_index(table: sa.Table, name: str, what: str) -> None:
     sa.event.listen(table, "after_create", made.execute_if(dialect="postgresql"))
 
 
+def known_together(table: sa.Table, *names: str) -> None:
+    """PostgreSQL counts which values of these columns are often found in one row, instead of guessing it.
+
+    It takes columns for independent: of a project with a tenth of all rows it expects a tenth of those with a text that
+    this project alone has, thinks them few, and sorts them all. That costs no write anything: ANALYZE counts.
+    """
+    name = f"st_{table.name}_{'_'.join(names)}"
+    made = sa.DDL(f"CREATE STATISTICS {name} (mcv) ON {', '.join(names)} FROM {table.name}")  # type: ignore[no-untyped-call]
+    sa.event.listen(table, "after_create", made.execute_if(dialect="postgresql"))
+
+
 def is_compared(_object: object, name: str | None, _kind: str, _reflected: bool, _other: object) -> bool:  # noqa: FBT001
     """What Alembic asks of each thing before it compares it: of those indexes only PostgreSQL knows."""
     return name not in ONLY_ON_POSTGRESQL

@@ -14,6 +14,7 @@ from abaca.db.tables.columns import (
     an_id,
     beside,
     indexes_of_the_few,
+    known_together,
     metadata,
     partial_index,
     postgresql_index,
@@ -71,6 +72,7 @@ partial_index("ix_shares_is_soft_deleted", IS_SOFT_DELETED, shares.c.project_id,
 postgresql_index(shares, "metadata", "USING gin (CAST(metadata AS jsonb) jsonb_path_ops)")
 for _name in ("name", "description"):
     postgresql_index(shares, f"{_name}_trigrams", f"USING gin (lower({_name}) {TRIGRAMS})")
+known_together(shares, "project_id", "description")
 
 # An index in one order over all projects is a trap for PostgreSQL: it walks that for a page of one project, whose
 # shares may be at its far end. So this one can be used only where a statement says that it means all projects.
