@@ -30,7 +30,8 @@ NODES = lists.Listing(
     columns={**{column.name: column for column in t.c}, "server_name": servers.c.name},
     filters={
         "cluster_id": lists.steady(lists.equal(t.c.cluster_id)),
-        "node_group_id": lists.steady(lists.equal(t.c.node_group_id)),
+        # one may have all nodes of its cluster, or one of ten thousand
+        "node_group_id": lists.equal(t.c.node_group_id),
         "server_id": lists.steady(lists.equal(t.c.server_id)),
     },
 )
