@@ -22,9 +22,11 @@ from abaca.db import tables
 from abaca.db.administration import pools
 from abaca.db.catalog import quotas
 from abaca.db.engine.database import Database
+from abaca.domain.shares.shares import status_rank
 from benchmarks.population import contents
 from benchmarks.population.words import (
     BACKENDS,
+    BIG_CLUSTER,
     DEFAULT_TYPE,
     GOLD_TYPE,
     HOST,
@@ -43,6 +45,7 @@ from benchmarks.population.words import (
 
 __all__ = [
     "BACKENDS",
+    "BIG_CLUSTER",
     "DEFAULT_TYPE",
     "GOLD_TYPE",
     "HOST",
@@ -87,6 +90,11 @@ def _now() -> str:
     return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
+# What is offered waits for that.
+_OFFERED = f"""UPDATE share_instances SET status = 'awaiting_transfer', status_rank = {status_rank("awaiting_transfer")}
+WHERE status = 'available' AND share_id IN (SELECT share_id FROM share_transfers)"""  # noqa: S608
+
+
 def complete(url: str, shares: int) -> None:
     """Fill the tables that a filled database of PostgreSQL has not had yet when it was filled."""
     with _on_postgresql(url, shares) as (connection, words):
@@ -99,6 +107,8 @@ def complete(url: str, shares: int) -> None:
             if is_empty[one.table]:
                 connection.execute(insert(one))
                 connection.execute(f"VACUUM ANALYZE {one.table}")
+        if is_empty["share_transfers"]:
+            connection.execute(_OFFERED)
     if any(is_empty.values()):
         _count(url)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from abaca.domain.shares import snapshots
 from abaca.domain.shares.shares import status_rank
+from benchmarks.population import projects
 from benchmarks.population.words import (
     DEFAULT_TYPE,
     FINDINGS,
@@ -31,7 +32,7 @@ from benchmarks.population.words import (
 
 def everything(w: Words) -> Iterator[Rows]:
     """All rows, in an order in which nothing names what comes later."""
-    for area in (_catalog, _shares, _snapshots, _servers, _journal, _around, _counted):
+    for area in (_catalog, _shares, _snapshots, _servers, _journal, _around, projects.everything, _counted):
         yield from area(w)
 
 
@@ -52,6 +53,13 @@ def _catalog(w: Words) -> Iterator[Rows]:
     )
     name = f"CASE n WHEN 1 THEN 'nova' ELSE '{RARE}' END"
     yield Rows("availability_zones", 2, {"id": w.id("zone"), "name": name, "created_at": old})
+
+
+_STATUSES = ("error", "awaiting_transfer", "available")
+
+
+def _status(w: Words, rare: str, offered: str, other: str) -> str:
+    return w.rarely(rare, f"CASE WHEN {w.is_offered()} THEN {offered} ELSE {other} END")
 
 
 def _shares(w: Words) -> Iterator[Rows]:
@@ -85,8 +93,8 @@ def _shares(w: Words) -> Iterator[Rows]:
         {
             **of,
             "id": w.id("instance"),
-            "status": w.rarely("'error'", "'available'"),
-            "status_rank": w.rarely(str(status_rank("error")), str(status_rank("available"))),
+            "status": _status(w, *(f"'{said}'" for said in _STATUSES)),
+            "status_rank": _status(w, *(str(status_rank(said)) for said in _STATUSES)),
             "access_rules_status": "'active'",
             "host": w.rarely(f"'{RARE_HOST}'", host()),
             "availability_zone": w.rarely(f"'{RARE}'", "'nova'"),

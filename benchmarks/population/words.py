@@ -8,6 +8,8 @@ import json
 from collections.abc import Mapping
 from typing import Protocol
 
+from abaca.domain.clusters.clusters import MOST_NODES
+
 LARGE = "1a26e000000000000000000000000000"
 SMALL_PROJECTS = 500
 HOST = "bench"
@@ -23,13 +25,17 @@ YEAR_S = 365 * 86400
 WEEK_S = 7 * 86400
 PAGE = 50
 PAUSED_OPERATIONS = 3
+# The number of the cluster that has most nodes, behind those that are in error.
+BIG_CLUSTER = 2 * RARE_SHARES + 2
 FINDINGS = 1000
 
 # What ids end with, by what they are of; they begin with its number, so they are in the order of their making.
 KINDS = (
     "share", "instance", "location", "history", "ended", "rule", "large-server", "small-server", "attachment",
     "message", "operation", "lock", "finding", "event", "paused", "type", "zone", "rare", "ensuring", "counts",
-    "snapshot", "snapshot-instance",
+    "snapshot", "snapshot-instance", "offer", "network", "subnet", "neutron-net", "neutron-subnet", "directory",
+    "share-server", "allocation", "cluster", "node-group", "node", "node-of-five", "only-node", "template",
+    "orphaned-mount", "machine",
 )  # fmt: skip
 
 
@@ -65,7 +71,7 @@ class Sqlite:
         return f"printf('%08x', {number})"
 
     def ago(self, seconds: str) -> str:
-        return f"strftime('%Y-%m-%d %H:%M:%f', '{self.now}', '-' || ({seconds}) || ' seconds') || '000'"
+        return f"strftime('%Y-%m-%d %H:%M:%f', '{self.now}', (-1 * ({seconds})) || ' seconds') || '000'"
 
     def json(self, text: str) -> str:
         return text
@@ -113,6 +119,13 @@ class Words:
         self.servers = max(shares // 200, PAGE)
         self.messages = max(shares // 20, 4 * PAGE)
         self.locks = max(shares // 100, 4 * PAGE)
+        # of the large project and of all others as many each
+        self.networks = 2 * max(shares // 1000, PAGE)
+        self.clusters = 2 * max(shares // 2000, PAGE)
+        self.big_cluster_nodes = min(self.servers, MOST_NODES)
+        # of each kind for each of both
+        self.templates = 4 * max(shares // 4000, PAGE)
+        self.orphaned_mounts = max(shares // 200, 4 * PAGE)
         self.said = dialect
 
     def id(self, kind: str, number: str = "n") -> str:
@@ -130,6 +143,10 @@ class Words:
 
     def is_rare(self, number: str = "n") -> str:
         return f"(({number}) % 10 = 0 AND ({number}) <= {10 * RARE_SHARES})"
+
+    def is_offered(self) -> str:
+        """Of the large project and of all others a hundredth each: shares that nothing else is done with."""
+        return f"(n % 100 IN (30, 33) AND n > {20 * RARE_SHARES})"
 
     def is_binned(self) -> str:
         return f"(n % 10 = 0 AND n > {10 * RARE_SHARES} AND n <= {20 * RARE_SHARES})"

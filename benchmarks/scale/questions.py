@@ -12,7 +12,7 @@ import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from benchmarks.population import DEFAULT_TYPE, RARE, RARE_HOST, RARE_TYPE, id_of
+from benchmarks.population import BIG_CLUSTER, DEFAULT_TYPE, RARE, RARE_HOST, RARE_TYPE, id_of
 
 ALL, FEW, NONE = "all match", "few", "none"
 MEMBER, ADMIN = "member", "admin"
@@ -255,6 +255,99 @@ OFFERS = (
         everywhere="",
         is_of_admins=True,
     ),
+    Offer(
+        "share transfers",
+        "/v2/share-transfers/detail",
+        {
+            "name": {FEW: "offer-230", NONE: "nothing"},
+            "name~": {ALL: "offer", FEW: "offer-230", NONE: "nothing"},
+            "resource_id": {FEW: id_of("share", 230), NONE: _UNKNOWN},
+        },
+        ("created_at", "id", "name", "expires_at"),
+        marker_kind="offer",
+    ),
+    Offer(
+        "orphaned mounts",
+        "/abaca/v1/orphaned-mounts",
+        {
+            "server_id": {FEW: id_of("large-server", 2), NONE: _UNKNOWN},
+            "machine_id": _rarely(id_of("machine", 1), id_of("rare", 1), _UNKNOWN),
+        },
+        everywhere="",
+        is_of_admins=True,
+        marker_kind="orphaned-mount",
+    ),
+    Offer(
+        "clusters",
+        "/abaca/v1/clusters",
+        {
+            "name": {FEW: "cluster-2", NONE: "nothing"},
+            "status": _rarely("active", "error", "deleting"),
+        },
+        marker_kind="cluster",
+    ),
+    Offer(
+        "nodes of one cluster",
+        f"/abaca/v1/clusters/{id_of('cluster', BIG_CLUSTER)}/nodes",
+        {
+            "server_id": {FEW: id_of("large-server", 1), NONE: _UNKNOWN},
+            "node_group_id": {ALL: id_of("node-group", BIG_CLUSTER), NONE: _UNKNOWN},
+        },
+        everywhere=None,
+        marker_kind="node",
+    ),
+    Offer(
+        "templates of clusters",
+        "/data-processing/v2/cluster-templates",
+        {"name": {FEW: "template-2", NONE: "nothing"}},
+        sorts=(),
+        everywhere=None,
+    ),
+    Offer(
+        "share networks",
+        "/v2/share-networks/detail",
+        {
+            "name": {FEW: "rare-2", NONE: "nothing"},
+            "name~": _rarely("network", RARE),
+            "description": _rarely("Network of team 4", "Rare words"),
+            "description~": _rarely("team", "rare w"),
+            "created_since": {ALL: _OLD, NONE: _SOON},
+            "created_before": {ALL: _SOON, NONE: _OLD},
+            "security_service_id": {FEW: id_of("directory", 2), NONE: _UNKNOWN},
+            "neutron_net_id": {FEW: id_of("neutron-net", 2), NONE: _UNKNOWN},
+            "neutron_subnet_id": {FEW: id_of("neutron-subnet", 2), NONE: _UNKNOWN},
+            "network_type": _rarely("vxlan", "vlan", "gre"),
+            "segmentation_id": _rarely("9", "7", "8"),
+            "cidr": _rarely("10.9.0.0/24", "10.7.0.0/24"),
+            "ip_version": _rarely("4", "6", "5"),
+        },
+        marker_kind="network",
+    ),
+    Offer(
+        "security services",
+        "/v2/security-services/detail",
+        {
+            "share_network_id": {FEW: id_of("network", 2), NONE: _UNKNOWN},
+            "type": _rarely("ldap", "kerberos", "active_directory"),
+            **dict.fromkeys(("name", "user", "server", "dns_ip", "domain"), _rarely("common", RARE)),
+        },
+        marker_kind="directory",
+    ),
+    Offer(
+        "share servers",
+        "/v2/share-servers",
+        {
+            "host": _rarely("bench@first", "bench@second", "bench@none"),
+            "status": _rarely("active", "error", "creating"),
+            "identifier": {FEW: id_of("share-server", 2), NONE: _UNKNOWN},
+            "share_network": {FEW: "rare-2", NONE: "nothing"},
+            "share_network_id": {FEW: id_of("network", 2), NONE: _UNKNOWN},
+            "share_network_subnet_id": {FEW: id_of("subnet", 2), NONE: _UNKNOWN},
+        },
+        everywhere="",
+        is_of_admins=True,
+        marker_kind="share-server",
+    ),
 )
 ONES = (
     ("one share", MEMBER, f"/v2/shares/{id_of('share', 500)}"),
@@ -315,14 +408,19 @@ def _ask(offer: Offer, rest: str, who: str, words: Sequence[str]) -> Question:
 
 
 def _rows(kind: str, shares: int) -> int:
-    parts = {"operation": 3 / 10, "message": 1 / 20, "large-server": 1 / 200}
+    parts = {"operation": 3 / 10, "message": 1 / 20}
+    parts |= dict.fromkeys(("large-server", "node", "orphaned-mount"), 1 / 200) | {"cluster": 1 / 1000}
+    parts |= dict.fromkeys(("network", "directory", "share-server"), 1 / 500)
     return int(shares * parts.get(kind, 1))
 
 
 def _middle(kind: str, shares: int) -> str:
     """A row in the middle, of the large project."""
     number = _rows(kind, shares) // 2
-    steps = {"share": 10, "instance": 10, "operation": 3, "message": 2}
+    if kind == "offer":
+        return id_of(kind, number - number % 100 + 30)
+    steps = {"share": 10, "instance": 10, "operation": 3}
+    steps |= dict.fromkeys(("message", "network", "directory", "share-server", "cluster"), 2)
     step = (steps | dict.fromkeys(("attachment", "snapshot", "snapshot-instance"), 20)).get(kind, 1)
     return id_of(kind, max(step, number - number % step))
 
@@ -330,6 +428,8 @@ def _middle(kind: str, shares: int) -> str:
 def _offset(offer: Offer, scope: str, shares: int) -> int:
     """Half of what there is."""
     parts = dict.fromkeys(("attachments", "snapshots", "snapshot_instances"), 1 / 10)
-    parts |= {"servers": 1 / 100, "messages": 1 / 20, "operations": 3 / 10}
+    parts |= {"servers": 1 / 100, "messages": 1 / 20, "operations": 3 / 10, "share transfers": 1 / 50}
+    parts |= {"clusters": 1 / 1000, "orphaned mounts": 1 / 200, "nodes of one cluster": 1 / 100}
+    parts |= dict.fromkeys(("share networks", "security services", "share servers"), 1 / 500)
     of_project = 1.0 if scope != "project" else 1 / 10 if offer.name == "shares" else 1 / 2
     return int(shares * parts.get(offer.name, 1.0) * of_project / 2)

@@ -88,12 +88,19 @@ _BY = {
     r"attachments: \w+": "updated_at state",
     r"locks: \w+": "updated_at lock_reason",
 }
+_FEW_NETWORKS = "name~?|description~?|network_type|segmentation_id|cidr|ip_version"
 INHERENT: tuple[tuple[str, str], ...] = (
     ("offset in the middle", "whoever skips rows has them read; markers do not"),
     (", counted", "the number is exact, so all are counted"),
     *((rf"^{name}, by ({'|'.join(columns.split())}) ", _SORTED) for name, columns in _BY.items()),
     ("^snapshots: project, (after|.*all match)", "among 1,000 shares the project has 50: at most one page"),
     ("^snapshots: .*, (size|usage) ", "few look for them by this: those that are seen are looked through"),
+    (
+        "^share transfers: ",
+        "among 1,000 shares 16 are offered: less than a page; by name all offers are looked through",
+    ),
+    (rf"^share networks: .*, ({_FEW_NETWORKS}) ", "a site has some thousands of them: they are looked through"),
+    ("^security services: .*, (type|name|user|server|dns_ip|domain) ", "the same of these"),
     ("^locks: .*, lock_reason~? ", "a text too long for an index: the locks that are seen are read"),
     ("^periodic: counts of nothing", "it looks at 200 counts at most, and among 1,000 shares there are fewer"),
     ("^servers as Nova lists them", "at 1,000 shares each server of the page has one attachment to show, else ten"),

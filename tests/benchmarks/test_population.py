@@ -8,19 +8,23 @@ import sqlalchemy as sa
 
 from abaca.db import tables
 from abaca.db.administration import pools
-from abaca.db.attachments import attachment_counts, attachments
+from abaca.db.attachments import attachment_counts, attachments, orphaned_mounts
 from abaca.db.catalog import quotas
+from abaca.db.clusters import clusters
 from abaca.db.engine.lists import Page
-from abaca.db.shares import instance_access_rules, share_instances, shares
+from abaca.db.networks import share_servers
+from abaca.db.shares import instance_access_rules, share_instances, share_transfers, shares
 from abaca.domain.shares.shares import Share
 from benchmarks import population
 
 # What grows with the shares; what operators and failures add besides is not there.
 FILLED = {
-    "access_rules", "attachment_counts", "attachments", "availability_zones", "events", "export_location_history",
-    "export_locations", "instance_access_rules", "messages", "operation_findings", "operation_keys", "operations",
-    "pools", "quota_usages", "resource_locks", "server_addresses", "servers", "share_instances", "share_types",
-    "shares", "snapshot_instances", "snapshots",
+    "access_rules", "attachment_counts", "attachments", "availability_zones", "cluster_node_groups", "cluster_nodes",
+    "cluster_templates", "clusters", "events", "export_location_history", "export_locations", "instance_access_rules",
+    "messages", "network_allocations", "operation_findings", "operation_keys", "operations", "orphaned_mounts",
+    "pools", "quota_usages", "resource_locks", "security_services", "server_addresses", "servers", "share_instances",
+    "share_network_security_services", "share_network_subnets", "share_networks", "share_server_subnets",
+    "share_servers", "share_transfers", "share_types", "shares", "snapshot_instances", "snapshots",
 }  # fmt: skip
 
 
@@ -48,7 +52,13 @@ def test_a_year_is_whole_and_nothing_in_it_needs_mending(db):
                 share_instances.rules_without_operation(tx, host),
             ) == ([], [])
             assert shares.expired(tx, host, 1) == []
+            assert (share_servers.busy_without_operation(tx, host, 1), share_servers.unused(tx, host, tx.now, 1)) == (
+                [],
+                [],
+            )
         assert instance_access_rules.failed(tx, "", 1) == []
+        assert (share_transfers.expired(tx, 1), orphaned_mounts.due(tx, 1)) == ([], [])
+        assert (clusters.due(tx, 1), clusters.unexplained(tx, 1), clusters.to_look_at(tx, tx.now, 1)) == ([], [], [])
         hour = tx.now - datetime.timedelta(hours=1)
         assert (attachments.unexplained(tx, 1), attachments.due(tx, 1)) == ([], [])
         ids = {row.share_id for row in tx.rows(sa.select(tables.metadata.tables["attachments"].c.share_id))}

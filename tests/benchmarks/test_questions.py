@@ -10,18 +10,9 @@ NAMES = {
     "snapshot instances": "snapshot_instances",
     "resource locks": "locks",
     "findings of an operation": "findings of one operation",
+    "nodes of a cluster": "nodes of one cluster",
 }
-_NOT_FILLED = "of a population there are none; tests/db/test_ways.py asks for them among thousands"
-NOT_ASKED = {
-    "history of export locations": "it is one share's, and is asked for among those (ONES)",
-    **dict.fromkeys(
-        (
-            "share transfers", "orphaned mounts", "clusters", "nodes of a cluster", "templates of clusters",
-            "share networks", "security services", "share servers",
-        ),
-        _NOT_FILLED,
-    ),
-}  # fmt: skip
+NOT_ASKED = {"history of export locations": "it is one share's, and is asked for among those (ONES)"}
 # What of each is not asked for: ids, whose project it is, and what the API has no word of its own for.
 ALWAYS = {"id", "id_prefix", "project_id"}
 BESIDE = {
@@ -31,9 +22,13 @@ BESIDE = {
     "operations": {"states"},
     "servers": {"changed_before", "changed_since", "statuses", "user_id"},
     "attachments": {"server_ids", "share_ids"},
+    "share transfers": {"share_id"},
+    "nodes of a cluster": {"cluster_id"},
+    "templates of clusters": {"kind"},
+    "share networks": {"status"},
 }
 # Words of the API that stand for a filter, or for several.
-WORDS = {"operations": {"live"}, "servers": {"status"}}
+WORDS = {"operations": {"live"}, "servers": {"status"}, "share transfers": {"resource_id"}}
 
 
 def test_each_list_is_asked_for_every_filter_and_every_order():
