@@ -20,6 +20,7 @@ ALL = (
     "attach",
     "clusters",
     "servers",
+    "live_networks",
     "snapshots",
     "ensure",
     "millions",
