@@ -7,6 +7,7 @@ in INHERENT with the reason.
 """
 
 import datetime
+import itertools
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -397,12 +398,10 @@ INHERENT: dict[str, dict[str, str]] = {name: {} for name in OFFERS} | {
 # The same of two filters.
 _APART = "PostgreSQL takes them for independent, expects few, and sorts what has the text; one at a time"
 _JOINED = "among so few all instances are joined at once sooner than one by one; among 7,500 they no longer are"
+_TEXTS = ("name", "name_like", "description", "description_like")
 TOGETHER = {
-    "shares": {f"{text} and host": _APART for text in ("name", "name_like", "description", "description_like")},
-    "snapshots": {
-        **{f"share_id and {text}": _JOINED for text in ("name", "name_like", "description", "description_like")},
-        **dict.fromkeys(("name_like and description", "description and description_like"), _JOINED),
-    },
+    "shares": {f"{text} and host": _APART for text in _TEXTS},
+    "snapshots": {f"{one} and {text}": _JOINED for one, text in itertools.combinations(("share_id", *_TEXTS), 2)},
 }
 _NOT_OF_SHARES = "a site has some thousands at most, however many shares it has"
 # What of this needs no turn, because that which is read for it is never much.
