@@ -10,7 +10,9 @@ from abaca.drivers.clients import heketi as client
 from lab import gluster_nodes, heketi, processes
 from lab.gluster_nodes import Volume
 
-MARK, NOBODY = "user.abaca.instance", "none"
+MARK = "user.abaca.instance"
+SNAPSHOT = "abaca_snapshot_"
+NOBODYS = (None, "none", "deleted")
 
 
 class Bed:
@@ -40,7 +42,11 @@ class Bed:
     def held(self) -> Mapping[str, Volume]:
         """The volumes that gluster has for instances, by the instances' ids."""
         marked = {one.options.get(MARK): one for one in self.gluster.volumes.values()}
-        return {id: one for id, one in marked.items() if id not in {None, NOBODY}}
+        return {id: one for id, one in marked.items() if id not in NOBODYS}
+
+    def snapshots(self) -> set[str]:
+        """The ids of Abaca's snapshots that gluster has."""
+        return {name.removeprefix(SNAPSHOT) for name in self.gluster.snapshots if name.startswith(SNAPSHOT)}
 
     def close(self) -> None:
         self.heketi.stop()

@@ -45,6 +45,8 @@ class Cluster:
 
     def __init__(self) -> None:
         self.volumes: dict[str, Volume] = {}
+        self.snapshots: dict[str, str] = {}
+        self.is_thin = True
         self.says: list[str] = []
         self.refuses: dict[str, str] = {}
         self.commands: list[list[str]] = []
@@ -55,6 +57,10 @@ class Cluster:
     def delete(self, name: str) -> None:
         self.volumes.pop(name, None)
 
+    def of(self, name: str) -> list[str]:
+        """The snapshots of the volume."""
+        return sorted(snapshot for snapshot, volume in self.snapshots.items() if volume == name)
+
     def run(self, words: list[str]) -> tuple[int, str]:
         """The exit code of `gluster WORDS`, and what it says."""
         self.commands.append(words)
@@ -62,18 +68,51 @@ class Cluster:
             return 0, "glusterfs 10.3"
         if self.says:
             return 1, self.says.pop(0)
-        _, verb, *rest = [word for word in words if not word.startswith("--")]
+        kind, verb, *rest = [word for word in words if not word.startswith("--")]
         if verb in self.refuses:
             return 1, self.refuses[verb]
+        if kind == "snapshot":
+            code, said = self._snapshot(verb, rest)
+            return code, f"{said}\nSnapshot command failed" if code else said
         name = rest[0]
         volume = self.volumes.get(name)
         if volume is None:
             return 1, f"Volume {name} does not exist"
         return getattr(self, f"_{verb}")(name, volume, rest[1:])
 
+    def _snapshot(self, verb: str, rest: list[str]) -> tuple[int, str]:
+        if verb == "list":
+            if rest[0] not in self.volumes:
+                return 1, f"Snapshot list : failed: Volume ({rest[0]}) does not exist"
+            return 0, "\n".join(self.of(rest[0])) or "No snapshots present"
+        if verb == "delete":
+            if self.snapshots.pop(rest[0], None) is None:
+                return 1, f"snapshot delete: failed: Snapshot ({rest[0]}) does not exist"
+            return 0, f"snapshot delete: {rest[0]}: snap removed successfully"
+        return self._take(*rest[:2])
+
+    def _take(self, name: str, of: str) -> tuple[int, str]:
+        volume, problem = self.volumes.get(of), ""
+        if volume is None:
+            problem = f"Volume ({of}) does not exist"
+        elif name in self.snapshots:
+            problem = f"Snapshot {name} already exists"
+        elif not volume.is_started:
+            problem = f"volume {of} is not in started state"
+        elif not self.is_thin:
+            problem = (
+                "Pre Validation failed on 127.0.7.2. Snapshot is supported only for thin provisioned LV. "
+                f"Ensure that all bricks of {of} are thinly provisioned LV."
+            )
+        if problem:
+            return 1, f"snapshot create: failed: {problem}"
+        self.snapshots[name] = of
+        return 0, f"snapshot create: success: Snap {name} created successfully"
+
     def _info(self, name: str, volume: Volume, rest: list[str]) -> tuple[int, str]:
         state = "Started" if volume.is_started else "Stopped"
-        facts = f"\nVolume Name: {name}\nType: Replicate\nStatus: {state}\nBricks:\nBrick1: n:/brick\n"
+        count = f"Snapshot Count: {len(self.of(name))}"
+        facts = f"\nVolume Name: {name}\nType: Replicate\nStatus: {state}\n{count}\nBricks:\nBrick1: n:/brick\n"
         options = "".join(f"{key}: {value}\n" for key, value in volume.options.items())
         return 0, f"{facts}Options Reconfigured:\n{options}"
 

@@ -22,22 +22,14 @@ from typing import Any
 
 import jwt
 
-from lab import gluster_nodes
+from lab import gluster_nodes, heketi_orders
+from lab.heketi_orders import Problem
 
 KEY = "the administrator's key of this Heketi"
 MOST_IN_FLIGHT = 8
 _LEEWAY_S = 120
 _NAME = re.compile(r"[a-zA-Z0-9_-]+")
-_PARTS = ((2, 1), (4, 2), (8, 3), (8, 4))
 _LEAST_KIB = 1 << 20
-
-
-class Problem(Exception):
-    """An answer that is no success."""
-
-    def __init__(self, status: int, text: str) -> None:
-        super().__init__(text)
-        self.status, self.text = status, text
 
 
 @dataclasses.dataclass
@@ -131,7 +123,8 @@ class Inventory:
         """Put bricks on devices of as many nodes as it takes; whether there was room."""
         count, share = copies
         brick_kib = math.ceil((size_gib << 20) * share)
-        roomy = [one for one in self._devices(volume["cluster"]) if one["storage"]["free"] >= brick_kib]
+        pool_kib = math.ceil(brick_kib * volume["snapshot"]["factor"])
+        roomy = [one for one in self._devices(volume["cluster"]) if one["storage"]["free"] >= pool_kib]
         roomy.sort(key=lambda one: -one["storage"]["free"])
         if len({one["node"] for one in roomy}) < count:
             return False
@@ -143,8 +136,8 @@ class Inventory:
                 brick |= {"volume": volume["id"], "size": brick_kib}
                 device["bricks"].append(brick)
                 volume["bricks"].append(brick)
-                device["storage"]["free"] -= brick_kib
-                device["storage"]["used"] += brick_kib
+                device["storage"]["free"] -= pool_kib
+                device["storage"]["used"] += pool_kib
         return True
 
     def _free(self, volume: dict[str, Any]) -> None:
@@ -152,8 +145,9 @@ class Inventory:
             gone = [brick for brick in device["bricks"] if brick["volume"] == volume["id"]]
             for brick in gone:
                 device["bricks"].remove(brick)
-                device["storage"]["free"] += brick["size"]
-                device["storage"]["used"] -= brick["size"]
+                pool_kib = math.ceil(brick["size"] * volume["snapshot"]["factor"])
+                device["storage"]["free"] += pool_kib
+                device["storage"]["used"] -= pool_kib
 
 
 class Queue(Inventory):
@@ -399,11 +393,11 @@ class Heketi(Queue):
         if not isinstance(given, dict) or not isinstance(given.get("size", 0), int):
             raise Problem(422, "request unable to be parsed")
         size_gib, name = given.get("size", 0), given.get("name", "")
-        _refuse_size("size", size_gib)
+        heketi_orders.refuse_size("size", size_gib)
         if name and not _NAME.fullmatch(name):
             raise Problem(400, "validation failed: name: must be in a valid format.")
         durability = {"type": "none", "replicate": {}, "disperse": {}} | given.get("durability", {})
-        copies = _copies(durability)
+        copies = heketi_orders.copies(durability)
         if not self.clusters:
             raise Problem(400, "No clusters configured")
         wanted = given.get("clusters") or sorted(self.clusters)
@@ -418,7 +412,7 @@ class Heketi(Queue):
             "name": name,
             "durability": durability,
             "glustervolumeoptions": ["", *given.get("glustervolumeoptions", []), ""],
-            "snapshot": {"enable": False, "factor": 1},
+            "snapshot": heketi_orders.snapshot_room(given.get("snapshot", {})),
             "id": fresh(),
             "cluster": wanted[0],
             "blockinfo": {},
@@ -445,9 +439,9 @@ class Heketi(Queue):
 
     def _expand(self, id: str, given: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
         by_gib = given.get("expand_size", 0)
-        _refuse_size("expand_size", by_gib)
+        heketi_orders.refuse_size("expand_size", by_gib)
         volume = self._known(id)
-        if not self._place(volume, by_gib, _copies(volume["durability"])):
+        if not self._place(volume, by_gib, heketi_orders.copies(volume["durability"])):
             raise Problem(500, "Failed to allocate volume expansion: Maximum number of bricks reached.")
 
         def end() -> str:
@@ -467,31 +461,12 @@ class Heketi(Queue):
 
     def _delete(self, id: str) -> str:
         volume = self.hidden.pop(id)
-        self.gluster.delete(volume["name"])
+        name = volume["name"]
+        if count := len(self.gluster.of(name)):
+            self.gluster.run(["volume", "stop", name, "force"])
+            self.volumes[id] = volume
+            text = f"Cannot delete Volume {name} ,as it has {count} snapshots."
+            raise Problem(500, f"Unable to delete volume {name}: volume delete: {name}: failed: {text}")
+        self.gluster.delete(name)
         self._free(volume)
         return ""
-
-
-def _refuse_size(field: str, size: int) -> None:
-    if size == 0:
-        raise Problem(400, f"validation failed: {field}: cannot be blank.")
-    if size < 1:
-        raise Problem(400, f"validation failed: {field}: must be no less than 1.")
-
-
-def _copies(durability: dict[str, Any]) -> tuple[int, float]:
-    """How many bricks a volume has, and which part of its size each takes."""
-    kind = durability["type"]
-    if kind == "none":
-        return 1, 1.0
-    if kind == "replicate":
-        count = durability["replicate"].get("replica") or 2
-        if count > 3:
-            raise Problem(400, "Invalid replica value")
-        return count, 1.0
-    if kind == "disperse":
-        data, redundancy = (durability["disperse"].get(key, 0) for key in ("data", "redundancy"))
-        if (data, redundancy) not in _PARTS:
-            raise Problem(400, f"Invalid dispersion combination: {data}+{redundancy}")
-        return data + redundancy, 1 / data
-    raise Problem(400, "Unknown durability type")

@@ -22,6 +22,11 @@ class GlusterfsNodesHarness(GlusterfsHarness):
     can_be_held_up = False
     place = LocalHarness.place
 
+    @classmethod
+    def is_tested(cls, promise):
+        """The nodes' stand-in for LVM has no thin pools, without which GlusterFS takes no snapshots."""
+        return super().is_tested(promise) and promise is not contract.Snapshots
+
     def __init__(self):
         DummyHarness.__init__(self)
         self.bed = gluster_cluster.GlusterCluster(self.run)
@@ -47,7 +52,7 @@ class GlusterfsNodesHarness(GlusterfsHarness):
         for name in self.bed.volumes():
             with contextlib.suppress(contract.Gone):  # another thread has just deleted it
                 marked[self.options(name).get(gluster_bed.MARK)] = name
-        return {id: name for id, name in marked.items() if id not in {None, gluster_bed.NOBODY}}
+        return {id: name for id, name in marked.items() if id not in gluster_bed.NOBODYS}
 
     def options(self, name):
         """What is set of a volume. Raises `contract.Gone`."""

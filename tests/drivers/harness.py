@@ -443,7 +443,7 @@ class GlusterfsHarness(DummyHarness):
     def __init__(self):
         super().__init__()
         self.bed = gluster_bed.Bed(self.directory / "bed")
-        self.section = self.bed.section()
+        self.section = self.bed.section() | {"snapshots_per_share": "2"}
 
     def rules(self, *words):
         return [msgspec.structs.replace(rule, type="cert") for rule in rules(*words)]
@@ -471,6 +471,9 @@ class GlusterfsHarness(DummyHarness):
 
     def held(self):
         return set(self.bed.held())
+
+    def snapshots(self):
+        return self.bed.snapshots()
 
     def size_gib(self, share):
         return self.volume(share).limit_bytes / GIB

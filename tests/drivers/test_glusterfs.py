@@ -161,14 +161,21 @@ def test_a_volume_grows_by_the_difference_only_when_its_room_does_not_do(rig, dr
     driver.delete(share)
 
 
-def test_pools_are_told_without_the_reserve_and_for_the_copies_that_are_kept(rig, driver):
-    (pool,) = driver.pools()
-    assert (pool.name, pool.total_gib) == (rig.bed.cluster, 475.0)
-    single = rig.build(durability="none", reserve_percent="0", clusters=f"gold:{rig.bed.cluster}")
-    single.start()
-    (pool,) = single.pools()
-    assert (pool.name, pool.total_gib) == ("gold", 1500.0)
-    single.stop()
+@pytest.mark.parametrize(
+    ("options", "total_gib"),
+    [
+        ({"snapshots_per_share": "0"}, 475.0),
+        ({"snapshots_per_share": "1"}, 237.5),
+        ({"snapshots_per_share": "0", "durability": "none", "reserve_percent": "0"}, 1500.0),
+    ],
+)
+def test_pools_are_told_without_the_reserve_and_for_copies_and_snapshots(rig, driver, options, total_gib):
+    told = rig.build(**options, clusters=f"gold:{rig.bed.cluster}")
+    told.start()
+    (pool,) = told.pools()
+    assert (pool.name, pool.total_gib) == ("gold", total_gib)
+    told.stop()
+    assert [pool.name for pool in driver.pools()] == [rig.bed.cluster]
 
 
 def test_what_pools_cost_does_not_grow_with_the_volumes(rig, driver):
@@ -374,6 +381,7 @@ def test_without_any_node_it_may_pass(rig, driver):
     [
         ("Another transaction is in progress for v. Please try again after some time.", contract.Busy),
         ("Error : Request timed out", contract.Busy),
+        ("snapshot create: failed: One or more bricks are not running.", contract.Busy),
         ("Connection failed. Please check if gluster daemon is operational.", contract.Unreachable),
         ("volume set: failed: option : auth.ssl-allow does not exist", contract.Refused),
         ("volume reset: failed: Option user.x does not exist Did you mean cluster.rebalance-stats?", contract.Refused),

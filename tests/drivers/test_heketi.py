@@ -8,6 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 import requests
 
@@ -262,3 +263,29 @@ def test_a_volume_is_made_as_ordered_grows_by_the_difference_and_goes(stocked):
     assert client.volume(volume.id).size == 5
     gluster_bed.result(client, client.delete(volume.id))
     assert list(client.volumes()) == []
+
+
+def used_kib(made):
+    return [device["storage"]["used"] for node in made.nodes.values() for device in node["devices"]]
+
+
+def test_a_volume_with_room_for_snapshots_takes_that_of_the_devices_and_gives_it_back(stocked):
+    made, client = stocked
+    room = heketi.SnapshotRoom(enable=True, factor=3)
+    place = gluster_bed.result(client, client.make(msgspec.structs.replace(order(client), snapshot=room)))
+    volume = client.volume(place.rpartition("/")[2])
+    assert (volume.snapshot, used_kib(made)) == (room, [6 << 20] * 3)
+    gluster_bed.result(client, client.expand(volume.id, 1))
+    assert used_kib(made) == [9 << 20] * 3
+    gluster_bed.result(client, client.delete(volume.id))
+    assert used_kib(made) == [0] * 3
+    assert made_by(client).snapshot == heketi.SnapshotRoom(enable=False, factor=1)
+
+
+def test_a_volume_that_has_snapshots_is_stopped_and_not_deleted(stocked):
+    made, client = stocked
+    volume = made_by(client)
+    made.gluster.snapshots["s"] = "v"
+    with pytest.raises(heketi.Failed, match="it has 1 snapshots"):
+        gluster_bed.result(client, client.delete(volume.id))
+    assert (list(client.volumes()), made.gluster.volumes["v"].is_started) == ([volume.id], False)

@@ -22,16 +22,18 @@ _LIMIT = re.compile(
 _BUSY = (
     *("Another transaction", "Locking failed", "transaction is in progress", "Please try again", "lock is held"),
     "Request timed out",  # and goes on: what is told to gluster can be told again
+    *("bricks are not running", "bricks may be down", "rebalance process is running"),  # no snapshot now
 )
 _AWAY = ("Connection failed", "glusterd", "Staging failed", "not connected", "is not in 'Peer in Cluster'")
 
 
 class Info(msgspec.Struct, frozen=True):
-    """A volume as gluster knows it: whether it is started, and the options that somebody set."""
+    """A volume as gluster knows it: whether it is started, the options that somebody set, how many snapshots it has."""
 
     name: str
     is_started: bool
     options: Mapping[str, str]
+    snapshot_count: int = 0
 
 
 class Quota(msgspec.Struct, frozen=True):
@@ -84,6 +86,19 @@ class Gluster:
         text = self._run("--xml", "volume", "quota", volume, "list", "/", fine=("No quota", "not enabled", "disabled"))
         return read_quota(text)
 
+    def snapshots(self, volume: str) -> list[str]:
+        """The names of the volume's snapshots."""
+        lines = self._run("snapshot", "list", volume, fine=("No snapshots",)).splitlines()
+        return [line.strip() for line in lines if line.strip() and "No snapshots" not in line]
+
+    def take_snapshot(self, name: str, volume: str) -> None:
+        """Take a snapshot of the volume, which is one moment on all its bricks. A taken name is `contract.Refused`."""
+        self._run("snapshot", "create", name, volume, "no-timestamp")
+
+    def drop_snapshot(self, name: str) -> None:
+        """Take the snapshot away. Raises `contract.Gone` without it."""
+        self._run("snapshot", "delete", name)
+
     def _run(self, *words: str, fine: Sequence[str] = ()) -> str:
         away: contract.Unreachable | None = None
         gone: contract.Gone | None = None
@@ -126,7 +141,7 @@ def read_info(volume: str, text: str) -> Info:
     known = _pairs(facts)
     if known.get("Volume Name") != volume:
         raise contract.Gone(reason=f"gluster shows no volume {volume}")
-    return Info(volume, known.get("Status") == "Started", _pairs(options))
+    return Info(volume, known.get("Status") == "Started", _pairs(options), int(known.get("Snapshot Count") or 0))
 
 
 def _pairs(text: str) -> dict[str, str]:

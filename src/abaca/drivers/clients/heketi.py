@@ -124,6 +124,13 @@ class Durability(msgspec.Struct, frozen=True, omit_defaults=True):
     disperse: Parts = Parts()
 
 
+class SnapshotRoom(msgspec.Struct, frozen=True):
+    """How many times their size the thin pools of a volume's bricks have, where snapshots have room there."""
+
+    enable: bool = False
+    factor: float = 1
+
+
 class Mount(msgspec.Struct, frozen=True):
     """The hosts that a volume can be mounted from."""
 
@@ -147,6 +154,7 @@ class Volume(msgspec.Struct, frozen=True):
     mount: Mounts = Mounts()
     bricks: Sequence[Brick] = ()
     glustervolumeoptions: Sequence[str] = ()
+    snapshot: SnapshotRoom = SnapshotRoom()
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -157,6 +165,7 @@ class Order(msgspec.Struct, frozen=True):
     durability: Durability
     clusters: Sequence[str]
     glustervolumeoptions: Sequence[str] = ()
+    snapshot: SnapshotRoom = SnapshotRoom()
 
 
 class Change(msgspec.Struct, frozen=True):

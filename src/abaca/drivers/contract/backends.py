@@ -57,10 +57,10 @@ class Driver(abc.ABC):
 
     vendor: ClassVar[str] = "Open Source"
     version: ClassVar[str] = "1.0"
-    # What is announced beyond what the base classes say, under the names that share types ask for.
-    announces: ClassVar[Mapping[str, Any]] = {}
-    # A driver that learns these from its options sets them when constructed: the protocols that it serves, and the
-    # versions of the addresses that clients may come from.
+    # A driver that learns these from its options sets them when constructed: what is announced beyond, or against, what
+    # the base classes say, under the names that share types ask for; the protocols that it serves, and the versions of
+    # the addresses that clients may come from.
+    announces: Mapping[str, Any] = {}
     protocols: tuple[str, ...] = ("NFS",)
     ip_versions: tuple[int, ...] = (4,)
     # Options that may change while it serves; the others wait for the next start.

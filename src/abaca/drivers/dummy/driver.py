@@ -8,7 +8,7 @@ takes the time and fails the way its options say.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from abaca.drivers import contract
@@ -53,7 +53,7 @@ class DummyParts(
 
     vendor: ClassVar[str] = "Abaca"
     protocols: tuple[str, ...] = ("NFS", "CIFS", "CEPHFS", "GLUSTERFS")
-    announces: ClassVar[dict[str, Any]] = {"mount_point_name_support": True, "qos": True, "dedupe": True}
+    announces: Mapping[str, Any] = {"mount_point_name_support": True, "qos": True, "dedupe": True}
     changeable: ClassVar[frozenset[str]] = frozenset(
         {
             "access_types",

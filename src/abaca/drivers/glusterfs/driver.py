@@ -26,14 +26,14 @@ from abaca.drivers.glusterfs.nfs_server import NfsServer, check_host
 from abaca.drivers.glusterfs.options import GlusterfsOptions
 from abaca.drivers.glusterfs.renewing import Renewing
 from abaca.drivers.glusterfs.seal import Seal
-from abaca.drivers.glusterfs.shares import Shares
+from abaca.drivers.glusterfs.snapshots import Snapshots
 from abaca.drivers.glusterfs.volumes import Room, pool_stats
 from abaca.nodes.shell import Limits
 
 _LIMITS = Limits(connect_s=15.0, command_s=120.0)
 
 
-class Glusterfs(Shares, Ensuring, Enumerating, Examining, Renewing, contract.IssuesCertificates, contract.Driver):
+class Glusterfs(Snapshots, Ensuring, Enumerating, Examining, Renewing, contract.IssuesCertificates, contract.Driver):
     """GlusterFS volumes made by Heketi, sealed by certificates, reached by their common names."""
 
     Options = GlusterfsOptions
@@ -45,6 +45,7 @@ class Glusterfs(Shares, Ensuring, Enumerating, Examining, Renewing, contract.Iss
         super().__init__(backend, options)
         if options.export_ips:
             self.protocols = ("GLUSTERFS", "NFS")
+        self.announces = {"snapshot_support": options.snapshots_per_share > 0}
         self.machines = Machines(self._login, _LIMITS)
         self.authority = authority(backend, options)
         self.seal = Seal(self.machines, self.authority, options.tls_directory)
@@ -93,7 +94,8 @@ class Glusterfs(Shares, Ensuring, Enumerating, Examining, Renewing, contract.Iss
     def pools(self) -> list[contract.PoolStats]:
         if self.nfs is not None:
             self.nfs.look()
-        room = Room(self.options.reserve_percent, durability.factor(durability.read(self.options.durability)))
+        kept = durability.factor(durability.read(self.options.durability))
+        room = Room(self.options.reserve_percent, kept * (1 + self.options.snapshots_per_share))
         found = []
         for name, id in self.clusters().items():
             cluster = self.client.cluster(id)

@@ -15,6 +15,9 @@ NFS = "abaca-nfs"
 MARK = "user.abaca.instance"
 NOBODY = "none"
 """The mark of a volume that was given up; gluster cannot take back an option that it does not know."""
+RETIRED = "deleted"
+"""The mark of a volume that is kept for its snapshots alone, when its share was deleted."""
+SNAPSHOT = "abaca_snapshot_"
 ALLOW = "auth.ssl-allow"
 SSL = ("client.ssl", "server.ssl")
 OPTIONS_SPEC = "glusterfs:volume_options"
@@ -35,6 +38,14 @@ def volume_of(instance_id: str) -> str:
     name = f"{VOLUME}{instance_id}"
     if not _VOLUME.fullmatch(name):
         raise contract.Refused(reason=f"{instance_id!r} can be no part of a volume's name")
+    return name
+
+
+def snapshot_of(snapshot_id: str) -> str:
+    """What gluster calls a snapshot. Raises `contract.Refused` for an id that can be no name."""
+    name = f"{SNAPSHOT}{snapshot_id}"
+    if not _VOLUME.fullmatch(name):
+        raise contract.Refused(reason=f"{snapshot_id!r} can be no part of a snapshot's name")
     return name
 
 

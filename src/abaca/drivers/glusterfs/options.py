@@ -49,6 +49,13 @@ class GlusterfsOptions(contract.Driver.Options, frozen=True, kw_only=True):
             "`8+3` or `8+4`, or `none`, by which one lost disk loses shares. The pools' sizes are told for it."
         ),
     ] = "replica 3"
+    snapshots_per_share: Annotated[
+        Annotated[int, msgspec.Meta(ge=0, le=99)],
+        msgspec.Meta(
+            description="How many snapshots a share can have at a time. For each its volume takes its whole size once "
+            "more of the devices, from the day on which the share is made. 0: there are none."
+        ),
+    ] = 0
     ssh_user: Annotated[
         str, msgspec.Meta(description="Who logs in to the nodes; others than root need `sudo` without a password.")
     ] = "root"

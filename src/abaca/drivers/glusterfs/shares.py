@@ -14,7 +14,7 @@ from abaca.drivers.clients.gluster import GIB
 from abaca.drivers.exports import clients
 from abaca.drivers.glusterfs import durability, names
 from abaca.drivers.glusterfs.exporting import Exporting, is_nfs
-from abaca.drivers.glusterfs.serving import VOLUME_ID
+from abaca.drivers.glusterfs.serving import VOLUME_ID, Held
 from abaca.drivers.glusterfs.volumes import DELETING, GROWING, MAKING, ordered_gib, usable_gib
 
 
@@ -22,7 +22,7 @@ class Shares(Exporting, contract.Resizes, contract.Manages, contract.MeasuresUsa
     """A volume with a limit each, and a list of certificates or an export by NFS."""
 
     def create(self, instance: contract.ShareInstance) -> contract.Created:
-        self._settle(instance, MAKING)
+        self.settle(instance, MAKING)
         cluster = self._cluster_of(instance)
         if is_nfs(instance):
             self.server()
@@ -39,6 +39,7 @@ class Shares(Exporting, contract.Resizes, contract.Manages, contract.MeasuresUsa
                 f"{names.ALLOW} {names.allow((node.id for node in nodes), first)}",
                 f"{names.MARK} {instance.id}",
             ],
+            snapshot=self._snapshot_room(),
         )
         self.seal.close(nodes)
         volume = self.volumes.make(order)
@@ -59,31 +60,61 @@ class Shares(Exporting, contract.Resizes, contract.Manages, contract.MeasuresUsa
             raise contract.Refused(reason=f"there is no pool {instance.pool!r}: has its cluster been taken away?")
         return cluster
 
-    def _settle(self, instance: contract.ShareInstance, work: str) -> bool:
+    def _snapshot_room(self) -> heketi.SnapshotRoom:
+        """Room in the thin pools for everything once more for each snapshot; a pool that is full loses what is written.
+
+        None but Heketi can give that, and only when it makes a brick.
+        """
+        most = self.options.snapshots_per_share
+        return heketi.SnapshotRoom(enable=True, factor=most + 1) if most else heketi.SnapshotRoom()
+
+    def settle(self, instance: contract.ShareInstance, work: str) -> bool:
         """Whether `work` was begun here for its volume and has ended well. Raises as `Volumes.settle` does."""
         return any(self.volumes.settle(name, work) for name in names.volumes_of(instance))
 
     def delete(self, instance: contract.ShareInstance) -> None:
-        if self._settle(instance, DELETING):
+        if self.settle(instance, DELETING):
             return
         volume = self.find(instance)
         if volume is None:
-            for name in names.volumes_of(instance):
-                for cluster in self.clusters().values():
-                    self.volumes.forget(name, cluster)
+            self.forget(instance)
             self.take_back(instance, names.volumes_of(instance))
             return
-        if self._is_of(volume, instance):
+        try:
+            held = self.look(volume)
+        except contract.Gone:  # gluster has lost it; Heketi tells for whom it was made
+            was_made = f"{names.MARK} {instance.id}" in volume.glustervolumeoptions
+            if was_made or instance.driver_data.get(VOLUME_ID) == volume.id:
+                self.take_back(instance, [volume.name])
+                self.volumes.delete(volume)
+            return
+        if held.info.options.get(names.MARK) == instance.id:
+            if held.info.snapshot_count:
+                self._retire(instance, held)
+                return
             self.take_back(instance, [volume.name])
             self.volumes.delete(volume)
 
-    def _is_of(self, volume: heketi.Volume, instance: contract.ShareInstance) -> bool:
-        """Whether its data is the instance's; of one that gluster has lost, Heketi tells for whom it was made."""
-        try:
-            return self.look(volume).info.options.get(names.MARK) == instance.id
-        except contract.Gone:
-            was_made = f"{names.MARK} {instance.id}" in volume.glustervolumeoptions
-            return was_made or instance.driver_data.get(VOLUME_ID) == volume.id
+    def _retire(self, instance: contract.ShareInstance, held: Held) -> None:
+        """Keep the volume for its snapshots alone, out of everybody's reach.
+
+        Heketi is not asked to delete it meanwhile: it would stop the volume, and fail then.
+        """
+        strange = [name for name in held.gluster.snapshots(held.name) if not name.startswith(names.SNAPSHOT)]
+        if strange:
+            raise contract.Refused(
+                reason=f"somebody took snapshots of {held.name}, delete them first: {', '.join(strange)}"
+            )
+        self.take_back(instance, [held.name])
+        self.let_in(held, set())
+        held.gluster.stop(held.name)
+        held.gluster.set(held.name, names.MARK, names.RETIRED)
+
+    def forget(self, instance: contract.ShareInstance) -> None:
+        """Nothing that Heketi hides is the instance's, which has no volume. Raises `contract.UnderWay`."""
+        for name in names.volumes_of(instance):
+            for cluster in self.clusters().values():
+                self.volumes.forget(name, cluster)
 
     def set_access(
         self, instance: contract.ShareInstance, rules: Sequence[contract.AccessRule]
@@ -104,7 +135,7 @@ class Shares(Exporting, contract.Resizes, contract.Manages, contract.MeasuresUsa
         }
 
     def extend(self, instance: contract.ShareInstance, new_size_gib: int) -> None:
-        self._settle(instance, GROWING)
+        self.settle(instance, GROWING)
         held = self.held(instance)
         volume = held.volume
         if volume.size < ordered_gib(new_size_gib):

@@ -11,6 +11,7 @@ import contextlib
 import ipaddress
 import os
 import threading
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from abaca.drivers import contract
@@ -37,7 +38,7 @@ class Local(Shares, Snapshots, Managing, Ensuring, ShareServers, contract.Driver
     Options = LocalOptions
 
     vendor: ClassVar[str] = "Abaca"
-    announces: ClassVar[dict[str, Any]] = {"mount_point_name_support": True, "thin_provisioning": True}
+    announces: Mapping[str, Any] = {"mount_point_name_support": True, "thin_provisioning": True}
     changeable: ClassVar[frozenset[str]] = frozenset({"export_ips", "root_mode"})
 
     def __init__(self, backend: contract.Backend, options: LocalOptions) -> None:

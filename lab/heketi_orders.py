@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the double of Heketi (heketi.py) makes of an order for a volume, and what it refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_PARTS = ((2, 1), (4, 2), (8, 3), (8, 4))
+
+
+class Problem(Exception):
+    """An answer that is no success."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status, self.text = status, text
+
+
+def snapshot_room(given: dict[str, Any]) -> dict[str, Any]:
+    """How many times their size the pools of bricks have."""
+    if not given.get("enable"):
+        return {"enable": False, "factor": 1}
+    factor = given.get("factor", 0)
+    if not 1 <= factor <= 100:
+        raise Problem(400, "Invalid snapshot factor")
+    return {"enable": True, "factor": factor}
+
+
+def refuse_size(field: str, size: int) -> None:
+    """Raises `Problem` for a size that no volume has."""
+    if size == 0:
+        raise Problem(400, f"validation failed: {field}: cannot be blank.")
+    if size < 1:
+        raise Problem(400, f"validation failed: {field}: must be no less than 1.")
+
+
+def copies(durability: dict[str, Any]) -> tuple[int, float]:
+    """How many bricks a volume has, and which part of its size each takes."""
+    kind = durability["type"]
+    if kind == "none":
+        return 1, 1.0
+    if kind == "replicate":
+        count = durability["replicate"].get("replica") or 2
+        if count > 3:
+            raise Problem(400, "Invalid replica value")
+        return count, 1.0
+    if kind == "disperse":
+        data, redundancy = (durability["disperse"].get(key, 0) for key in ("data", "redundancy"))
+        if (data, redundancy) not in _PARTS:
+            raise Problem(400, f"Invalid dispersion combination: {data}+{redundancy}")
+        return data + redundancy, 1 / data
+    raise Problem(400, "Unknown durability type")
