@@ -52,9 +52,10 @@ if __name__ == "__main__":
     if not address:
         make_static()
         sys.exit()
+    from django.conf import settings
     from django.core import wsgi
 
-    application = shared_data.SharedDataMiddleware(wsgi.get_wsgi_application(), {"/static": f"{site}/static"})
+    application = shared_data.SharedDataMiddleware(wsgi.get_wsgi_application(), {"/static": settings.STATIC_ROOT})
     serving.make_server(
         address[0], int(address[1]), application, threaded=True, request_handler=Handler
     ).serve_forever()

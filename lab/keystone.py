@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
+import functools
 import hashlib
 import http.client
 import json
@@ -23,7 +24,7 @@ from typing import Any, Self
 from lab import openstack, processes, runs
 
 _HOST = "127.0.0.1"
-_REGION = "RegionOne"
+REGION = "RegionOne"
 _CONFIGURATION = """[DEFAULT]
 log_file = {home}/keystone.log
 [database]
@@ -164,7 +165,7 @@ class Keystone:
     def environment(self, user: str, project: str | None = None) -> dict[str, str]:
         """Return the OS_* variables with which the `openstack` client is one of `USERS`."""
         given = {f"OS_{name.upper()}": value for name, value in self.credentials(user, project).items()}
-        return {**given, "OS_IDENTITY_API_VERSION": "3", "OS_REGION_NAME": _REGION}
+        return {**given, "OS_IDENTITY_API_VERSION": "3", "OS_REGION_NAME": REGION}
 
     def validation_options(self) -> dict[str, str]:
         """Return the options of `[keystone_authtoken]` with which a service validates tokens here."""
@@ -172,14 +173,29 @@ class Keystone:
             **self.credentials("abaca"),
             "auth_type": "password",
             "www_authenticate_uri": self.auth_url,
-            "region_name": _REGION,
+            "region_name": REGION,
         }
+
+    def name(self, kind: str, url: str, region: str = REGION) -> None:
+        """Have the catalog name a service of that type at `url`, in a region that may be new; raises `LabError`."""
+        token = self.token("admin")
+        services = self.call("GET", f"/services?type={kind}", token)[1]["services"]
+        service = services[0]["id"] if services else self._make(token, "service", type=kind, name=kind)
+        if self.call("GET", f"/regions/{region}", token)[0] != http.client.OK:
+            self._make(token, "region", id=region)
+        self._make(token, "endpoint", interface="public", url=url, region_id=region, service_id=service)
 
     def call(self, method: str, path: str, token: str | None = None, body: object = None) -> tuple[int, Any]:
         """Send one request below `/v3` and return its status and JSON; without `token` as the administrator."""
         token = token or self.token("admin")
         status, _headers, answer = self._request(method, path, {"X-Auth-Token": token}, body)
         return status, answer
+
+    def _make(self, token: str, kind: str, **values: object) -> str:
+        status, answer = self.call("POST", f"/{kind}s", token, {kind: values})
+        if status != 201:
+            raise processes.LabError(f"Keystone did not make {kind} {values}: {status} {answer}")
+        return str(answer[kind]["id"])
 
     def _issue(self, user: str, project: str) -> str:
         domain = {"name": "Default"}
@@ -230,7 +246,7 @@ class Keystone:
         processes.command([*manage, "db_sync"], 300.0)
         processes.command([*manage, "fernet_setup", *who], 60.0)
         processes.command([*manage, "credential_setup", *who], 60.0)
-        password = ["--bootstrap-password", USERS["admin"].password, "--bootstrap-region-id", _REGION]
+        password = ["--bootstrap-password", USERS["admin"].password, "--bootstrap-region-id", REGION]
         processes.command([*manage, "bootstrap", *password, *urls], 120.0)
         self._serve(draft, timeout_s)
         (draft / "ids.json").write_text(json.dumps(self._fill()))
@@ -245,12 +261,7 @@ class Keystone:
 
     def _fill(self) -> dict[str, dict[str, str]]:
         token = self._issue("admin", "admin")
-
-        def make(kind: str, **values: object) -> str:
-            status, answer = self.call("POST", f"/{kind}s", token, {kind: values})
-            if status != 201:
-                raise processes.LabError(f"Keystone did not make {kind} {values}: {status} {answer}")
-            return str(answer[kind]["id"])
+        make = functools.partial(self._make, token)
 
         def known(kind: str) -> dict[str, str]:
             return {entry["name"]: entry["id"] for entry in self.call("GET", f"/{kind}", token)[1][kind]}
@@ -267,7 +278,7 @@ class Keystone:
         for kind, (name, _path) in _SERVICES.items():
             service = make("service", type=kind, name=name)
             for interface in ("public", "internal", "admin"):
-                values = {"interface": interface, "url": "http://unnamed", "region_id": _REGION}
+                values = {"interface": interface, "url": "http://unnamed", "region_id": REGION}
                 make("endpoint", service_id=service, **values)
         return {"projects": projects, "users": users, "roles": roles}
 

@@ -51,10 +51,11 @@ token_cache_time = 1
 
 
 class Neutron:
-    """A Neutron at `address`, known before it starts."""
+    """A Neutron at `address`, known before it starts; the catalog names it in one region."""
 
-    def __init__(self, run: runs.Run) -> None:
+    def __init__(self, run: runs.Run, region: str = keystone.REGION) -> None:
         self._run = run
+        self._region = region
         self._process: processes.Process | None = None
         self._is_named = False
         self.port = processes.free_port(_HOST)
@@ -81,7 +82,8 @@ class Neutron:
         launch = processes.Launch(env=openstack.KEEP_BYTECODE)
         self._process = self._run.spawn(argv, log="neutron-output.log", launch=launch)
         if not self._is_named:
-            self._name(cloud)
+            cloud.name("network", self.address, self._region)
+            self._is_named = True
         processes.wait_for_port(_HOST, self.port, timeout_s, self._process)
         self.started_in_s = time.monotonic() - begun
         return self
@@ -91,14 +93,3 @@ class Neutron:
         if self._process is not None:
             self._process.stop(timeout_s=5.0)
             self._process = None
-
-    def _name(self, cloud: keystone.Keystone) -> None:
-        """Tell the catalog where it is."""
-        status, made = cloud.call("POST", "/services", body={"service": {"type": "network", "name": "neutron"}})
-        region = cloud.validation_options()["region_name"]
-        service = made.get("service", {}).get("id")
-        values = {"interface": "public", "url": self.address, "region_id": region, "service_id": service}
-        status, told = cloud.call("POST", "/endpoints", body={"endpoint": values})
-        if status != 201:
-            raise processes.LabError(f"Keystone did not take the endpoint of Neutron: {status} {told}")
-        self._is_named = True
