@@ -9,6 +9,7 @@ from tests.conftest import wait_until
 PANELS = re.compile(r"^/(project|admin)/(shares?|security_services|user_messages|resource_locks)([a-z_]+)?/")
 LINKS = "[...document.querySelectorAll('a[href]')].map(one => [one.pathname + one.search, one.matches('.ajax-modal')])"
 ACTIONS = "[...document.querySelectorAll('[id*=__action_]')].map(one => one.id)"
+NAMED = "[...document.querySelectorAll('a[href]')].map(one => one.innerText.trim())"
 TOLD = "[...document.querySelectorAll('.messages .alert')].map(one => one.innerText.trim())"
 COMPLAINTS = (
     "[...document.querySelectorAll('.alert-danger, .alert-error, .has-error .help-block')]"
@@ -36,12 +37,15 @@ FILL = """(() => {
 
 
 class Dashboard:
-    """One user in one browser."""
+    """One user in one browser, who looks at one region and the project `demo` of it."""
 
-    def __init__(self, browser, horizon, who):
-        self.browser, self.who, self.horizon, self._url = browser, who, horizon, horizon.url
+    def __init__(self, browser, horizon, who, region):
+        self.browser, self.who, self.horizon, self.region, self._url = browser, who, horizon, region, horizon.url
         browser.window.delete_all_cookies()
         browser.open(f"{self._url}/auth/login/?next=/project/shares/")
+        # what a person has chosen before; Horizon takes any otherwise
+        for name, value in (("services_region", region.name), ("recent_project", region.project_id)):
+            browser.window.add_cookie({"name": name, "value": value})
         for name, value in (("username", who), ("password", keystone.USERS[who].password)):
             self.fill(name, value)
         self.press("#loginBtn")

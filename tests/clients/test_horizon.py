@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from lab import browser, caller
-from tests.clients.dashboard import PANELS, Dashboard
+from tests.clients.dashboard import NAMED, PANELS, Dashboard
 from tests.clients.dashboard_site import Site
 from tests.conftest import ROOT, wait_until
 
@@ -47,7 +47,7 @@ def name(form):
     """Who does what where."""
     where = re.sub(r"\{\w+\}", "{id}", form["page"].partition("?")[0])
     action = re.sub(r"_\{\w+\}", "", form["action"])
-    return f"{form['who']} {where} {action}"
+    return f"{form['who']} {where} {action}" + (" at a Neutron" if form.get("at") == "tenants" else "")
 
 
 def what(path, action):
@@ -63,8 +63,12 @@ KNOWN |= {(panel, f"{panel.partition('/')[2]}__action_filter") for panel in FILT
 
 
 def drawn():
-    """The forms of this run."""
-    return FORMS if IS_THOROUGH else random.Random(SEED).sample(FORMS, SOME_FORMS)
+    """The forms of this run, one at a Neutron among them."""
+    if IS_THOROUGH:
+        return FORMS
+    draw, networked = random.Random(SEED), [form for form in FORMS if form.get("at") == "tenants"]
+    others = draw.sample([form for form in FORMS if form not in networked], SOME_FORMS - 1)
+    return [*others, draw.choice(networked)]
 
 
 @pytest.fixture(scope="module")
@@ -79,9 +83,9 @@ def enter(run, site):
     with browser.Browser(run) as window:
         inside = []
 
-        def enter(who, horizon=site.horizon):
-            if not inside or (inside[0].who, inside[0].horizon) != (who, horizon):
-                inside[:] = [Dashboard(window, horizon, who)]
+        def enter(who, horizon=site.horizon, region=site.region):
+            if not inside or (inside[0].who, inside[0].horizon, inside[0].region) != (who, horizon, region):
+                inside[:] = [Dashboard(window, horizon, who, region)]
             return inside[0]
 
         yield enter
@@ -105,10 +109,10 @@ def agrees(found, wanted):
     return found == wanted
 
 
-def answer(site, path):
+def answer(region, path):
     """What the API shows to an administrator, `gone` where there is nothing."""
     try:
-        return site.admin.get(path)
+        return region.admin.get(path)
     except caller.Refused as refused:
         return "gone" if refused.status == 404 else refused.status
 
@@ -134,7 +138,7 @@ def walked(dashboard, most):
 def everything(site):
     """One of each thing that a page is about."""
     for thing in THINGS:
-        getattr(site, thing)()
+        getattr(site.region, thing)()
 
 
 @pytest.mark.parametrize("who", ["admin", "demo", "demo-reader"])
@@ -154,10 +158,19 @@ def test_pages_open_where_horizon_was_told_nothing(who, site, everything, enter)
     walked(dashboard, SOME_PAGES)
 
 
+@pytest.mark.parametrize(("who", "page"), [("demo", "/project/share_networks/"), ("admin", "/admin/share_networks/")])
+def test_share_networks_name_what_is_beneath_in_neutron(who, page, site, enter):
+    network = site.tenants.network()
+    dashboard = enter(who, region=site.tenants)
+    dashboard.page(f"{page}{network['id']}?tab=share_network_details__subnets_tab")
+    assert {network["neutron_net"], network["neutron_subnet"]} <= set(dashboard.browser.ask(NAMED))
+
+
 @pytest.mark.parametrize("form", drawn(), ids=name)
 def test_forms_work(form, site, enter):
-    thing = getattr(site, form["of"])() if "of" in form else {}
+    region = getattr(site, form.get("at", "region"))
+    thing = getattr(region, form["of"])() if "of" in form else {}
     form = filled(form, thing)
-    enter(form["who"], getattr(site, form.get("in", "horizon"))).act(form)
+    enter(form["who"], getattr(site, form.get("in", "horizon")), region).act(form)
     for path, wanted in form.get("then", {}).items():
-        wait_until(lambda path=path, wanted=wanted: agrees(answer(site, path), wanted))
+        wait_until(lambda path=path, wanted=wanted: agrees(answer(region, path), wanted))
