@@ -190,7 +190,14 @@ def has_any(tx: Tx, share_id: str) -> bool:
     return tx.scalar(_HAS_ANY, {"of_share": share_id}) is not None
 
 
-_HAS_ANY = sa.select(t.c.id).where(t.c.share_id == sa.bindparam("of_share")).limit(1)
+# By its own index, and in that one's order: a share may have nearly all that there are, and where thousands have gone
+# PostgreSQL would otherwise look for the first through what they left.
+_HAS_ANY = (
+    sa.select(t.c.id)
+    .where(t.c.share_id >= sa.bindparam("of_share"), t.c.share_id <= sa.bindparam("of_share"))
+    .order_by(t.c.share_id, t.c.server_id)
+    .limit(1)
+)
 
 
 # Of more addresses all that the share's attachments need is read, and looked through once.
@@ -207,9 +214,15 @@ def needs(tx: Tx, share_id: str, addresses: Sequence[str]) -> dict[str, str]:
             if level is not None:
                 found[address] = level
         return found
-    wanted = set(addresses)
+    everything = all_needs(tx, share_id)
+    return {address: everything[address] for address in addresses if address in everything}
+
+
+def all_needs(tx: Tx, share_id: str) -> dict[str, str]:
+    """What a share's attachments need of any address; all of them are read."""
+    found: dict[str, str] = {}
     for row in tx.rows(_ALL_NEEDS, {"of_share": share_id}):
-        for address in wanted.intersection(row.addresses):
+        for address in row.addresses:
             found[address] = "rw" if "rw" in (row.access_level, found.get(address)) else "ro"
     return found
 
@@ -225,6 +238,28 @@ _NEEDS = (
     .limit(1)
 )
 _ALL_NEEDS = sa.select(t.c.addresses, t.c.access_level).where(t.c.share_id == sa.bindparam("of_share"))
+
+
+def has_twin(tx: Tx, row: Attachment) -> bool:
+    """Whether its cluster has attached the share elsewhere by the same rule for a network; found without a search."""
+    if row.cluster_id is None or row.addresses != [row.network]:
+        return False
+    asked = {"cluster": row.cluster_id, "of_share": row.share_id, "network": row.network, "level": row.access_level}
+    return tx.scalar(_TWIN, {**asked, "itself": row.id}) is not None
+
+
+_TWIN = (
+    sa.select(t.c.id)
+    .where(
+        t.c.cluster_id == sa.bindparam("cluster"),
+        t.c.share_id == sa.bindparam("of_share"),
+        t.c.network == sa.bindparam("network"),
+        t.c.access_level == sa.bindparam("level"),
+        t.c.id != sa.bindparam("itself"),
+    )
+    .order_by(t.c.server_id)
+    .limit(1)
+)
 
 
 def of_servers(tx: Tx, server_ids: Sequence[str]) -> list[Attachment]:

@@ -25,6 +25,8 @@ class Taken(errors.Invalid):
     """Share access {access_type}:{access_to} exists already; update or deny that rule."""
 
 
+# So many are named in one statement.
+AT_ONCE = 500
 COLUMNS: dict[str, Column] = {
     **{column.name: column for column in t.c},
     "client": instance_access_rules.CLIENT,
@@ -127,6 +129,33 @@ _OF_ADDRESSES = _RULES.where(
 )
 
 
+class Made(msgspec.Struct, frozen=True, gc=False):
+    """A rule that Abaca made."""
+
+    id: str
+    client: str
+    access_level: str
+
+
+def has_any_made_for(tx: Tx, share_id: str, mark: str) -> bool:
+    """Whether Abaca made any of a share's rules for something, and has not denied it."""
+    return tx.scalar(_ANY_MADE, {"of_share": share_id, "mark": mark}) is not None
+
+
+def made_for(tx: Tx, share_id: str, mark: str) -> list[Made]:
+    """Those rules of a share."""
+    return tx.entities(Made, _MADE, {"of_share": share_id, "mark": mark})
+
+
+_IS_MADE = (
+    t.c.share_id == sa.bindparam("of_share"),
+    t.c.made_for == sa.bindparam("mark"),
+    t.c.is_denied.is_(False),
+)
+_ANY_MADE = sa.select(t.c.id).where(*_IS_MADE).limit(1)
+_MADE = sa.select(*columns_of(Made, t, client=instance_access_rules.CLIENT)).where(*_IS_MADE).order_by(t.c.id)
+
+
 class UsersRule(msgspec.Struct, frozen=True, gc=False):
     """Whom a user has let in to a share."""
 
@@ -169,6 +198,21 @@ def deny(tx: Tx, rule_id: str) -> None:
 
 
 _DENY = sa.update(t).where(t.c.id == sa.bindparam("of_id")).values(is_denied=True, updated_at=sa.bindparam("at"))
+
+
+def deny_these(tx: Tx, rule_ids: Sequence[str]) -> None:
+    """The same for some of a share whose row is locked."""
+    for at in range(0, len(rule_ids), AT_ONCE):
+        part = rule_ids[at : at + AT_ONCE]
+        tx.execute(_DENY_THESE, {"these": part, "at": tx.now})
+        instance_access_rules.deny_these(tx, part)
+
+
+_DENY_THESE = (
+    sa.update(t)
+    .where(t.c.id.in_(sa.bindparam("these", expanding=True)))
+    .values(is_denied=True, updated_at=sa.bindparam("at"))
+)
 
 
 def deny_all(tx: Tx, share_id: str) -> None:

@@ -106,6 +106,14 @@ _DENY_ALL = STATE.moves(
 )
 
 
+def deny_these(tx: Tx, rule_ids: Sequence[str]) -> None:
+    """Let `deny` happen to some rules, wherever their states allow it."""
+    _DENY_THESE.run(tx, {"rules": list(rule_ids), "at": tx.now})
+
+
+_DENY_THESE = STATE.moves("deny", _AMONG)
+
+
 def states(tx: Tx, rule_id: str) -> list[str]:
     """Those that a rule has, one for each instance; the worst first."""
     return sorted((row.state for row in tx.rows(_STATES, {"rule": rule_id})), key=WORST_FIRST.index)

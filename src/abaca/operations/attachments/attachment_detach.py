@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Take a share off a server: unmounted there, then, in one transaction, its row and the rules that nobody else needs.
+"""Take a share off a server: unmounted there, then its row goes, and with it the rules that nobody else needs.
 
 What can go wrong: files are open (the error names the processes), the machine does not answer, or it is off; then the
 attachment is in `error`, still wanted gone, and is tried again with growing delays, or when the server is on. With
@@ -138,7 +138,7 @@ def _unmount(op: Op[AttachmentParts], plan: MountPlan, source: str, *, force: bo
 
 
 def succeed(op: Op[AttachmentParts], tx: Tx) -> None:
-    """The row goes, and the rules that it was the last to need."""
+    """The row goes, and the back ends are told of the rules that it was the last to need."""
     row = attachments.show(tx, op.args.attachment_id)
     if row is None:
         return
@@ -147,7 +147,7 @@ def succeed(op: Op[AttachmentParts], tx: Tx) -> None:
         return
     if op.data.get("left"):
         attachment_orphaned.remember(tx, msgspec.convert(op.data["left"], attachment_orphaned.LeftMount))
-    attachment_rules.settle(tx, row.share_id, row.addresses, op)
+    attachment_rules.let_go(tx, row, op)
     if row.is_forced and attachments.doubt_below(tx, row.server_id, row.mount_point):
         tx.wake(LOOKS)  # by force a mount goes with all that is below it
     if not attachments.has_any(tx, row.share_id):

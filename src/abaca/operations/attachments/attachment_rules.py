@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ipaddress
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from abaca import errors
@@ -25,6 +25,7 @@ from abaca.domain.attachments.attachments import Attachment
 from abaca.domain.shares.access_rules import PENDING, AccessRule, next_try_at
 from abaca.drivers import contract
 from abaca.journal.interruptions import Wait
+from abaca.operations.attachments.attachment_needs import MARK
 from abaca.operations.attachments.attachment_parts import RulePending
 from abaca.operations.shares import access_rules_sync
 
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MARK = "attachments"
 # The code of the error of an attachment that is not let in.
 REFUSED = contract.Refused.code
 # How long an attachment waits for its rules, in seconds.
@@ -77,6 +77,18 @@ def _settle(tx: Tx, share_id: str, address: str, level: str | None, rule: Access
 def _ours(address: str, level: str) -> dict[str, str]:
     type = clients.access_type(address)
     return {"access_type": type, "access_to": address, "client": address, "access_level": level, "made_for": MARK}
+
+
+def let_go(tx: Tx, row: Attachment, by: Requester | None) -> None:
+    """An attachment, whose share is locked, is gone: what only it needed goes when the back ends are told.
+
+    Others of the share are not looked through here, where each of thousands may come (attachment_needs.py).
+    """
+    if attachments.has_twin(tx, row):
+        return
+    known = _known(tx, row.share_id, row.addresses)
+    if any(rule.made_for == MARK and not rule.is_denied for rule in known.values()):
+        access_rules_sync.start_for_share(tx, row.share_id, by)
 
 
 def try_again(tx: Tx, share_id: str) -> int:
@@ -143,7 +155,24 @@ def follow(tx: Tx, row: Attachment, addresses: Sequence[str], by: Requester | No
     if now != row.addresses:
         log.info("attachment=%s: server %s has other addresses", row.id, row.server_id)
         attachments.update(tx, row.id, {"addresses": now})
+    elif _are_given(_known(tx, row.share_id, now), row):
+        return  # so it mostly is; what others need is not looked through
     settle(tx, row.share_id, sorted({*now, *row.addresses}), by)
+
+
+def _are_given(known: Mapping[str, AccessRule], row: Attachment) -> bool:
+    """Whether nothing is to be done about the rules that an attachment needs.
+
+    Who needs more of one has raised it, as this one would, with the share locked.
+    """
+    rules = [known.get(address) for address in row.addresses]
+    return all(rule is not None and _is_given(rule, row.access_level) for rule in rules)
+
+
+def _is_given(rule: AccessRule, level: str) -> bool:
+    if rule.made_for != MARK or rule.is_denied:
+        return True  # as in `_settle`
+    return rule.access_level == level and rule.mounted_state != "error"
 
 
 # ---------------------------------------------------------------- beside the rules of users

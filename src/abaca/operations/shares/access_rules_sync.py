@@ -3,9 +3,9 @@
 
 Each instance has operations and states of rules of its own, and none waits for another's. However many rules were
 posted since the last time, they reach its back end in one call: at most one such operation waits per instance, and it
-takes all that is queued when it starts. What can go wrong: the back end refuses one rule (that rule alone goes to
-`error` there), or cannot do any (all those under way do). The claim under faults: it always ends, and then the rules
-say what the back end does.
+takes all that is queued when it starts. Before that those rules are denied that no attachment needs any more. What can
+go wrong: the back end refuses one rule (that rule alone goes to `error` there), or cannot do any (all those under way
+do). The claim under faults: it always ends, and then the rules say what the back end does.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from abaca.domain.shares.access_rules import PENDING
 from abaca.drivers import contract
 from abaca.journal import kinds, queueing
 from abaca.operations import events
+from abaca.operations.attachments import attachment_needs
 from abaca.operations.parts import DRIVER_CALL_S, BackEnd
 from abaca.operations.shares import inherited_access, metadata_limits
 from abaca.operations.shares.share_instances import changed_by, contract_instance, keys_of_instances, service_host
@@ -77,6 +78,7 @@ def _coalesce_key(instance_id: str) -> str:
 
 def take_rules(op: Op[BackEnd], tx: Tx) -> None:
     """Say which rules are being worked on, and remember the whole set that is wanted."""
+    attachment_needs.settle_share(tx, op.args.share_id)
     row = share_instances.whole(tx, op.args.instance_id)
     if row is None:
         op.record(instance=None, wanted=[], denied=[])
@@ -160,6 +162,7 @@ def _fail_untaken(op: Op[BackEnd], tx: Tx) -> None:
     instance_id = op.args.instance_id
     same = _coalesce_key(instance_id)
     if not any(row.coalesce_key == same for row in keys.holders(tx, *keys_of_instances([instance_id]))):
+        attachment_needs.settle_share(tx, op.args.share_id)
         taken = instance_access_rules.take(tx, op.args.share_id, instance_id)
         instance_access_rules.finish(tx, instance_id, [rule.id for rule in taken], "failed")
 
