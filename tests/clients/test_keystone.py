@@ -175,6 +175,41 @@ def test_group_types_are_set_up_and_shown_to_whom_they_are_for(site, admin, demo
     assert admin.read(*kind, "list", "--all") == []
 
 
+@pytest.fixture(scope="module")
+def able(admin):
+    """A share type whose shares have all that snapshots are good for."""
+    names = ("snapshot", "create-share-from-snapshot", "revert-to-snapshot", "mount-snapshot")
+    words = [word for name in names for word in (f"--{name}-support", "true")]
+    return admin.read("share", "type", "create", "able", "false", *words)
+
+
+def test_a_snapshot_is_described_looked_into_and_mounted(site, admin, demo, able):
+    demo.run("share", "create", "NFS", "1", "--name", "novel", "--share-type", "able", "--wait")
+    snapshot = ("share", "snapshot")
+    taken = demo.read(*snapshot, "create", "novel", "--name", "draft", "--property", "by=ann", "--wait")
+    demo.run(*snapshot, "set", "draft", "--description", "First", "--property", "at=dawn")
+    shown = demo.read(*snapshot, "show", "draft")
+    assert (shown["description"], shown["properties"]) == ("First", {"by": "ann", "at": "dawn"})
+    demo.run(*snapshot, "unset", "draft", "--description", "--property", "by")
+    shown = demo.read(*snapshot, "show", "draft")
+    assert (shown["description"], shown["properties"]) == (None, {"at": "dawn"})
+    (one,) = admin.read(*snapshot, "instance", "list", "--snapshot", taken["id"])
+    admin.run(*snapshot, "instance", "set", one["ID"], "--status", "error")
+    assert admin.read(*snapshot, "instance", "show", one["ID"])["status"] == "error"
+    admin.run(*snapshot, "instance", "set", one["ID"], "--status", "available")
+    place = demo.read(*snapshot, "export", "location", "list", "draft")[0]
+    assert place["ID"] in {
+        row["ID"] for row in admin.read(*snapshot, "instance", "export", "location", "list", one["ID"])
+    }
+    assert demo.read(*snapshot, "export", "location", "show", "draft", place["ID"])["path"] == place["Path"]
+    Cloud(site.clouds, "demo-reader").read(*snapshot, "show", "draft")
+    for who, told in (("demo-reader", "HTTP 403"), ("other", "(?i)no share ?snapshot")):
+        with pytest.raises(Refused, match=told):
+            Cloud(site.clouds, who).run(*snapshot, "set", taken["id"], "--name", "theirs")
+    demo.run(*snapshot, "delete", "draft", "--wait")
+    demo.run("share", "delete", "novel", "--wait")
+
+
 @pytest.fixture
 def connect(site, tmp_path):
     """Says to a user's name how openstacksdk sees the service."""
@@ -208,6 +243,30 @@ def test_the_library_takes_over_and_gives_up(connect, admin, kept):
     wait_until(lambda: not list(library.share_snapshots()), every_s=0.1)
     library.unmanage_share(made.id)
     wait_until(lambda: not list(library.shares()), every_s=0.1)
+
+
+def test_the_library_describes_snapshots_and_goes_back_to_them(connect, able):
+    library, operator = connect("demo"), connect("admin")
+    share = library.create_share(name="diary", size=1, share_protocol="NFS", share_type="able")
+    wait_until(lambda: library.get_share(share.id).status == "available", every_s=0.1)
+    taken = library.create_share_snapshot(share_id=share.id, name="march")
+    wait_until(lambda: library.get_share_snapshot(taken.id).status == "available", every_s=0.1)
+    library.update_share_snapshot(taken.id, display_name="april")
+    assert library.get_share_snapshot(taken.id).name == "april"
+    library.set_share_snapshot_metadata(taken.id, by="ann", at="dawn")
+    assert library.fetch_share_snapshot_metadata_item(taken.id, "by").metadata == {"by": "ann"}
+    library.delete_share_snapshot_metadata(taken.id, ["by"])
+    assert library.fetch_share_snapshot_metadata(taken.id).metadata == {"at": "dawn"}
+    (one,) = operator.share_snapshot_instances(snapshot_id=taken.id)
+    assert operator.get_share_snapshot_instance(one.id).snapshot_id == taken.id
+    library.revert_share_to_snapshot(share.id, taken.id)
+    wait_until(lambda: library.get_share(share.id).status == "available", every_s=0.1)
+    operator.reset_share_snapshot_status(taken.id, "error")
+    assert library.get_share_snapshot(taken.id).status == "error"
+    library.delete_share_snapshot(taken.id)
+    wait_until(lambda: not list(library.share_snapshots()), every_s=0.1)
+    library.delete_share(share.id)
+    wait_until(lambda: "diary" not in {one.name for one in library.shares()}, every_s=0.1)
 
 
 def test_the_library_hands_a_share_over(connect, docs):

@@ -171,6 +171,11 @@ def test_the_library_makes_networks_and_subnets(served, tmp_path):
         subnet = shares.create_share_network_subnet(network.id, metadata={"for": "hens"})
         assert {one.id for one in shares.share_network_subnets(network.id)} > {subnet.id}
         assert shares.get_share_network_subnet(network.id, subnet.id).share_network_name == "sdk"
+        shares.set_share_network_subnet_metadata(network.id, subnet.id, by="ann")
+        assert shares.fetch_share_network_subnet_metadata_item(network.id, subnet.id, "by").metadata == {"by": "ann"}
+        shares.delete_share_network_subnet_metadata(network.id, subnet.id, ["for"])
+        assert shares.fetch_share_network_subnet_metadata(network.id, subnet.id).metadata == {"by": "ann"}
+        assert shares.get_share_network(network.id).name == "sdk"
         shares.delete_share_network_subnet(network.id, subnet)
         shares.delete_share_network(network)
         assert [one.name for one in shares.share_networks()] == []
