@@ -63,7 +63,7 @@ def test_two_workers_share_a_hundred_nodes_and_one_takes_over_when_the_other_die
         timing=msgspec.to_builtins(stage.HASTY),
     )
     prepared = cases.a_share_and_servers(theatre, NODES)  # that it has made: it is there
-    theatre.enter("one", timing=stage.HASTY)
     cluster_id = cases.make_cluster(theatre, prepared)
+    theatre.enter("one", timing=stage.HASTY)  # later, lest it does all by itself
     assert two.ends_within(), two.explain()  # in the middle of its part of the nodes
     assert_all_ready(theatre, cluster_id)
