@@ -359,11 +359,14 @@ def cluster_condition(cluster_id: str) -> str:
 
 def retry_refused(tx: Tx, share_id: str, error_code: str) -> None:
     """Those of a share that are in error with this code are tried again soon: what stood in their way has changed."""
-    tx.execute(
-        sa.update(t)
-        .where(t.c.share_id == share_id, t.c.state == "error", t.c.error_code == error_code)
-        .values(retry_at=tx.now)
-    )
+    tx.execute(_RETRY_REFUSED, {"of_share": share_id, "code": error_code, "at": tx.now})
+
+
+_RETRY_REFUSED = (
+    sa.update(t)
+    .where(t.c.share_id == sa.bindparam("of_share"), t.c.state == "error", t.c.error_code == sa.bindparam("code"))
+    .values(retry_at=sa.bindparam("at"))
+)
 
 
 # ---------------------------------------------------------------- what the reconciler looks for

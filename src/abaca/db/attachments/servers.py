@@ -75,15 +75,16 @@ _NAMED = sa.select(*columns_of(RegisteredServer, servers)).where(
 def addresses(tx: Tx, server_ids: Sequence[str]) -> dict[str, list[tuple[str, str]]]:
     """Pairs (IP, network) of each server, in the order in which they were given."""
     found: dict[str, list[tuple[str, str]]] = {server_id: [] for server_id in server_ids}
-    asked: sa.BindParameter[str] = sa.bindparam("servers", expanding=True)
-    listed = (
-        sa.select(server_addresses.c.server_id, server_addresses.c.ip, server_addresses.c.network)
-        .where(server_addresses.c.server_id.in_(asked))
-        .order_by(server_addresses.c.server_id, server_addresses.c.place)
-    )
-    for row in tx.rows(listed, {"servers": list(server_ids)}) if server_ids else ():
+    for row in tx.rows(_ADDRESSES, {"servers": list(server_ids)}) if server_ids else ():
         found[row.server_id].append((row.ip, row.network))
     return found
+
+
+_ADDRESSES = (
+    sa.select(server_addresses.c.server_id, server_addresses.c.ip, server_addresses.c.network)
+    .where(server_addresses.c.server_id.in_(sa.bindparam("servers", expanding=True)))
+    .order_by(server_addresses.c.server_id, server_addresses.c.place)
+)
 
 
 def zones(tx: Tx, project_id: str | None) -> list[str]:

@@ -365,12 +365,17 @@ _LOOKS = (
 def shares_on(tx: Tx, cluster_id: str, server_ids: Sequence[str]) -> dict[str, list[Attachment]]:
     """What a cluster has attached to some servers, by these."""
     found: dict[str, list[Attachment]] = {}
-    rows = sa.select(*columns_of(Attachment, a)).where(
-        a.c.cluster_id == cluster_id, a.c.server_id.in_(list(server_ids))
-    )
-    for row in tx.entities(Attachment, rows.order_by(a.c.server_id, a.c.mount_point)) if server_ids else ():
+    asked = {"cluster": cluster_id, "servers": list(server_ids)}
+    for row in tx.entities(Attachment, _SHARES_ON, asked) if server_ids else ():
         found.setdefault(row.server_id, []).append(row)
     return found
+
+
+_SHARES_ON = (
+    sa.select(*columns_of(Attachment, a))
+    .where(a.c.cluster_id == sa.bindparam("cluster"), a.c.server_id.in_(sa.bindparam("servers", expanding=True)))
+    .order_by(a.c.server_id, a.c.mount_point)
+)
 
 
 def is_busy(tx: Tx, cluster_id: str) -> bool:
@@ -403,9 +408,13 @@ _NUMBERS, _NUMBERS_AGAIN = _counting(_FOR_THE_FIRST_TIME), _counting(_ARE_BUSY)
 def _rows_among(tx: Tx, cluster_id: str, server_ids: Iterable[str]) -> list[Node]:
     found: list[Node] = []
     for part in _parts(list(server_ids)):
-        rows = sa.select(*columns_of(Node, t)).where(t.c.cluster_id == cluster_id, t.c.server_id.in_(part))
-        found += tx.entities(Node, rows)
+        found += tx.entities(Node, _ROWS_AMONG, {"cluster": cluster_id, "servers": part})
     return found
+
+
+_ROWS_AMONG = sa.select(*columns_of(Node, t)).where(
+    t.c.cluster_id == sa.bindparam("cluster"), t.c.server_id.in_(sa.bindparam("servers", expanding=True))
+)
 
 
 Narrowed = TypeVar("Narrowed", Select, sa.Update, sa.Delete)

@@ -37,10 +37,18 @@ def is_held(kind: str, resource_id: Column, *more: sa.ColumnElement[bool]) -> sa
 
 def holders(tx: Tx, of_key: str, *, before: int | None = None) -> list[OperationRecord]:
     """The unfinished operations of a key, the oldest first; with `before` only those that go first."""
-    statement = sa.select(*columns_of(OperationRecord, t)).join(k, k.c.operation_id == t.c.id).where(k.c.key == of_key)
-    if before is not None:
-        statement = statement.where(t.c.seq < before)
-    return tx.entities(OperationRecord, statement.order_by(k.c.place, k.c.seq))
+    if before is None:
+        return tx.entities(OperationRecord, _HOLDERS, {"of_key": of_key})
+    return tx.entities(OperationRecord, _HOLDERS_BEFORE, {"of_key": of_key, "before": before})
+
+
+_HOLDERS = (
+    sa.select(*columns_of(OperationRecord, t))
+    .join(k, k.c.operation_id == t.c.id)
+    .where(k.c.key == sa.bindparam("of_key"))
+    .order_by(k.c.place, k.c.seq)
+)
+_HOLDERS_BEFORE = _HOLDERS.where(t.c.seq < sa.bindparam("before"))
 
 
 def held_among(tx: Tx, of_keys: Iterable[str]) -> set[str]:

@@ -184,12 +184,22 @@ class Joined(msgspec.Struct, frozen=True, gc=False):
 
 def join(tx: Tx, kind: str, key: str) -> Joined | None:
     """An unfinished operation of a kind and key, which cannot end before this transaction."""
-    held = sa.exists().where(k.c.operation_id == t.c.id, k.c.key == key)
-    live = sa.select(*columns_of(Joined, t)).where(t.c.kind == kind, t.c.state.in_(LIVE), held)
-    found = tx.entity(Joined, live.limit(1).with_for_update())
+    found = tx.entity(Joined, _JOIN, {"of_kind": kind, "of_key": key})
     if found is not None:
         tx.wake(found.queue)
     return found
+
+
+_JOIN = (
+    sa.select(*columns_of(Joined, t))
+    .where(
+        t.c.kind == sa.bindparam("of_kind"),
+        t.c.state.in_(LIVE),
+        sa.exists().where(k.c.operation_id == t.c.id, k.c.key == sa.bindparam("of_key")),
+    )
+    .limit(1)
+    .with_for_update()
+)
 
 
 def _on_queue(name: str) -> sa.ColumnElement[bool]:

@@ -187,7 +187,10 @@ _OF_USERS_ON = (
 
 def lock(tx: Tx, share_id: str) -> None:
     """Nobody else changes the share's rules until this transaction ends."""
-    tx.rows(sa.select(t.c.id).where(t.c.share_id == share_id).order_by(t.c.id).with_for_update())
+    tx.rows(_LOCK, {"of_share": share_id})
+
+
+_LOCK = sa.select(t.c.id).where(t.c.share_id == sa.bindparam("of_share")).order_by(t.c.id).with_for_update()
 
 
 def deny(tx: Tx, rule_id: str) -> None:

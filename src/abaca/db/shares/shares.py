@@ -268,13 +268,24 @@ _METADATA_FOR_UPDATE = sa.select(shares.c.metadata).where(shares.c.id == sa.bind
 
 def lock(tx: Tx, share_id: str) -> None:
     """Nobody else changes the share, or adds anything to it, until this transaction ends."""
-    tx.rows(sa.select(shares.c.id).where(shares.c.id == share_id).with_for_update())
+    tx.rows(_LOCK, {"share": share_id})
+
+
+_LOCK = sa.select(shares.c.id).where(shares.c.id == sa.bindparam("share")).with_for_update()
 
 
 def lock_many(tx: Tx, share_ids: Sequence[str]) -> None:
     """The same for many, in the order of their ids."""
     if share_ids:
-        tx.rows(sa.select(shares.c.id).where(shares.c.id.in_(share_ids)).order_by(shares.c.id).with_for_update())
+        tx.rows(_LOCK_MANY, {"shares": share_ids})
+
+
+_LOCK_MANY = (
+    sa.select(shares.c.id)
+    .where(shares.c.id.in_(sa.bindparam("shares", expanding=True)))
+    .order_by(shares.c.id)
+    .with_for_update()
+)
 
 
 def merge_metadata(tx: Tx, more: Mapping[str, Mapping[str, str]]) -> dict[str, int]:
