@@ -32,6 +32,8 @@ class ServerLife:
             lambda: self.check("10.50.1.4", "fd77:50::4", "10.50.2.4"),
             lambda: driver.remove_server_network(self.served, self.subnets[0], [self.share]),
             lambda: self.check("10.50.2.4"),
+            self.add_beside,
+            lambda: self.check("10.50.1.4", "fd77:50::4", "10.50.2.4"),
             lambda: self.set_up(self.subnets),
             lambda: self.check("10.50.1.4", "fd77:50::4", "10.50.2.4"),
             lambda: driver.delete(self.share),
@@ -40,6 +42,13 @@ class ServerLife:
 
     def set_up(self, subnets):
         self.driver.set_up_server(contract.ServerSetup(id=self.server, share_network_id="n", subnets=subnets))
+
+    def add_beside(self):
+        """As where several servers get a subnet at once."""
+        first, second = self.subnets
+        change = contract.ServerNetworkChange(server=self.served, current=[second], new=first, instances=[self.share])
+        if set(self.driver.update_server_networks([change])) != {self.server}:
+            raise SystemExit("the server got no subnet")
 
     def check(self, *wanted):
         place = self.directory / "servers" / self.server / "netns"

@@ -96,6 +96,10 @@ ANSWERS = {
     "update_server_network": lambda server, current, new, instances: network_outcome(
         dict(server.details), instances, [*current, new]
     ),
+    "update_server_networks": lambda changes: {
+        one.server.id: network_outcome(dict(one.server.details), one.instances, [*one.current, one.new])
+        for one in changes
+    },
     "remove_server_network": lambda server, old, instances: network_outcome(dict(server.details), instances, []),
     "check_security_service": lambda server, new, current: True,
     "update_security_service": lambda server, new, current: dict(server.details),

@@ -75,11 +75,18 @@ def pid_of(harness, server, daemon="ganesha"):
 
 def made_by(harness):
     """All that is of the back end on this host: links, namespaces, daemons."""
-    links = [link.parent.name for link in Path("/sys/class/net").glob("*/ifalias")
-             if f"abaca {harness.directory} " in link.read_text()]  # fmt: skip
+    links = [link.name for link in Path("/sys/class/net").iterdir()
+             if f"abaca {harness.directory} " in alias_of(link)]  # fmt: skip
     mounts = [line for line in Path("/proc/mounts").read_text().splitlines() if f"{harness.directory}/servers" in line]
     daemons = [line for line in harness.run.leftovers() if line.startswith("process")]
     return links, mounts, daemons
+
+
+def alias_of(link):
+    try:
+        return (link / "ifalias").read_text()
+    except OSError:  # it has just gone with its namespace
+        return ""
 
 
 def cut_off(harness, servers):

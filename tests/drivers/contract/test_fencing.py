@@ -188,6 +188,23 @@ class TestFencesServers:
             driver.set_up_server(at(SECOND, wanted))
         assert server.id not in harness.servers()
 
+    def test_of_several_servers_those_for_which_it_comes_too_late_are_left_out(self, harness, driver):
+        late, other = (server_of(driver, address) for address in ("10.5.4.1", "10.5.4.2"))
+        changes = [
+            contract.ServerNetworkChange(server=at(SECOND, one), current=[], new=subnet(address), instances=[])
+            for one, address in ((late, "10.5.4.3"), (other, "10.5.4.4"))
+        ]
+        driver.remove_server_network(at(THIRD, late), subnet("10.5.4.5"), [])
+        assert set(driver.update_server_networks(changes)) == {other.id}
+        assert harness.servers()[late.id] == ["10.5.4.1"]
+        for one in (late, other):
+            driver.tear_down_server(at(THIRD, one))
+
+
+def server_of(driver, address):
+    wanted = setup(address)
+    return contract.ShareServer(id=wanted.id, details=driver.set_up_server(at(FIRST, wanted)))
+
 
 def takes_an_instance(promise, name, kinds):
     """Whether the method's first argument is of one of these types."""

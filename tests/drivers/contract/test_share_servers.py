@@ -195,6 +195,31 @@ class TestUpdatesServerNetworks:
     def test_a_server_that_is_gone_gets_no_subnet(self, harness, driver):
         gone(driver.update_server_network, contract.ShareServer(id=fresh_id()), [], subnet("10.6.0.4"), [])
 
+    def test_several_servers_get_a_subnet_each_and_one_that_is_gone_is_left_out(self, harness, driver):
+        wanted = [setup(f"10.5.1.{place}") for place in (1, 2, 3)]
+        servers = [server_of(driver, one) for one in wanted]
+        shares = [harness.instance(server=one) for one in servers]
+        for share in shares:
+            driver.create(share)
+        added = [
+            contract.ServerNetworkChange(
+                server=one, current=its.subnets, new=subnet(f"10.6.1.{place}"), instances=[share]
+            )
+            for place, one, its, share in zip((1, 2, 3), servers, wanted, shares, strict=True)
+        ]
+        nobody = contract.ShareServer(id=fresh_id())
+        lost = contract.ServerNetworkChange(server=nobody, current=[], new=subnet("10.6.1.9"), instances=[])
+        outcomes = twice(driver.update_server_networks, [*added[:2], lost])
+        assert set(outcomes) == {one.id for one in servers[:2]}
+        for place in (1, 2):
+            has = [f"10.5.1.{place}", f"10.6.1.{place}"]
+            assert harness.servers()[servers[place - 1].id] == has
+            assert hosts(outcomes[servers[place - 1].id].exports[shares[place - 1].id]) == has
+        assert harness.servers()[servers[2].id] == ["10.5.1.3"]
+        for share, one in zip(shares, servers, strict=True):
+            driver.delete(share)
+            driver.tear_down_server(one)
+
 
 class TestUpdatesSubnetMetadata:
     capability = contract.UpdatesSubnetMetadata

@@ -6,12 +6,10 @@ A thread of its own enters a namespace for what is done there, and ends with it:
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -35,7 +33,7 @@ def make(place: Path) -> bool:
     if exists(place):
         return False
     place.touch(mode=0o600)
-    _run(lambda: _leave_to(place))
+    aside(lambda: _leave_to(place))
     return True
 
 
@@ -53,33 +51,15 @@ def remove(place: Path) -> None:
 def inside(place: Path, work: Callable[[], T]) -> T:
     """What the work gives, done in the namespace. Raises `contract.Unreachable` when there is none."""
 
-    def enter() -> T:
-        _enter(place)
+    def inner() -> T:
+        enter(place)
         return work()
 
-    return _run(enter)
+    return aside(inner)
 
 
-class Visit:
-    """A thread that is in a namespace."""
-
-    def __init__(self, thread: ThreadPoolExecutor) -> None:
-        self._thread = thread
-
-    def do(self, work: Callable[[], T]) -> T:
-        """What the work gives, done there."""
-        return self._thread.submit(work).result()
-
-
-@contextlib.contextmanager
-def visit(place: Path) -> Iterator[Visit]:
-    """A stay in the namespace, for several pieces of work. Raises `contract.Unreachable` when there is none."""
-    with ThreadPoolExecutor(1, thread_name_prefix="network-namespace") as thread:
-        thread.submit(_enter, place).result()
-        yield Visit(thread)
-
-
-def _enter(place: Path) -> None:
+def enter(place: Path) -> None:
+    """Be in the namespace from now on, in a thread of `aside`. Raises `contract.Unreachable` when there is none."""
     try:
         descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError as error:
@@ -106,7 +86,8 @@ class _Task(threading.Thread, Generic[T]):
             self.error = error
 
 
-def _run(work: Callable[[], T]) -> T:
+def aside(work: Callable[[], T]) -> T:
+    """What the work gives, done in a thread of its own, which may enter namespaces."""
     task = _Task(work)
     task.start()
     task.join()

@@ -126,6 +126,11 @@ class Server(Exporter):
         """Have its network as it was set up. Raises `contract.Unreachable`, `Refused`."""
         self.network.make(self.kept.subnets)
 
+    def restore(self) -> None:
+        """Have its network as it was set up, as far as that can be."""
+        with contextlib.suppress(errors.BackendError):
+            self.prepare()
+
     def _need_network(self) -> None:
         if not self.network.is_there(self.kept.subnets):
             self.prepare()
@@ -156,6 +161,11 @@ class Server(Exporter):
             os.fsync(file.fileno())
         draft.rename(self.directory / "server.json")
         self.kept = kept
+
+    def keep_subnets(self, subnets: list[contract.Subnet]) -> None:
+        """Have it written that it is on these, if that is not so."""
+        if subnets != self.kept.subnets:
+            self.keep(msgspec.structs.replace(self.kept, subnets=subnets))
 
     def load(self) -> bool:
         """Whether it could be read."""
@@ -222,6 +232,22 @@ class Servers:
         if server is None:
             raise contract.Gone(reason=f"there is no share server {id}")
         return server
+
+    def add_subnets(self, wanted: Sequence[tuple[Server, list[contract.Subnet]]]) -> list[Server]:
+        """Have each on these subnets as well as on its own; those of which that went well. Their locks are held."""
+        from abaca.drivers.local.server_network import Work, add_missing
+
+        works = [Work(server.network, subnets, server.kept.subnets) for server, subnets in wanted]
+        add_missing(works, self.segments)
+        done = []
+        for (server, subnets), work in zip(wanted, works, strict=True):
+            if work.error is None:
+                server.keep_subnets(subnets)
+                done.append(server)
+            else:
+                log.warning("share server %s gets no subnet: %s", server.id, work.error)
+                server.restore()
+        return done
 
     def hold(self, server: Server) -> None:
         self._held[server.id] = server

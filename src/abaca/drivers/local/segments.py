@@ -19,7 +19,7 @@ from abaca.drivers import contract
 from abaca.drivers.clients.names import safe
 
 if TYPE_CHECKING:
-    from pyroute2.iproute.linux import IPRoute
+    from abaca.drivers.clients.rtnetlink import Batch, Kernel
 
 _LONGEST_ALIAS = 255
 # Networks of these types are told apart by their number alone, whoever names it.
@@ -97,20 +97,17 @@ class Segments:
 
     def _make_bridge(self, host: Host, name: str, alias: str) -> None:
         if index_of(name) is None:
-            host.links.link("add", ifname=name, kind="bridge", br_stp_state=0, br_forward_delay=0, br_mcast_snooping=0)
+            made = host.batch()
+            made.add_bridge(name)
+            host.kernel.do(made)
         elif alias_of(name) == alias and is_up(name):
             return
         elif alias_of(name) not in {"", alias}:
             raise contract.Refused(reason=f"a link {name} is there that is not of this back end: rename it")
         set_kernel(_DEAF, name)
-        host.links.link("set", index=need_index(name), ifalias=alias, state="up")
-
-    def complete(self, fresh: Mapping[str, str]) -> None:
-        """Say of these links that they are whole, by their aliases."""
-        if fresh:
-            with self.lock, contextlib.closing(Host()) as host:
-                for name, alias in fresh.items():
-                    host.links.link("set", index=need_index(name), ifalias=alias)
+        said = host.batch()
+        said.set_link(name, {"ifalias": alias}, is_up=True)
+        host.kernel.do(said)
 
     def ours(self, kind: Literal["b", "v"], *words: str) -> list[str]:
         """The host's links of a kind that are marked with this, and more."""
@@ -125,9 +122,10 @@ class Segments:
         there = [name for name in names if index_of(name) is not None]
         if there:
             with self.lock, contextlib.closing(Host()) as host:
+                going = host.batch()
                 for name in there:
-                    with contextlib.suppress(_Gone):
-                        host.links.link("del", index=need_index(name))
+                    going.remove_link(name)
+                host.kernel.do(going)
 
     def sweep(self) -> None:
         """Take away the bridges of ours that nothing is plugged into."""
@@ -139,27 +137,32 @@ class Host:
     """The host's own network; the connection to the kernel is made when something is to be changed."""
 
     def __init__(self) -> None:
-        self._links: IPRoute | None = None
+        self._kernel: Kernel | None = None
 
     @property
-    def links(self) -> IPRoute:
-        if self._links is None:
-            from pyroute2.iproute.linux import IPRoute
+    def kernel(self) -> Kernel:
+        if self._kernel is None:
+            from abaca.drivers.clients import rtnetlink  # its library is of no use to hosts without share servers
 
-            self._links = IPRoute()
-        return self._links
+            self._kernel = rtnetlink.Kernel()
+        return self._kernel
+
+    def batch(self) -> Batch:
+        """Nothing to be changed yet."""
+        from abaca.drivers.clients import rtnetlink
+
+        return rtnetlink.Batch()
 
     def close(self) -> None:
-        if self._links is not None:
-            self._links.close()
+        if self._kernel is not None:
+            self._kernel.close()
 
 
-def plug_in(host: Host, name: str, bridge: str, mtu: int | None) -> None:
+def plug_in(batch: Batch, name: str, bridge: str, mtu: int | None) -> None:
     """Have the link up, in the bridge, and of that size, if one is said."""
     if master_of(name) == bridge and is_up(name) and mtu in {None, int(_said(name, "mtu") or 0)}:
         return
-    wanted = {"mtu": mtu} if mtu else {}
-    host.links.link("set", index=need_index(name), master=need_index(bridge), state="up", **wanted)
+    batch.set_link(name, {"master": need_index(bridge)} | ({"mtu": mtu} if mtu else {}), is_up=True)
 
 
 # What the host says of a link. It tells this much faster by files than by messages.

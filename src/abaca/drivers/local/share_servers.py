@@ -143,9 +143,42 @@ class ShareServers(Serving, contract.RunsServers, contract.ManagesServers, contr
         with self._changing(server.id, server.generation):
             held = self.servers.need(server.id)
             with held.lock:
-                by_id = {subnet.id: subnet for subnet in [*held.kept.subnets, new]}
-                self._change(held, list(by_id.values()))
+                self._change(held, with_subnet(held, new), adds=True)
                 return self._outcome(held, instances)
+
+    def update_server_networks(
+        self, changes: Sequence[contract.ServerNetworkChange]
+    ) -> Mapping[str, contract.ServerNetworkOutcome]:
+        """Those that nobody else works on get it together."""
+        with contextlib.ExitStack() as stack:
+            found: dict[str, Server] = {}
+            for change in changes:
+                with contextlib.suppress(contract.Busy, contract.Gone, contract.Superseded):
+                    found[change.server.id] = self._take_now(stack, change.server)
+            wanted = [
+                (found[change.server.id], with_subnet(found[change.server.id], change.new))
+                for change in changes
+                if change.server.id in found
+            ]
+            done = self.servers.add_subnets(wanted)
+            return {
+                change.server.id: self._outcome(found[change.server.id], change.instances)
+                for change in changes
+                if found.get(change.server.id) in done
+            }
+
+    def _take_now(self, stack: contextlib.ExitStack, server: contract.ShareServer) -> Server:
+        """Nobody else works on it until the stack ends. Raises `Busy` where somebody does, `Gone`, `Superseded`.
+
+        It waits for nobody: others wait for the servers that it has taken before.
+        """
+        stack.enter_context(self.fences.alone_now(server.id))
+        self.fences.see(server.id, server.generation)
+        held = self.servers.need(server.id)
+        if not held.lock.acquire(blocking=False):
+            raise contract.Busy(reason="another call changes what it exports")
+        stack.callback(held.lock.release)
+        return held
 
     def remove_server_network(
         self, server: contract.ShareServer, old: contract.Subnet, instances: Sequence[contract.ShareInstance]
@@ -159,17 +192,17 @@ class ShareServers(Serving, contract.RunsServers, contract.ManagesServers, contr
                 self._change(held, left)
                 return self._outcome(held, instances)
 
-    def _change(self, server: Server, subnets: list[contract.Subnet]) -> None:
-        """Have exactly these; when that cannot be, all is as before."""
-        before = server.kept
+    def _change(self, server: Server, subnets: list[contract.Subnet], *, adds: bool = False) -> None:
+        """Have exactly these, or those that it lacks; when that cannot be, all is as before."""
         try:
-            server.network.make(subnets)
+            if adds:
+                server.network.add(subnets, server.kept.subnets)
+            else:
+                server.network.make(subnets)
         except errors.BackendError:
-            with contextlib.suppress(errors.BackendError):
-                server.network.make(before.subnets)
+            server.restore()
             raise
-        if subnets != before.subnets:
-            server.keep(msgspec.structs.replace(before, subnets=subnets))
+        server.keep_subnets(subnets)
 
     def _outcome(self, server: Server, instances: Sequence[contract.ShareInstance]) -> contract.ServerNetworkOutcome:
         exports = {instance.id: server.exports(self.pseudo(instance)) for instance in instances}
@@ -185,6 +218,11 @@ class ShareServers(Serving, contract.RunsServers, contract.ManagesServers, contr
     def _check_handled(self) -> None:
         if not self.backend.driver_handles_share_servers:
             raise contract.Refused(reason="this back end handles no share servers: driver_handles_share_servers = true")
+
+
+def with_subnet(server: Server, new: contract.Subnet) -> list[contract.Subnet]:
+    """Its subnets with this one more, or as it is now."""
+    return list({subnet.id: subnet for subnet in [*server.kept.subnets, new]}.values())
 
 
 def check_services(setup: contract.ServerSetup) -> None:
