@@ -132,6 +132,21 @@ def test_nothing_is_given_to_a_server_that_is_gone(harness):
     harness.plugin.free(server_id)
 
 
+def test_several_servers_have_addresses_at_once_and_who_gets_none_is_left_out(harness):
+    plugin, wide = harness.plugin, harness.subnet(harness.beneath("10.7.0.0/28", "10.7.0.1"))
+    servers, gone = [harness.server(wide) for _ in range(2)], str(uuid.uuid4())
+    for _ in range(2):
+        found = plugin.allocate_many([*servers, gone], wide, plugin.look(wide, ZONE), 2)
+        assert sorted(found) == sorted(servers)
+    assert [len(harness.seen(one)) for one in servers] == [2, 2]
+    assert len({address for one in servers for address in harness.seen(one)}) == 4
+    narrow = harness.subnet(harness.beneath("10.8.0.0/30", "10.8.0.1"))
+    servers = [harness.server(narrow) for _ in range(2)]
+    (winner,) = plugin.allocate_many(servers, narrow, plugin.look(narrow, ZONE), 1)
+    (loser,) = set(servers) - {winner}
+    assert (harness.seen(winner), harness.seen(loser), list(harness.rows(loser))) == (["10.8.0.2"], [], [])
+
+
 class TooLate(Exception):
     pass
 
@@ -147,6 +162,7 @@ def test_who_comes_too_late_takes_nothing_and_gives_nothing_back(harness):
     has = given(plugin, server_id, subnet)
     for late in (
         lambda: plugin.allocate(server_id, subnet, network, 2, refuse),
+        lambda: plugin.allocate_many([server_id], subnet, network, 2, refuse),
         lambda: plugin.free(server_id, guard=refuse),
     ):
         with pytest.raises(TooLate):

@@ -24,6 +24,7 @@ from abaca.operations.shares.share_instances import contract_instance
 from tests import planting
 from tests.operations import directory_cases, server_takeover, takeover
 from tests.operations.cluster_cases import CHANGED, change_cluster, delete_cluster, exchange_node, make_cluster
+from tests.operations.ensure_cases import HOST, ensure, ensure_dry, ensure_served
 from tests.operations.machines import NUMBERS, a_guest, a_server, a_wide_server
 from tests.operations.snapshot_cases import (
     COUNTED,
@@ -37,9 +38,6 @@ from tests.operations.snapshot_cases import (
     take_snapshot,
 )
 from tests.operations.transfer_cases import accept_transfer, an_offered_share
-
-HOST = "testhost@alpha"
-SERVED = "testhost@served"
 
 
 class Case(NamedTuple):
@@ -132,6 +130,18 @@ def add_subnet(theatre, network_id):
         return share_servers.on_network(tx, network_id)[0].id
 
 
+def checked_for_two(theatre):
+    """The same of a share network with two servers, on one of which a share is."""
+    network_id = a_served_network(theatre)
+    theatre.until_ended("share-server-create", new_lone_share_server(theatre, network_id))
+    return checked(theatre, network_id)
+
+
+def add_subnet_to_two(theatre, network_id):
+    add_subnet(theatre, network_id)
+    return network_id
+
+
 def a_share_on_two_subnets(theatre):
     """A share network with two subnets, on whose one server a share is; the ids of both."""
     network_id = a_share_network(theatre)
@@ -191,11 +201,6 @@ def a_failed_share_server(theatre):
 def mend_share_server(theatre, server_id):
     theatre.ask("POST", f"//abaca/v1/share-servers/{server_id}/mend", who="admin")
     return server_id
-
-
-def ensure_served(theatre, _prepared):
-    theatre.ask("POST", "/services/ensure-shares", {"host": SERVED}, who="admin")
-    return str(theatre.ask("GET", f"/services?host={SERVED}", who="admin")["services"][0]["id"])
 
 
 def an_unused_share_server(theatre):
@@ -322,18 +327,6 @@ def a_share_that_has_moved(theatre):
     with theatre.db.write() as tx:
         tx.execute(sa.update(tables.export_locations).values(path="10.9.9.9:/elsewhere"))
     return share_id
-
-
-def ensure(theatre, _share_id):
-    theatre.ask("POST", "/services/ensure-shares", {"host": "testhost@alpha"}, who="admin")
-    return str(theatre.ask("GET", f"/services?host={HOST}", who="admin")["services"][0]["id"])
-
-
-def ensure_dry(theatre, _share_id):
-    body = {"host": "testhost@alpha", "dry_run": True}
-    answer = theatre.world.ask("admin", "POST", "//abaca/v1/services/ensure-shares", body)
-    assert answer.status == 202, answer
-    return answer.body["operation"]["resource_id"]
 
 
 def instance_of(theatre, share_id):
@@ -469,6 +462,7 @@ CASES = {
         server_takeover.manage_share,
         ("manage_on_backend",),
     ),
+    "share-network-add-subnet": Case(checked_for_two, add_subnet_to_two),
     "share-network-check": Case(a_served_network, check_subnet),
     "share-server-add-subnet": Case(checked, add_subnet),
     "share-network-look": Case(a_served_network, plan_subnet),

@@ -218,6 +218,7 @@ NEXT = {
     "snapshot-unmanage": (grow, None),
     "security-service-check": (nothing, None),
     "share-network-check": (nothing, None),
+    "share-network-add-subnet": (leave_servers, None),
     "share-server-add-subnet": (leave_servers, mend_servers),
     "share-server-create": (leave_servers, mend_servers),
     "share-server-delete": (nothing, None),

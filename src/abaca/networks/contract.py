@@ -7,7 +7,8 @@ A plug-in is one module beside this one. `tests/networks/test_contract.py` holds
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
 # Told of each transaction that changes what a server has, within it; raises where that comes too late.
 Guard = Callable[["Tx"], None]
+
+
+# So many share servers are given addresses side by side where a plug-in has no way for many at once.
+_AT_ONCE = 8
 
 
 def anybody(_tx: Tx) -> None:
@@ -82,6 +87,26 @@ class NetworkPlugin(abc.ABC):
         `NetworkUnknown` for a network that is gone since, `NotFound` for a server that is; then nothing is left of it.
         What the `guard` raises, too: then no row is written, and what others may rely on by now stays elsewhere.
         """
+
+    def allocate_many(
+        self, server_ids: Sequence[str], subnet: Subnet, network: Network, number: int, guard: Guard = anybody
+    ) -> Collection[str]:
+        """The same for several share servers; those that have theirs now.
+
+        One that is left out has what it had. It is asked for alone then, and that says what is wrong. Raises what the
+        `guard` does.
+        """
+
+        def allocate(server_id: str) -> bool:
+            try:
+                self.allocate(server_id, subnet, network, number, guard)
+            except errors.AbacaError:
+                return False
+            return True
+
+        with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="addresses") as threads:
+            done = list(threads.map(allocate, server_ids))
+        return [one for one, is_done in zip(server_ids, done, strict=True) if is_done]
 
     @abc.abstractmethod
     def free(self, server_id: str, subnet_id: str | None = None, guard: Guard = anybody) -> None:

@@ -7,7 +7,7 @@ not committed was not given.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from abaca import errors
@@ -65,12 +65,29 @@ class Standalone(NetworkPlugin):
                 raise errors.NotFound(resource="Share server", id=server_id)
             has = _on(tx, server_id, subnet.id)
             while len(has) < number:
-                choice = Choice(declared.spans, network.ip_version, f"{server_id} {subnet.id} {len(has)}")
+                choice = _choice(declared, network, (server_id, subnet.id), len(has))
                 if not _take_one(tx, (server_id, subnet.id), network, choice):
                     reason = f"all {choice.size} addresses that {declared.name} gives to share servers are taken"
                     raise NoAddress(id=subnet.id, reason=reason)
                 has = _on(tx, server_id, subnet.id)
             return has
+
+    def allocate_many(
+        self, server_ids: Sequence[str], subnet: Subnet, network: Network, number: int, guard: Guard = anybody
+    ) -> Collection[str]:
+        """All in one transaction; who has a part of them there is left out."""
+        declared, done = self._beneath(subnet, network), []
+        with self._db.write() as tx:
+            guard(tx)
+            # of two who take many addresses each, one waits before it has taken any
+            tx.lock_names([f"addresses:{network.key}"])
+            held = sorted(allocations.hold_servers(tx, server_ids))
+            all_of = allocations.whole_of_servers(tx, held)
+            for server_id in held:
+                has = sum(one.share_network_subnet_id == subnet.id for one in all_of[server_id])
+                if has >= number or (has == 0 and _take_all(tx, (server_id, subnet.id), network, declared, number)):
+                    done.append(server_id)
+        return done
 
     def free(self, server_id: str, subnet_id: str | None = None, guard: Guard = anybody) -> None:
         """The rows go."""
@@ -152,6 +169,19 @@ def _default(subnet: Subnet, zone: str, declared: Sequence[DeclaredSubnet]) -> D
 
 def _on(tx: Tx, server_id: str, subnet_id: str) -> list[Allocation]:
     return [one for one in allocations.of_server(tx, server_id) if one.share_network_subnet_id == subnet_id]
+
+
+def _choice(declared: DeclaredSubnet, network: Network, of: tuple[str, str], place: int) -> Choice:
+    server_id, subnet_id = of
+    return Choice(declared.spans, network.ip_version, f"{server_id} {subnet_id} {place}")
+
+
+def _take_all(tx: Tx, of: tuple[str, str], network: Network, declared: DeclaredSubnet, number: int) -> bool:
+    """Whether there were so many for one that has none there; otherwise it has none."""
+    if all(_take_one(tx, of, network, _choice(declared, network, of, place)) for place in range(number)):
+        return True
+    allocations.give_back(tx, *of)
+    return False
 
 
 def _take_one(tx: Tx, of: tuple[str, str], network: Network, choice: Choice) -> bool:

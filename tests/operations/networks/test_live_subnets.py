@@ -22,7 +22,7 @@ KEPT_S = 604_800
 def theatre(database, tmp_path):
     with contextlib.ExitStack() as stack:
         yield a_theatre(
-            database, tmp_path, stack, "max_shares_per_share_server = 1\nfailures = update_server_network:Refused:1\n"
+            database, tmp_path, stack, "max_shares_per_share_server = 1\nfailures = update_server_network:Refused:3\n"
         )
 
 

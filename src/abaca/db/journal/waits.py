@@ -48,6 +48,14 @@ def signal(tx: Tx, condition: str) -> None:
     tx.wake(f"{ANNOUNCED}{condition}")
 
 
+def signal_many(tx: Tx, conditions: Sequence[str]) -> None:
+    """The same for several conditions."""
+    if conditions:
+        _wake(tx, tx.rows(_SIGNAL_MANY, {"conditions": list(conditions)}))
+    for condition in conditions:
+        tx.wake(f"{ANNOUNCED}{condition}")
+
+
 def hear(tx: Tx, condition: str) -> None:
     """Whoever waits for a condition looks, and nobody else is told."""
     _wake(tx, tx.rows(_SIGNAL, {"condition": condition}))
@@ -70,5 +78,7 @@ _NOW: dict[str, object] = {
 }
 _waiting = sa.select(w.c.operation_id).where(w.c.condition == sa.bindparam("condition"))
 _SIGNAL = sa.update(t).where(order.locked(t.c.id.in_(_waiting))).values(_NOW).returning(t.c.queue)
+_waiting_for_any = sa.select(w.c.operation_id).where(w.c.condition.in_(sa.bindparam("conditions", expanding=True)))
+_SIGNAL_MANY = sa.update(t).where(order.locked(t.c.id.in_(_waiting_for_any))).values(_NOW).returning(t.c.queue)
 _these = t.c.id.in_(sa.bindparam("ops", expanding=True))
 _SIGNAL_THESE = sa.update(t).where(order.locked(_these)).values(_NOW).returning(t.c.queue)

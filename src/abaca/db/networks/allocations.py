@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 import sqlalchemy as sa
@@ -22,6 +23,19 @@ def hold_server(tx: Tx, server_id: str) -> bool:
 
 
 _HOLD_SERVER = sa.select(share_servers.c.id).where(share_servers.c.id == sa.bindparam("server")).with_for_update()
+
+
+def hold_servers(tx: Tx, server_ids: Collection[str]) -> set[str]:
+    """The same for many: those that there are."""
+    return {row.id for row in tx.rows(_HOLD_SERVERS, {"servers": sorted(server_ids)})} if server_ids else set()
+
+
+_HOLD_SERVERS = (
+    sa.select(share_servers.c.id)
+    .where(share_servers.c.id.in_(sa.bindparam("servers", expanding=True)))
+    .order_by(share_servers.c.id)
+    .with_for_update()
+)
 
 
 def take(tx: Tx, server_id: str, subnet_id: str | None, network: Network, address: Address) -> bool:
@@ -129,6 +143,22 @@ def of_server(tx: Tx, server_id: str) -> list[Allocation]:
 _OF_SERVER = (
     sa.select(*columns_of(Allocation, t))
     .where(t.c.share_server_id == sa.bindparam("server"))
+    .order_by(t.c.created_at, t.c.id)
+)
+
+
+def whole_of_servers(tx: Tx, server_ids: Collection[str]) -> Mapping[str, list[Allocation]]:
+    """The same of many, by share server."""
+    found: dict[str, list[Allocation]] = defaultdict(list)
+    if server_ids:
+        for one in tx.entities(Allocation, _WHOLE_OF_SERVERS, {"servers": sorted(server_ids)}):
+            found[one.share_server_id or ""].append(one)
+    return found
+
+
+_WHOLE_OF_SERVERS = (
+    sa.select(*columns_of(Allocation, t))
+    .where(t.c.share_server_id.in_(sa.bindparam("servers", expanding=True)))
     .order_by(t.c.created_at, t.c.id)
 )
 

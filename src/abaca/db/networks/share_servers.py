@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import datetime
+import functools
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 import sqlalchemy as sa
@@ -136,6 +137,18 @@ def show(tx: Tx, server_id: str) -> ShareServer | None:
     return SHARE_SERVERS.entity(tx, ShareServer, {"id": server_id})
 
 
+def show_many(tx: Tx, server_ids: Collection[str]) -> list[ShareServer]:
+    """Those of these that there are, oldest first."""
+    return tx.entities(ShareServer, _SHOWN, {"servers": sorted(server_ids)}) if server_ids else []
+
+
+_SHOWN = (
+    sa.select(*columns_of(ShareServer, t))
+    .where(t.c.id.in_(sa.bindparam("servers", expanding=True)))
+    .order_by(t.c.created_at, t.c.id)
+)
+
+
 def called(tx: Tx, host: str, identifier: str) -> dict[str, str]:
     """The ids and statuses of those that a back end (host@backend) calls so, oldest first."""
     return {row.id: row.status for row in tx.rows(_WITH_IDENTIFIER, {"on_host": host, "called": identifier})}
@@ -183,6 +196,25 @@ def join(tx: Tx, server_id: str, subnet_id: str) -> None:
     tx.execute(joined.on_conflict_do_nothing())
 
 
+def join_many(tx: Tx, server_ids: Collection[str], subnet_id: str) -> None:
+    """The same for several."""
+    tx.execute(_joining(tx.dialect), {"servers": sorted(server_ids), "subnet": subnet_id})
+
+
+@functools.cache
+def _joining(dialect: str) -> sa.Executable:
+    its, of = share_server_subnets.c, share_network_subnets.c
+    found = (
+        sa.select(t.c.id, of.id)
+        .join(share_network_subnets, of.share_network_id == t.c.share_network_id)
+        .where(t.c.id.in_(sa.bindparam("servers", expanding=True)), of.id == sa.bindparam("subnet"))
+    )
+    written = insert_into(share_server_subnets, dialect)
+    joined = written.from_select([its.share_server_id, its.share_network_subnet_id], found)
+    statement: sa.Executable = joined.on_conflict_do_nothing()
+    return statement
+
+
 def leave(tx: Tx, server_id: str, subnet_id: str) -> None:
     """It is no longer reached by that subnet."""
     tx.execute(_LEAVE, {"server": server_id, "subnet": subnet_id})
@@ -202,6 +234,18 @@ def instances_on(tx: Tx, server_id: str) -> list[str]:
 _INSTANCES_ON = (
     sa.select(share_instances.c.id)
     .where(share_instances.c.share_server_id == sa.bindparam("server"))
+    .order_by(share_instances.c.id)
+)
+
+
+def instances_of(tx: Tx, server_ids: Collection[str]) -> list[str]:
+    """The ids of the share instances that are on any of these."""
+    return [row.id for row in tx.rows(_INSTANCES_OF, {"servers": sorted(server_ids)})] if server_ids else []
+
+
+_INSTANCES_OF = (
+    sa.select(share_instances.c.id)
+    .where(share_instances.c.share_server_id.in_(sa.bindparam("servers", expanding=True)))
     .order_by(share_instances.c.id)
 )
 

@@ -9,7 +9,7 @@ compared. One that changes share servers is named here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -20,6 +20,7 @@ from abaca.operations.administration import backend_reconcile, instance_mend, sn
 from abaca.operations.attachments import attachment_late
 from abaca.operations.attachments.attachment_parts import QUEUE
 from abaca.operations.networks import (
+    share_network_add_subnet,
     share_server_add_subnet,
     share_server_create,
     share_server_delete,
@@ -37,10 +38,11 @@ if TYPE_CHECKING:
     from abaca.journal.queues import WorkQueue
 
 
-# What changes one share server, as its arguments say.
+# What changes share servers, as its arguments say.
 CHANGES_OF_SERVERS = frozenset(
     what.OPERATION.kind
     for what in (
+        share_network_add_subnet,
         share_server_add_subnet,
         share_server_create,
         share_server_delete,
@@ -65,9 +67,10 @@ class LateCalls:
         one = self.served.get(left.home)
         if one is None:
             return
-        server_id = _server_of(left)
-        if server_id is not None:
+        server_ids = _servers_of(left)
+        for server_id in server_ids:
             share_server_mend.look_after(tx, server_id, left.home, None)
+        if server_ids:
             return
         instances = _instances(tx, left)
         for instance in instances:
@@ -89,9 +92,10 @@ class LateCalls:
         one = self.served.get(left.home)
         if one is None or isinstance(one.parts.driver, contract.Fences):
             return
-        server_id = _server_of(left)
-        if server_id is not None:
+        server_ids = _servers_of(left)
+        for server_id in server_ids:
             share_server_mend.suspect(tx, server_id, left.home, after_s)
+        if server_ids:
             return
         instances = _instances(tx, left)
         if instances and isinstance(one.parts.driver, contract.Inspects):
@@ -111,17 +115,19 @@ class _AboutServer(msgspec.Struct):
 
     server: contract.ShareServer | None = None
     server_id: str | None = None
+    server_ids: tuple[str, ...] = ()
 
 
-def _server_of(left: Left) -> str | None:
-    """The id of the share server that the operation changes; None for an operation on anything else."""
+def _servers_of(left: Left) -> Sequence[str]:
+    """The ids of the share servers that the operation changes, in their order; none for one on anything else."""
     if left.kind not in CHANGES_OF_SERVERS:
-        return None
+        return ()
     try:
         said = msgspec.convert(left.args, _AboutServer)
     except msgspec.ValidationError:  # of another release
-        return None
-    return said.server.id if said.server is not None else said.server_id
+        return ()
+    one = said.server.id if said.server is not None else said.server_id
+    return sorted(said.server_ids) if one is None else [one]
 
 
 class _About(msgspec.Struct):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from abaca.operations.networks import (
     security_service_check,
+    share_network_add_subnet,
     share_network_check,
     share_network_look,
     share_server_add_subnet,
@@ -20,6 +21,7 @@ from abaca.operations.networks import (
 
 OPERATIONS = (
     security_service_check.OPERATION,
+    share_network_add_subnet.OPERATION,
     share_network_check.OPERATION,
     share_network_look.OPERATION,
     share_server_add_subnet.OPERATION,

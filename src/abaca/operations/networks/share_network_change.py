@@ -13,7 +13,7 @@ from abaca import errors
 from abaca.db.administration import services
 from abaca.db.journal import operations
 from abaca.db.networks import share_network_checks, share_network_subnets, share_networks, share_servers
-from abaca.operations.networks import share_network_check, share_server_add_subnet
+from abaca.operations.networks import share_network_add_subnet, share_network_check
 from abaca.operations.networks.share_network_check import Wanted
 
 if TYPE_CHECKING:
@@ -155,5 +155,4 @@ def begin(tx: Tx, network: ShareNetwork, subnet: Subnet, servers: Sequence[Share
     wanted = Wanted(subnet.availability_zone, subnet.neutron_net_id, subnet.neutron_subnet_id)
     share_network_checks.forget(tx, network.id, wanted.subject)
     share_networks.STATUS.move(tx, network.id, "change")
-    for server in servers:
-        share_server_add_subnet.start(tx, server, subnet, by)
+    share_network_add_subnet.start(tx, servers, subnet, by)

@@ -75,8 +75,8 @@ def refusals(op: Op[ServerHost]) -> Mapping[str, str]:
         return dict.fromkeys(servers, str(unknown.details["reason"]))
     told = values.contract_subnet(new, network=beneath)
     with op.db.read() as tx:
-        found = [one for one in (share_servers.show(tx, each) for each in servers) if one is not None]
-        current = {one.id: values.subnets_of(tx, one) for one in found}
+        found = share_servers.show_many(tx, servers)
+        current = values.subnets_of_many(tx, found)
     refused = [
         one for one in found if not driver.check_server_network(values.contract_server(one), current[one.id], told)
     ]

@@ -3,11 +3,13 @@
 
 What can go wrong: the subnet is full, or the back end refuses; then the addresses are given back, the server and its
 shares are in `error`, with a message to the shares' users, and other servers of the network go on. The network is
-active again when none of its servers changes any more.
+active again when none of its servers changes any more. Several servers of a back end try it together first
+(share_network_add_subnet.py).
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -42,8 +44,12 @@ class Args(msgspec.Struct, frozen=True):
 def start(tx: Tx, server: ShareServer, subnet: Subnet, by: Requester | None) -> str:
     """Queue it, for a server that is moved to `network_change` by this; the operation's id. Raises `Conflict`."""
     share_servers.move(tx, server.id, "change")
-    args = Args(server.id, subnet.share_network_id, subnet.id)
-    return queueing.enqueue(tx, OPERATION, args, values.target_of(server.host, server.id), by)
+    return go_on(tx, server.host, Args(server.id, subnet.share_network_id, subnet.id), by)
+
+
+def go_on(tx: Tx, host: str, args: Args, by: Requester | None) -> str:
+    """The same for a server that has been moved already."""
+    return queueing.enqueue(tx, OPERATION, args, values.target_of(host, args.server_id), by)
 
 
 def take_addresses(op: Op[ServerHost]) -> None:
@@ -93,13 +99,12 @@ def succeed(op: Op[ServerHost], tx: Tx) -> None:
     share_networks.hold(tx, op.args.share_network_id)
     share_servers.join(tx, op.args.server_id, op.args.subnet_id)
     change.finish(op, tx)
-    _draw_near(op, tx)
+    draw_near(tx, [op.args.server_id], msgspec.convert(op.data["network"], Network).cidr)
 
 
-def _draw_near(op: Op[ServerHost], tx: Tx) -> None:
+def draw_near(tx: Tx, server_ids: Collection[str], cidr: str) -> None:
     """What is attached to servers of that subnet, and mounted from elsewhere, is looked at now, and so moves."""
-    cidr = msgspec.convert(op.data["network"], Network).cidr
-    found = attachments.of_share_servers(tx, [op.args.server_id])
+    found = attachments.of_share_servers(tx, server_ids)
     if attachments.doubt(tx, [row.id for row in found if sources.is_on_link(cidr, row.addresses)]):
         tx.wake(LOOKS)
 

@@ -49,8 +49,7 @@ class OnSubnet(Which, Protocol):
 def found(tx: Tx, which: OnSubnet) -> tuple[ShareServer, Subnet]:
     """The share server and the subnet. Raises `NoSuchServer` where one of them is gone."""
     server = share_servers.show(tx, which.server_id)
-    its = share_network_subnets.of_network(tx, which.share_network_id)
-    subnet = next((one for one in its if one.id == which.subnet_id), None)
+    subnet = subnet_of(tx, which.share_network_id, which.subnet_id)
     if server is None or subnet is None:
         raise NoSuchServer(id=which.server_id)
     return server, subnet
@@ -62,6 +61,11 @@ def driver_of(parts: ServerHost) -> contract.UpdatesServerNetworks:
     if not isinstance(driver, contract.UpdatesServerNetworks):
         raise contract.Refused(reason="its driver changes no subnets of share servers that serve")
     return driver
+
+
+def subnet_of(tx: Tx, network_id: str, subnet_id: str) -> Subnet | None:
+    """One subnet of a share network; None where it is gone."""
+    return next((one for one in share_network_subnets.of_network(tx, network_id) if one.id == subnet_id), None)
 
 
 def rows_on(tx: Tx, server_id: str) -> list[ShareInstance]:
@@ -86,10 +90,29 @@ def relocate(
 def finish(op: Op[ServerHost], tx: Tx) -> None:
     """The server serves as its driver has said, at the locations that it has named; the network is held."""
     which: Which = op.args
-    share_servers.finish(tx, which.server_id, "network_change", op.data["details"])
-    exports = msgspec.convert(op.data["exports"], dict[str, list[contract.Export]])
-    gone = relocate(op, tx, share_instances.whole_of(tx, exports), exports)
+    outcome = msgspec.convert(op.data, contract.ServerNetworkOutcome)
+    gone = _serve(op, tx, {which.server_id: outcome})
     end(which, tx)
+    _count(tx, gone)
+
+
+def finish_many(op: Op[ServerHost], tx: Tx, outcomes: Mapping[str, contract.ServerNetworkOutcome]) -> None:
+    """The same for several servers, which end with their change by this."""
+    gone = _serve(op, tx, outcomes)
+    settle(tx, op.args.share_network_id)
+    waits.signal_many(tx, [share_servers.settled_condition(one) for one in sorted(outcomes)])
+    _count(tx, gone)
+
+
+def _serve(op: Op[ServerHost], tx: Tx, outcomes: Mapping[str, contract.ServerNetworkOutcome]) -> Mapping[str, int]:
+    exports: dict[str, Sequence[contract.Export]] = {}
+    for server_id, outcome in sorted(outcomes.items()):
+        share_servers.finish(tx, server_id, "network_change", outcome.details)
+        exports |= outcome.exports
+    return relocate(op, tx, share_instances.whole_of(tx, exports), exports)
+
+
+def _count(tx: Tx, gone: Mapping[str, int]) -> None:
     metadata_limits.count_anyway(tx, {project_id: -number for project_id, number in gone.items()})
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -79,6 +79,21 @@ def subnets_of(tx: Tx, server: ShareServer, subnet_ids: Sequence[str] | None = N
     return [contract_subnet(one, [each for each in has if each.share_network_subnet_id == one.id]) for one in its]
 
 
+def subnets_of_many(tx: Tx, servers: Sequence[ShareServer]) -> Mapping[str, list[contract.Subnet]]:
+    """The same of several servers, by server."""
+    ids = [one.id for one in servers]
+    has, on = allocations.whole_of_servers(tx, ids), share_servers.subnets_of(tx, ids)
+    of_networks = share_network_subnets.of_networks(tx, sorted({one.share_network_id or "" for one in servers}))
+    return {
+        one.id: [
+            contract_subnet(subnet, [each for each in has[one.id] if each.share_network_subnet_id == subnet.id])
+            for subnet in of_networks.get(one.share_network_id or "", [])
+            if subnet.id in on[one.id]
+        ]
+        for one in servers
+    }
+
+
 def facts_of(network: Network) -> dict[str, object]:
     """What a subnet shows of what is beneath it."""
     return {name: value for name, value in msgspec.structs.asdict(network).items() if name != "key"}
@@ -86,8 +101,20 @@ def facts_of(network: Network) -> dict[str, object]:
 
 def new_subnet_of(tx: Tx, server: ShareServer, subnet: Subnet, network: Network) -> contract.Subnet:
     """The value for a subnet that a server is about to be on, with its addresses there."""
-    has = [one for one in allocations.of_server(tx, server.id) if one.share_network_subnet_id == subnet.id]
-    return contract_subnet(subnet, has, network)
+    return new_subnet_of_many(tx, [server], subnet, network)[server.id]
+
+
+def new_subnet_of_many(
+    tx: Tx, servers: Sequence[ShareServer], subnet: Subnet, network: Network
+) -> Mapping[str, contract.Subnet]:
+    """The same of several servers, by server."""
+    has = allocations.whole_of_servers(tx, [one.id for one in servers])
+    return {
+        one.id: contract_subnet(
+            subnet, [each for each in has[one.id] if each.share_network_subnet_id == subnet.id], network
+        )
+        for one in servers
+    }
 
 
 def contract_subnet(subnet: Subnet, has: Sequence[Allocation] = (), network: Network | None = None) -> contract.Subnet:
