@@ -10,7 +10,6 @@ import statistics
 import time
 import uuid
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from abaca.drivers import contract, load
@@ -24,8 +23,8 @@ from lab import processes
 
 ROUNDS = 7
 NUMBERS = (1, 10, 50)
-# So many share servers get a subnet together, by as many threads as a back end has of its worker.
-TOGETHER, TOGETHER_ROUNDS, WORKER_THREADS = 10, 5, 8
+# So many share servers get a subnet together.
+TOGETHER, TOGETHER_ROUNDS = 10, 5
 # So many shares are on one.
 SHARES = 200
 # A bare server that is not up after so many seconds does not come.
@@ -82,23 +81,27 @@ def _memory(driver: contract.Driver, place: Path) -> Iterator[Figure]:
 
 
 def _together(driver: contract.Driver, servers: list[contract.ShareServer]) -> Iterator[Figure]:
-    """A subnet more for a share network with so many servers, side by side as a worker does it, beside one alone."""
+    """A subnet more for a share network with so many servers, together as a worker does it, beside one alone."""
     one_s, all_s = [], []
     for number in range(TOGETHER_ROUNDS):
         first, second = (_subnet(200 + 2 * number + place) for place in range(2))
         begun_s = time.perf_counter()
         driver.update_server_network(servers[0], [], first, [])
         one_s.append(time.perf_counter() - begun_s)
-        with ThreadPoolExecutor(WORKER_THREADS) as threads:
-            begun_s = time.perf_counter()
-            list(threads.map(lambda server, new=second: driver.update_server_network(server, [], new, []), servers))
-            all_s.append(time.perf_counter() - begun_s)
+        changes = [
+            contract.ServerNetworkChange(server=server, current=[], new=second, instances=[]) for server in servers
+        ]
+        begun_s = time.perf_counter()
+        outcomes = driver.update_server_networks(changes)
+        all_s.append(time.perf_counter() - begun_s)
+        if len(outcomes) != len(servers):
+            raise SystemExit("a share server has not got the subnet")
         for server in servers:
             driver.remove_server_network(server, second, [])
         driver.remove_server_network(servers[0], first, [])
     one_ms, all_ms = (statistics.median(took) * 1000 for took in (one_s, all_s))
     yield Figure(f"a subnet more for one of {len(servers)} share servers: median", one_ms, "ms")
-    yield Figure(f"a subnet more for all {len(servers)}, {WORKER_THREADS} at once: median", all_ms, "ms")
+    yield Figure(f"a subnet more for all {len(servers)} together: median", all_ms, "ms")
     yield Figure(f"a subnet more for all {len(servers)}, times one", all_ms / one_ms, "times", 3)
 
 
