@@ -35,6 +35,11 @@ thorough: environment openstack packages ## All faults, all toys of the journal,
 	@$(BIN)/python -m lab.go_programs
 	@FAULTS_THOROUGH=1 GO_THOROUGH=1 TOYS_THOROUGH=1 HOSTILE_THOROUGH=1 GLUSTER_THOROUGH=1 HORIZON_THOROUGH=1 $(BIN)/python -m pytest $(SPREAD) $(ARGS) tests/operations/test_faults.py tests/operations/test_frozen.py tests/journal tests/api/test_hostile.py tests/drivers/contract tests/system/test_glusterfs.py tests/clients/test_horizon.py tests/clients/test_terraform.py tests/clients/test_gophercloud.py
 
+.PHONY: bed
+bed: environment packages ## Run what needs GlusterFS on real thin LVM, on user-mode-linux nodes: minutes, by hand or by night
+	@lab/packages.sh lvm2 thin-provisioning-tools acl attr
+	@GLUSTER_BED=1 $(BIN)/python -m pytest --durations 0 -k "glusterfs_thin or thin_disks" $(ARGS) tests/drivers/contract/test_snapshots.py tests/system/test_glusterfs_thin_disks.py
+
 .PHONY: check
 check: environment ## Check format, lint, types, layers, house rules and that all tests can be read
 	@failed=(); \

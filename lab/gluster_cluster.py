@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import concurrent.futures
+from collections.abc import Sequence
 
-from lab import fabric, gluster_machines, heketi_server, processes, runs
+from lab import fabric, gluster_guests, gluster_machines, heketi_server, processes, runs
+from lab.gluster_guests import ThinNode
 from lab.gluster_machines import GlusterClient, GlusterNode
 
 
@@ -18,25 +20,31 @@ def need() -> None:
 class GlusterCluster:
     """Three nodes on a network of their own, which Heketi has in one `cluster`."""
 
+    disk = gluster_machines.DISK
+
     def __init__(self, run: runs.Run, nodes: int = 3) -> None:
         need()
         self.network = fabric.Fabric(run)
         self.directory = run.path("gluster")
         self.key_file, self.known_hosts = self.directory / "key", self.directory / "known_hosts"
         processes.command(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(self.key_file)])
-        self.nodes = [GlusterNode(self.network, f"gl{number}") for number in range(1, nodes + 1)]
+        self.nodes = self.make_nodes([f"gl{number}" for number in range(1, nodes + 1)])
         for node in self.nodes:
             node.trust(self.key_file.with_suffix(".pub").read_text())
         self.known_hosts.write_text("".join(f"{node.ipv4} {node.ssh.host_key}\n" for node in self.nodes))
         self.heketi = heketi_server.HeketiServer(run, self.directory, self.key_file)
         self.cluster = ""
 
+    def make_nodes(self, names: Sequence[str]) -> Sequence[GlusterNode | ThinNode]:
+        """The machines, which are not started."""
+        return [GlusterNode(self.network, name) for name in names]
+
     def start(self) -> None:
         """Return when all nodes run, and Heketi has them."""
         with concurrent.futures.ThreadPoolExecutor(len(self.nodes)) as pool:
-            list(pool.map(GlusterNode.start, self.nodes))
+            list(pool.map(lambda node: node.start(), self.nodes))
         self.heketi.start()
-        self.cluster = self.heketi.load([node.ipv4 for node in self.nodes])
+        self.cluster = self.heketi.load([node.ipv4 for node in self.nodes], self.disk)
         # Heketi does not wait for that; a node that is not yet one of them never hears of a volume that is made.
         processes.wait_until(self._is_joined, 60.0, "all nodes of GlusterFS to know each other")
 
@@ -67,6 +75,21 @@ class GlusterCluster:
         self.heketi.kill()
         for node in self.nodes:
             node.stop()
+
+
+class ThinCluster(GlusterCluster):
+    """The same with bricks on real thin LVM, of which there are snapshots."""
+
+    disk = gluster_guests.DISK
+
+    def make_nodes(self, names: Sequence[str]) -> Sequence[GlusterNode | ThinNode]:
+        return [ThinNode(self.network, name) for name in names]
+
+    def copies(self) -> list[str]:
+        """What there is of copies on all nodes, a line each."""
+        looks = ("ls -d /run/abaca-copy-* 2> /dev/null", "grep abaca-copy /proc/mounts", "pgrep -x cp")
+        script = "; ".join((*looks, "pgrep -fa 'sh /run/abaca[-]copy'", "true"))
+        return [line for node in self.nodes for line in node.script(script, 300.0).stdout.splitlines()]
 
 
 def make_key(client: GlusterClient, name: str) -> str:

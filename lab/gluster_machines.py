@@ -33,12 +33,12 @@ _LVM = (
     "lvs",
     "lvremove",
 )
-_SYSTEMCTL = """#!/bin/sh
+SYSTEMCTL = """#!/bin/sh
 # Heketi asks whether glusterd runs, and nothing else.
 [ "$*" = "status glusterd" ] && kill -0 "$(cat /run/glusterd.pid)"
 """
 # Of geo-replication, which glusterd starts some twenty times before it serves.
-_GSYNCD = "#!/bin/sh\necho 'gsyncd.py 10'\n"
+GSYNCD = "#!/bin/sh\necho 'gsyncd.py 10'\n"
 _GSYNCD_PLACE = "/usr/lib/x86_64-linux-gnu/glusterfs/gsyncd"
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "fuse", "loop-control")
 _LOOPS = 128
@@ -109,7 +109,7 @@ mount --bind {over}/dev /dev
 mount -t overlay overlay -o lowerdir=/var/lib,upperdir={over}/lib,workdir={over}/libwork /var/lib
 mkdir -p /var/lib/heketi
 {binds}
-printf %s {shlex.quote(_GSYNCD)} > {over}/gsyncd
+printf %s {shlex.quote(GSYNCD)} > {over}/gsyncd
 chmod 755 {over}/gsyncd
 [ ! -e {_GSYNCD_PLACE} ] || mount --bind {over}/gsyncd {_GSYNCD_PLACE}
 mkdir -m 1777 {over}/tmp {over}/tmpwork
@@ -135,7 +135,7 @@ class GlusterNode(GlusterClient):
         (self._kept / "heketi" / "fstab").touch()
 
     def own_programs(self) -> dict[str, str]:
-        return dict.fromkeys(_LVM, _STAND_IN.read_text()) | {"systemctl": _SYSTEMCTL}
+        return dict.fromkeys(_LVM, _STAND_IN.read_text()) | {"systemctl": SYSTEMCTL}
 
     def trust(self, public_key: str) -> None:
         """Let whoever has this key in as root, from the next start on."""

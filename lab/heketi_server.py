@@ -76,13 +76,13 @@ class HeketiServer:
             self._process.kill()
             self._process = None
 
-    def load(self, hosts: Sequence[str]) -> str:
+    def load(self, hosts: Sequence[str], disk: str = gluster_machines.DISK) -> str:
         """Make a cluster of nodes with their disks, as `heketi-cli topology load` does; return its id."""
         cluster = str(self._asked("/clusters", {"file": True, "block": False})["id"])
         for zone, host in enumerate(hosts, 1):
             names = {"manage": [host], "storage": [host]}
             node = self._asked("/nodes", {"zone": zone, "cluster": cluster, "hostnames": names})
-            self._asked("/devices", {"node": node["id"], "name": gluster_machines.DISK})
+            self._asked("/devices", {"node": node["id"], "name": disk})
         return cluster
 
     def _asked(self, path: str, body: object) -> Any:

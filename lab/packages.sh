@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages that running and testing for real need: those that are missing, and nothing else.
-# Services are not started. Exits 3, naming what is missing, when it may not install.
+# Services are not started. Exits 3, naming what is missing, when it may not install. Arguments are more packages.
 set -euo pipefail
 
 wanted=(
@@ -20,6 +20,7 @@ wanted=(
     glusterfs-server glusterfs-client xfsprogs openssl       # nodes of GlusterFS, and what mounts their volumes
     nfs-ganesha-gluster                                      # the NFS server of such volumes
 )
+wanted+=("$@")
 # What has no package is built (heketi_build/); any Go will do.
 command -v go >/dev/null || [ -x /usr/local/go/bin/go ] || wanted+=(golang-go)
 

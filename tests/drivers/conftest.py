@@ -7,12 +7,14 @@ import os
 import pytest
 
 from abaca.drivers import contract, load
-from tests.drivers.gluster_nodes import GlusterfsNfsHarness, GlusterfsNodesHarness
+from tests.drivers.gluster_nodes import GlusterfsNfsHarness, GlusterfsNodesHarness, GlusterfsThinHarness
 from tests.drivers.harness import HARNESSES
 
 if os.environ.get("GLUSTER_THOROUGH"):  # minutes
     HARNESSES["glusterfs_nodes"] = GlusterfsNodesHarness
     HARNESSES["glusterfs_nfs"] = GlusterfsNfsHarness
+if os.environ.get("GLUSTER_BED"):  # many minutes
+    HARNESSES["glusterfs_thin"] = GlusterfsThinHarness
 
 
 def pytest_generate_tests(metafunc):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The harness of the GlusterFS driver over a real GlusterFS and a real Heketi, for `make thorough`."""
+"""The harness of the GlusterFS driver over a real GlusterFS and a real Heketi, for `make thorough` and `make bed`."""
 
 import contextlib
 import shlex
@@ -25,14 +25,18 @@ class GlusterfsNodesHarness(GlusterfsHarness):
     @classmethod
     def is_tested(cls, promise):
         """The nodes' stand-in for LVM has no thin pools, without which GlusterFS takes no snapshots."""
-        return super().is_tested(promise) and promise is not contract.Snapshots
+        return super().is_tested(promise) and promise not in {contract.Snapshots, contract.ClonesSnapshots}
 
     def __init__(self):
         DummyHarness.__init__(self)
-        self.bed = gluster_cluster.GlusterCluster(self.run)
+        self.bed = self.make_bed()
         self.bed.start()
         self.node = self.bed.nodes[0]
         self.section = self.bed.section()
+
+    def make_bed(self):
+        """The cluster, which is not started."""
+        return gluster_cluster.GlusterCluster(self.run)
 
     def build(self, **options):
         """It returns when nothing is under way, which takes a real Heketi seconds."""
@@ -133,3 +137,27 @@ class GlusterfsNfsHarness(GlusterfsNodesHarness):
         self.driver.stop()
         self.driver.shutdown()
         super().close()
+
+
+class GlusterfsThinHarness(GlusterfsNodesHarness):
+    """The same on one node with real thin LVM, a user-mode-linux machine: only what there is of snapshots."""
+
+    @classmethod
+    def is_tested(cls, promise):
+        return promise in {contract.Snapshots, contract.ClonesSnapshots}
+
+    def __init__(self):
+        super().__init__()
+        self.section |= {"durability": "none", "snapshots_per_share": "1"}
+
+    def make_bed(self):
+        return gluster_cluster.ThinCluster(self.run, nodes=1)
+
+    def snapshots(self):
+        listed = self.node.gluster("snapshot", "list").split()
+        return {name.removeprefix(gluster_bed.SNAPSHOT) for name in listed if name.startswith(gluster_bed.SNAPSHOT)}
+
+    def close(self):
+        left = self.bed.copies()
+        super().close()
+        assert not left, f"copies left {left}"
