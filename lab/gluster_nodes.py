@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nodes of GlusterFS on paper: real SSH servers on loopback addresses, whose `gluster` keeps volumes in memory.
 
-Words come as they are sent, through the shell's own quoting. Scripts are run by a real shell, in a directory that
-stands for the node's /etc/ssl.
+Words come as they are sent, through the shell's own quoting. Scripts are run by a real shell, with directories that
+stand for the node's /etc/ssl and /run, and programs that stand for some of its own (gluster_programs.py).
 """
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
+import os
 import pathlib
 import shlex
 import subprocess
@@ -17,7 +18,7 @@ from typing import Any
 
 import asyncssh
 
-from lab import processes
+from lab import gluster_programs, processes
 
 GIB = 1 << 30
 TLS_DIRECTORY = "/etc/ssl"
@@ -40,12 +41,15 @@ class Volume:
 class Cluster:
     """What the nodes of a cluster know together.
 
-    `says` is what the next commands fail with, `refuses` what all fail with by their verbs.
+    `says` is what the next commands fail with, `refuses` what all fail with by their verbs. `frozen` is how snapshots
+    have volumes, `activated` the names of those that can be mounted.
     """
 
     def __init__(self) -> None:
         self.volumes: dict[str, Volume] = {}
         self.snapshots: dict[str, str] = {}
+        self.frozen: dict[str, Volume] = {}
+        self.activated: set[str] = set()
         self.is_thin = True
         self.says: list[str] = []
         self.refuses: dict[str, str] = {}
@@ -88,8 +92,19 @@ class Cluster:
         if verb == "delete":
             if self.snapshots.pop(rest[0], None) is None:
                 return 1, f"snapshot delete: failed: Snapshot ({rest[0]}) does not exist"
+            self.activated.discard(rest[0])
             return 0, f"snapshot delete: {rest[0]}: snap removed successfully"
+        if verb in {"activate", "deactivate"}:
+            return self._activate(verb, rest[0])
         return self._take(*rest[:2])
+
+    def _activate(self, verb: str, name: str) -> tuple[int, str]:
+        if name not in self.snapshots:
+            return 1, f"Snapshot {verb}: failed: Snapshot ({name}) does not exist."
+        if (name in self.activated) == (verb == "activate"):
+            return 1, f"Snapshot {verb}: failed: Snapshot {name} is already {verb}d."
+        self.activated ^= {name}
+        return 0, f"Snapshot {verb}: {name}: Snap {verb}d successfully"
 
     def _take(self, name: str, of: str) -> tuple[int, str]:
         volume, problem = self.volumes.get(of), ""
@@ -107,6 +122,7 @@ class Cluster:
         if problem:
             return 1, f"snapshot create: failed: {problem}"
         self.snapshots[name] = of
+        self.frozen[name] = dataclasses.replace(self.volumes[of], options=dict(self.volumes[of].options))
         return 0, f"snapshot create: success: Snap {name} created successfully"
 
     def _info(self, name: str, volume: Volume, rest: list[str]) -> tuple[int, str]:
@@ -164,7 +180,7 @@ def _quota_list(volume: Volume) -> str:
 class Nodes:
     """SSH servers for nodes at 127.0.7.1 and further, all on one port, and how one logs in to them.
 
-    Those that are `anew` know of no volume.
+    Those that are `anew` know of no volume. `scripts` are all that were run, each with its node.
     """
 
     def __init__(self, cluster: Cluster, directory: pathlib.Path, count: int = 3) -> None:
@@ -178,6 +194,8 @@ class Nodes:
         self._listening: dict[str, Any] = {}
         self._connections: dict[str, set[Any]] = {}
         self.anew: set[str] = set()
+        self.programs = gluster_programs.Programs(cluster, directory)
+        self.scripts: list[tuple[str, list[str]]] = []
 
     def start(self) -> None:
         key = asyncssh.generate_private_key("ssh-ed25519")
@@ -190,6 +208,8 @@ class Nodes:
         self.known_hosts.write_text("".join(f"[{host}]:{self.port} {public}\n" for host in self.hosts))
         for host in self.hosts:
             self.ssl(host).mkdir(parents=True, exist_ok=True)
+            self.run_directory(host).mkdir()
+        self.programs.start()
         self._thread.start()
         for host in self.hosts:
             self.revive(host)
@@ -197,6 +217,15 @@ class Nodes:
     def ssl(self, host: str) -> pathlib.Path:
         """What stands for /etc/ssl on the node."""
         return self.directory / host / "ssl"
+
+    def run_directory(self, host: str) -> pathlib.Path:
+        """What stands for /run on the node."""
+        return self.directory / host / "run"
+
+    def copies(self) -> list[str]:
+        """What there is on nodes of copies: directories, mounts, snapshots that can be mounted."""
+        found = [str(path) for host in self.hosts for path in self.run_directory(host).iterdir()]
+        return [*found, *map(str, self.programs.mounts), *self.cluster.activated]
 
     def revive(self, host: str) -> None:
         self._listening[host] = self._do(self._listen(host))
@@ -217,6 +246,7 @@ class Nodes:
     def stop(self) -> None:
         for host in list(self._listening):
             self.kill(host)
+        self.programs.stop()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
         self._loop.close()
@@ -240,9 +270,20 @@ class Nodes:
             code, said = (Cluster() if host in self.anew else self.cluster).run(words[1:])
             process.stdout.write(said)
         else:
-            here = [str(self.ssl(host)) if word == TLS_DIRECTORY else word for word in words]
-            done = await asyncio.to_thread(subprocess.run, here, capture_output=True, text=True, check=False)
+            self.scripts.append((host, words))
+            done = await asyncio.to_thread(self.run, host, words)
             code = done.returncode
             process.stdout.write(done.stdout)
             process.stderr.write(done.stderr)
         process.exit(code)
+
+    def run(self, host: str, words: list[str]) -> subprocess.CompletedProcess[str]:
+        """Run a command on the node."""
+        here = [self._place(host, word) for word in words]
+        own = {"PATH": f"{self.programs.bin}:{self.programs.path}", gluster_programs.NODE: host}
+        return subprocess.run(here, capture_output=True, text=True, check=False, env=os.environ | own)
+
+    def _place(self, host: str, word: str) -> str:
+        if word.startswith("/run/"):
+            return f"{self.run_directory(host)}/{word.removeprefix('/run/')}"
+        return str(self.ssl(host)) if word == TLS_DIRECTORY else word

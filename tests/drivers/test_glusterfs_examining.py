@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a GlusterFS back end misses before it can serve: it logs in to Heketi and to the nodes, and changes nothing."""
 
+import shutil
 import subprocess
 
 import pytest
@@ -60,6 +61,21 @@ def test_a_node_that_is_away_is_named_and_the_others_are_looked_at_all_the_same(
         assert len(rig.build(tls_directory="/nowhere/ssl").examine()) == 3
     finally:
         rig.bed.nodes.revive("127.0.7.2")
+
+
+def test_a_node_without_the_client_of_glusterfs_is_named_where_shares_start_from_snapshots(rig, ssl, tmp_path):
+    programs = rig.bed.nodes.programs
+    for name in ("sh", "openssl"):
+        (tmp_path / name).symlink_to(shutil.which(name))
+    (programs.bin / "mount.glusterfs").unlink()
+    before, programs.path = programs.path, str(tmp_path)
+    try:
+        for most, count in (("0", 0), ("1", 3)):
+            said = found(rig, snapshots_per_share=most)
+            assert said.count("it has no mount.glusterfs, with which shares start from snapshots") == count
+    finally:
+        programs.path = before
+        shutil.copy(programs.bin / "mount", programs.bin / "mount.glusterfs")
 
 
 def test_a_certificate_of_somebody_else_is_said(rig):

@@ -40,7 +40,7 @@ def let_in(rig, share):
 def test_snapshots_are_announced_where_volumes_are_made_with_room_for_them(rig, most, is_announced):
     announced = load.capabilities(rig.build(snapshots_per_share=most))
     assert announced["snapshot_support"] is is_announced
-    assert announced["create_share_from_snapshot_support"] is False
+    assert announced["create_share_from_snapshot_support"] is is_announced
     assert announced["revert_to_snapshot_support"] is False
 
 

@@ -95,6 +95,14 @@ class Gluster:
         """Take a snapshot of the volume, which is one moment on all its bricks. A taken name is `contract.Refused`."""
         self._run("snapshot", "create", name, volume, "no-timestamp")
 
+    def activate(self, name: str) -> None:
+        """Have the snapshot's bricks run, so that it can be mounted. Raises `contract.Gone` without it."""
+        self._run("snapshot", "activate", name, fine=("already activated",))
+
+    def deactivate(self, name: str) -> None:
+        """Have none of the snapshot's bricks run. Raises `contract.Gone` without it."""
+        self._run("snapshot", "deactivate", name, fine=("already deactivated",))
+
     def drop_snapshot(self, name: str) -> None:
         """Take the snapshot away. Raises `contract.Gone` without it."""
         self._run("snapshot", "delete", name)

@@ -45,7 +45,8 @@ class Glusterfs(Snapshots, Ensuring, Enumerating, Examining, Renewing, contract.
         super().__init__(backend, options)
         if options.export_ips:
             self.protocols = ("GLUSTERFS", "NFS")
-        self.announces = {"snapshot_support": options.snapshots_per_share > 0}
+        has_snapshots = options.snapshots_per_share > 0
+        self.announces = {"snapshot_support": has_snapshots, "create_share_from_snapshot_support": has_snapshots}
         self.machines = Machines(self._login, _LIMITS)
         self.authority = authority(backend, options)
         self.seal = Seal(self.machines, self.authority, options.tls_directory)

@@ -12,15 +12,21 @@ from abaca.drivers import contract
 from abaca.drivers.authority import Authority
 from abaca.drivers.clients import heketi
 from abaca.drivers.glusterfs import durability
+from abaca.drivers.glusterfs.copying import PROGRAMS
 from abaca.drivers.glusterfs.nfs_server import check_host
 from abaca.drivers.glusterfs.seal import host_of
 from abaca.drivers.glusterfs.serving import Serving
 
 _AT_ONCE = 8
-# A fixed text: $1 is the directory of the certificates. Each line that it says is something that is missing.
+# A fixed text: $1 is the directory of the certificates, and what follows are programs that it must have. Each line that
+# it says is something that is missing.
 _MISSING = """command -v openssl > /dev/null || echo "openssl is not installed"
 [ -d "$1" ] || echo "there is no directory $1"
 [ ! -d "$1" ] || [ -w "$1" ] || echo "$1 cannot be written: log in as root, or by sudo without a password"
+shift
+for program; do
+    command -v "$program" > /dev/null || echo "it has no $program, with which shares start from snapshots"
+done
 """
 
 
@@ -95,7 +101,8 @@ class Examining(Serving):
             return [error.message]
 
     def _missing_on(self, node: heketi.Node, host: str) -> Iterator[str]:
-        answer = self.machines.run(host, ["sh", "-c", _MISSING, "sh", self.options.tls_directory])
+        needed = PROGRAMS if self.options.snapshots_per_share else ()
+        answer = self.machines.run(host, ["sh", "-c", _MISSING, "sh", self.options.tls_directory, *needed])
         yield from answer.out.splitlines()
         if self.machines.run(host, ["gluster", "--version"]).code:
             yield "it has no gluster: install glusterfs-server there"

@@ -18,6 +18,8 @@ NOBODY = "none"
 RETIRED = "deleted"
 """The mark of a volume that is kept for its snapshots alone, when its share was deleted."""
 SNAPSHOT = "abaca_snapshot_"
+COPY = "user.abaca.copy"
+"""The mark of a volume that gets, or got, its content from a snapshot (copying.py)."""
 ALLOW = "auth.ssl-allow"
 SSL = ("client.ssl", "server.ssl")
 OPTIONS_SPEC = "glusterfs:volume_options"
@@ -132,3 +134,8 @@ def options_of(extra_specs: Mapping[str, str]) -> Sequence[str]:
             raise contract.Refused(reason=f"{OPTIONS_SPEC}: {name} is what keeps volumes sealed and counted")
         found.append(f"{name} {value.strip()}")
     return found
+
+
+def read_options(given: Iterable[str]) -> Mapping[str, str]:
+    """Options of a volume as they were ordered, `name value` each, by their names."""
+    return {name: value for name, _, value in (one.partition(" ") for one in given)}

@@ -13,17 +13,24 @@ from abaca.drivers.clients import heketi
 from abaca.drivers.clients.gluster import GIB
 from abaca.drivers.exports import clients
 from abaca.drivers.glusterfs import durability, names
+from abaca.drivers.glusterfs.copying import Copying
 from abaca.drivers.glusterfs.exporting import Exporting, is_nfs
 from abaca.drivers.glusterfs.serving import VOLUME_ID, Held
 from abaca.drivers.glusterfs.volumes import DELETING, GROWING, MAKING, ordered_gib, usable_gib
 
 
-class Shares(Exporting, contract.Resizes, contract.Manages, contract.MeasuresUsage):
+class Shares(Exporting, Copying, contract.Resizes, contract.Manages, contract.MeasuresUsage):
     """A volume with a limit each, and a list of certificates or an export by NFS."""
 
     def create(self, instance: contract.ShareInstance) -> contract.Created:
+        return self.created(instance, self.make(instance))
+
+    def make(self, instance: contract.ShareInstance, *marks: str) -> Held:
+        """The instance's volume, sealed and limited, handed out to nobody yet; `marks` are what it has set from its
+        first moment. Raises as `create` does.
+        """
         self.settle(instance, MAKING)
-        cluster = self._cluster_of(instance)
+        cluster = self.cluster_of(instance)
         if is_nfs(instance):
             self.server()
         nodes = self.nodes(cluster)
@@ -37,6 +44,7 @@ class Shares(Exporting, contract.Resizes, contract.Manages, contract.MeasuresUsa
                 *names.options_of(instance.extra_specs),
                 *(f"{option} on" for option in names.SSL),
                 f"{names.ALLOW} {names.allow((node.id for node in nodes), first)}",
+                *marks,
                 f"{names.MARK} {instance.id}",
             ],
             snapshot=self._snapshot_room(),
@@ -51,10 +59,15 @@ class Shares(Exporting, contract.Resizes, contract.Manages, contract.MeasuresUsa
             held.gluster.start(held.name)
         if self.limit_gib(held) is None:
             self.limit(held, instance.size_gib)
-        self.hand_out(instance, held)
-        return contract.Created(exports=self.exports(instance, volume), driver_data={VOLUME_ID: volume.id})
+        return held
 
-    def _cluster_of(self, instance: contract.ShareInstance) -> str:
+    def created(self, instance: contract.ShareInstance, held: Held) -> contract.Created:
+        """The volume is handed out, to nobody yet, and where it can be mounted from."""
+        self.hand_out(instance, held)
+        return contract.Created(exports=self.exports(instance, held.volume), driver_data={VOLUME_ID: held.volume.id})
+
+    def cluster_of(self, instance: contract.ShareInstance) -> str:
+        """The cluster of the instance's pool. Raises `contract.Refused`."""
         cluster = self.clusters().get(instance.pool)
         if cluster is None:
             raise contract.Refused(reason=f"there is no pool {instance.pool!r}: has its cluster been taken away?")
@@ -85,6 +98,7 @@ class Shares(Exporting, contract.Resizes, contract.Manages, contract.MeasuresUsa
         except contract.Gone:  # gluster has lost it; Heketi tells for whom it was made
             was_made = f"{names.MARK} {instance.id}" in volume.glustervolumeoptions
             if was_made or instance.driver_data.get(VOLUME_ID) == volume.id:
+                self.stop_copying(volume, names.read_options(volume.glustervolumeoptions))
                 self.take_back(instance, [volume.name])
                 self.volumes.delete(volume)
             return
@@ -92,6 +106,7 @@ class Shares(Exporting, contract.Resizes, contract.Manages, contract.MeasuresUsa
             if held.info.snapshot_count:
                 self._retire(instance, held)
                 return
+            self.stop_copying(volume, held.info.options)
             self.take_back(instance, [volume.name])
             self.volumes.delete(volume)
 

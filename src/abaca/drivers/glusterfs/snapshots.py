@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The GlusterFS driver's snapshots: gluster's own, in the thin pools of a volume's bricks."""
+"""The GlusterFS driver's snapshots: gluster's own, in the thin pools of a volume's bricks, and shares from them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ from abaca.drivers.glusterfs.shares import Shares
 from abaca.drivers.glusterfs.volumes import DELETING
 
 
-class Snapshots(Shares, contract.Snapshots):
-    """One moment of a volume each, as many as its pools have room for were all of it written over."""
+class Snapshots(Shares, contract.Snapshots, contract.ClonesSnapshots):
+    """One moment of a volume each, as many as its pools have room for were all of it written over.
+
+    A share that starts from one is a volume of its own, as any, to which a node copies; of one snapshot one at a time.
+    """
 
     def create_snapshot(self, snapshot: contract.Snapshot) -> contract.SnapshotOutcome:
         held = self.held(snapshot.instance)
@@ -43,6 +46,38 @@ class Snapshots(Shares, contract.Snapshots):
             held = self.look(volume)
             if held.info.options.get(names.MARK) == names.RETIRED and not held.info.snapshot_count:
                 self.volumes.delete(volume)
+
+    def start_clone(self, clone: contract.Clone) -> None:
+        origin = self._origin(clone)
+        nodes = self.nodes(origin.volume.cluster)
+        held = self.make(clone.instance, self.first_mark(clone.snapshot.id, nodes, clone.instance.id))
+        self.push_copy(held, lambda: origin.name)
+
+    def look_at_clone(self, clone: contract.Clone) -> contract.Progress:
+        held = self.held(clone.instance)
+        return self.push_copy(held, lambda: self._origin(clone).name)
+
+    def end_clone(self, clone: contract.Clone) -> contract.Created:
+        held = self.held(clone.instance)
+        if not self.is_copied(held):
+            raise contract.Busy(reason=f"{held.name} has not all of its content")
+        return self.created(clone.instance, held)
+
+    def cancel_clone(self, clone: contract.Clone) -> None:
+        self.delete(clone.instance)
+
+    def _origin(self, clone: contract.Clone) -> Held:
+        """The volume that the snapshot is of, that of a deleted share too. Raises `contract.Gone`, `Refused`."""
+        volume = self.find(clone.snapshot.instance)
+        name = names.snapshot_of(clone.snapshot.id)
+        if volume is None:
+            raise contract.Gone(reason=f"Heketi has no volume with the snapshot {name}")
+        if volume.cluster != self.cluster_of(clone.instance):
+            raise contract.Refused(reason=f"{name} is in another cluster: its nodes cannot copy to the pool")
+        held = self.look(volume)
+        if name not in held.gluster.snapshots(held.name):
+            raise contract.Gone(reason=f"{held.name} has no snapshot {name}")
+        return held
 
 
 def _check_room(held: Held, taken: Sequence[str]) -> None:
