@@ -51,8 +51,8 @@ class Inventory(Compute):
     def show(self, server_id: str) -> Server | None:
         """The registered server with that id."""
         with self._db.read() as tx:
-            row = rows.show(tx, server_id)
-            return None if row is None else _server(row, rows.addresses(tx, [row.id])[row.id])
+            found = rows.found(tx, server_id)
+        return None if found is None else _server(*found)
 
     def named(self, project_id: str, names: Sequence[str]) -> Sequence[Server]:
         """The database finds them, however many there are of other names."""
@@ -81,10 +81,10 @@ class Inventory(Compute):
     def login(self, server_id: str) -> Login:
         """The login that was registered; without `ssh_host` it leads to the server's first address."""
         with self._db.read() as tx:
-            row = rows.show(tx, server_id)
-            if row is None:
-                raise errors.NotFound(resource="Server", id=server_id)
-            at = rows.addresses(tx, [server_id])[server_id]
+            found = rows.found(tx, server_id)
+        if found is None:
+            raise errors.NotFound(resource="Server", id=server_id)
+        row, at = found
         host = row.ssh_host or at[0][0]
         if row.host_key and row.key:
             return Login(host=host, port=row.ssh_port, user=row.ssh_user, host_key=row.host_key, key=row.key)

@@ -62,6 +62,27 @@ def show(tx: Tx, server_id: str) -> RegisteredServer | None:
     return SERVERS.entity(tx, RegisteredServer, {"id": server_id})
 
 
+class _Placed(RegisteredServer, frozen=True, gc=False):
+    """A server with one of its addresses; None for one that has none."""
+
+    ip: str | None
+    network: str | None
+
+
+def found(tx: Tx, server_id: str) -> tuple[RegisteredServer, list[tuple[str, str]]] | None:
+    """One server with its pairs (IP, network), in the order in which they were given, or None."""
+    rows = tx.entities(_Placed, _FOUND, {"server": server_id})
+    return (rows[0], [(row.ip, row.network or "") for row in rows if row.ip]) if rows else None
+
+
+_FOUND = (
+    sa.select(*columns_of(_Placed, servers, server_addresses))
+    .join_from(servers, server_addresses, server_addresses.c.server_id == servers.c.id, isouter=True)
+    .where(servers.c.id == sa.bindparam("server"))
+    .order_by(server_addresses.c.place)
+)
+
+
 def named(tx: Tx, project_id: str, names: Sequence[str]) -> list[RegisteredServer]:
     """Those of a project that have one of these names."""
     return tx.entities(RegisteredServer, _NAMED, {"project": project_id, "names": list(names)}) if names else []
