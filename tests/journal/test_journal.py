@@ -143,6 +143,34 @@ def test_a_step_that_ended_is_recorded_before_the_next_begins(bench):
     assert [(row.step, row.data, row.state) for row in seen] == [(1, {"x": 1}, "running")]
 
 
+def test_a_step_that_ended_is_on_record_with_the_one_that_follows(bench):
+    seen = []
+    bench.add(
+        "work",
+        step("first", lambda op: op.record(x=1)),
+        record("second", lambda op, tx: seen.append(bench.show(op.id).step)),
+        step("third", lambda op: seen.append(bench.show(op.id).step)),
+    )
+    bench.worker()
+    assert bench.run("work").data == {"x": 1}
+    assert seen == [0, 2]
+
+
+def test_what_does_not_apply_is_passed_over(bench):
+    def note(word):
+        return lambda op: bench.diary.note(word)
+
+    bench.add(
+        "work",
+        step("first", note("first"), note("first back")),
+        step("never", note("never"), note("never back"), applies=lambda op: op.args.word == "rope"),
+        step("last", fails(Final(reason="no")), note("last back")),
+    )
+    bench.worker()
+    assert bench.run("work").state == "failed"
+    assert bench.diary.lines == ["first", "last back", "never back", "first back", "work fails: Final"]
+
+
 def test_a_record_is_all_or_nothing(bench):
     def write(op, tx):
         zone(op, tx)
@@ -394,6 +422,23 @@ def test_cancelled_between_steps_it_is_undone(bench):
     row = bench.until(op_id, *rows.ENDED)
     assert (row.state, row.error_code) == ("cancelled", "Cancelled")
     assert bench.diary.lines == ["unb", "una", "work fails: Cancelled"]
+
+
+def test_cancelled_before_a_record_nothing_is_recorded(bench):
+    gate = Gate()
+    bench.add(
+        "work",
+        step("a", lambda op: gate.wait(), undo=undone(bench, "a")),
+        record("b", zone, undo=lambda op, tx: bench.diary.note("unb")),
+    )
+    bench.worker()
+    op_id = bench.enqueue("work")
+    assert gate.arrived.wait(60)
+    assert cancel(bench, op_id)
+    gate.opened.set()
+    assert bench.until(op_id, *rows.ENDED).state == "cancelled"
+    assert bench.diary.lines == ["unb", "una", "work fails: Cancelled"]
+    assert zones(bench) == []
 
 
 def test_cancelled_while_it_waits_it_ends_at_once(bench):

@@ -15,7 +15,7 @@ from abaca.journal import kinds
 from abaca.journal.interruptions import Wait
 from tests.conftest import wait_until
 from tests.journal.world import is_fact, state_fact
-from tests.operations.bench import Final, fails, shelf, step
+from tests.operations.bench import Final, fails, record, shelf, step
 from tests.operations.theatre import Arms
 
 
@@ -42,7 +42,11 @@ def awaits(name="bell", **more):
 
 def waits_left(bench):
     with bench.db.read() as tx:
-        return [row.condition for row in tx.rows(sa.select(operation_waits))]
+        return waits_of(tx)
+
+
+def waits_of(tx):
+    return [row.condition for row in tx.rows(sa.select(operation_waits))]
 
 
 def noting(bench, name, do):
@@ -162,6 +166,52 @@ def test_what_one_step_waited_for_the_next_waits_for_anew(bench):
     assert row.wait["since_s"] > turns[0]
     next_turn(1)
     bench.until(op_id, "done")
+    assert waits_left(bench) == []
+
+
+def test_what_a_part_records_takes_no_wait_away(bench):
+    """A part that ends between two looks forgets what was waited for; whoever waits on for that hears of it."""
+
+    def look(op):
+        if "parts" not in op.data:
+            with op.write() as tx:
+                is_registered = bool(waits_of(tx))
+            if is_registered:
+                with op.part():
+                    op.record(parts=1)
+        awaits()(op)
+
+    bench.add("work", noting(bench, "look", look))
+    bench.worker()
+    op_id = bench.enqueue("work")
+    wait_until(lambda: bench.show(op_id).data and bench.show(op_id).state == "waiting")
+    assert waits_left(bench) == ["bell:bell"]
+    bell(bench)
+    bench.until(op_id, "done")
+    assert waits_left(bench) == []
+
+
+def stumble(op):
+    """Once."""
+    if op.attempt == 0:
+        raise contract.Busy(reason="later")
+
+
+@pytest.mark.parametrize(
+    "following",
+    [
+        pytest.param(lambda bench: [record("write", lambda op, tx: bench.diary.note("written"))], id="record"),
+        pytest.param(lambda bench: [record("write", lambda op, tx: stumble(op))], id="tried-again"),
+        pytest.param(lambda bench: [step("go", lambda op: None, queue=lambda op: "there@shelf")], id="elsewhere"),
+    ],
+)
+def test_a_wait_is_forgotten_whatever_comes_after_its_step(bench, following):
+    """So that nobody thinks of the next step that it waits for that."""
+    seen = []
+    bench.add("work", step("look", awaits()), *following(bench), step("see", lambda op: seen.append(bench.show(op.id))))
+    bench.worker(queues=[shelf(), shelf("there@shelf")], faults=Arms({"work:look:registered": lambda: bell(bench)}))
+    assert bench.run("work").state == "done"
+    assert [(row.step, row.wait) for row in seen] == [(2, None)]
     assert waits_left(bench) == []
 
 

@@ -48,10 +48,17 @@ class Handover:
                 if self.stopping.wait(pause_s):
                     raise
 
+    def catch_up(self) -> None:
+        """Put on record what has ended, before anything else is done to the world."""
+        if self.op.is_ahead:
+            self.insist(self.op.checkpoint)
+            self.op.is_on_record()
+
     def hand_back(self) -> str:
         """Give it back to its queue: the worker is being stopped."""
         op = self.op
         with op.db.write() as tx:
+            self._forget_waits(tx)
             _kept(runs.hand_back(tx, op.id, op.token, op.standing()))
             tx.wake(op.queue)
         return "handed back"
@@ -59,8 +66,18 @@ class Handover:
     def hop(self, queue: str) -> str:
         """Go on from there: what has been done is recorded with the move."""
         op = self.op
-        self.insist(lambda tx: _kept(runs.hop(tx, op.id, op.token, op.standing(), queue)))
+
+        def hop(tx: Tx) -> None:
+            self._forget_waits(tx)
+            _kept(runs.hop(tx, op.id, op.token, op.standing(), queue))
+
+        self.insist(hop)
         return "moved"
+
+    def _forget_waits(self, tx: Tx) -> None:
+        """What an earlier step waited for is no matter of the next."""
+        if self.op.is_ahead and self.op.has_waits:
+            self.op.checkpoint(tx)
 
     def park(self) -> str:
         """Let it pause, or go on if that was taken back."""
@@ -68,6 +85,7 @@ class Handover:
         op.attempt = 0
 
         def park(tx: Tx) -> None:
+            self._forget_waits(tx)
             _kept(runs.park(tx, op.id, op.token, op.standing()))
             tx.wake(op.queue)  # it may have been resumed or cancelled at this moment
 
@@ -86,7 +104,12 @@ class Handover:
             op.attempt += 1
         # while undoing, the error that is shown stays the one that is being undone
         place = msgspec.structs.replace(op.standing(), error=op.error or (problem.code, problem.message))
-        self.insist(lambda tx: _kept(runs.wait(tx, op.id, op.token, place, op.db.time() + delay_s)))
+
+        def wait(tx: Tx) -> None:
+            self._forget_waits(tx)
+            _kept(runs.wait(tx, op.id, op.token, place, op.db.time() + delay_s))
+
+        self.insist(wait)
         op.waits_s = delay_s
         return "waiting"
 

@@ -2,10 +2,11 @@
 """Kinds of operations: what they are made of. op.py is one run of one, queueing.py writes one down, runner.py runs it.
 
 An operation is a row that commits with the state move it explains. It is a list of steps, each `(do, undo)` and each
-idempotent, with at most one pivot. A step that ends is checkpointed; whoever goes on after a crash repeats at most
-the step that was under way. Errors that can pass are tried again with growing delays; any other error before the
-pivot undoes what was done, in reverse, beginning with the step that failed; after the pivot the operation only goes
-forward. The end (state event, quota, message, the row itself) is one transaction.
+idempotent, with at most one pivot. A step that ends is checkpointed, where a step of the database follows in the
+transaction of that; whoever goes on after a crash repeats at most the step that was under way. Errors that can pass are
+tried again with growing delays; any other error before the pivot undoes what was done, in reverse, beginning with the
+step that failed; after the pivot the operation only goes forward. The end (state event, quota, message, the row itself)
+is one transaction.
 """
 
 from __future__ import annotations
@@ -77,6 +78,7 @@ class Step(msgspec.Struct, frozen=True):
 
     `queue` says on which queue both run, where that is not the operation's own; `parts` is what they get there, by
     default the kind's. A step, or a part of one, that takes longer than `within_s` seconds is shown as overdue.
+    Where `applies` says no the step is passed over, and costs nothing; its undo is not.
     """
 
     do: StepFunction
@@ -85,6 +87,7 @@ class Step(msgspec.Struct, frozen=True):
     queue: QueueOf | None = None
     parts: type | None = None
     within_s: float | None = None
+    applies: Callable[..., bool] = lambda _op: True
 
     @property
     def name(self) -> str:

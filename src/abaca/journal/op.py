@@ -66,6 +66,8 @@ class Op(Generic[Parts_co]):
         self.direction: Direction = row.direction
         self.attempt: int = row.attempt
         self.cancel: bool = row.cancel
+        # whether a step has ended that is not on record yet
+        self.is_ahead = False
         # set at the end: whether others wait for its keys; and when it waits itself: for how long
         self.is_followed = False
         # kept by the worker: until when, as far as it knows, nobody else takes it
@@ -124,7 +126,18 @@ class Op(Generic[Parts_co]):
         except BaseException:
             self.attempt, self.data = before
             raise
+        self.is_on_record()
         self.part_ended()
+
+    def pass_on(self, by: int) -> None:
+        """A step has ended: that goes on record with whatever is recorded next, at the latest before the next acts."""
+        self.step, self.attempt, self.is_ahead = self.step + by, 0, True
+
+    def is_on_record(self) -> None:
+        """A checkpoint was committed. Whoever waits again, waits anew."""
+        self.is_ahead = self.has_waits = False
+        if self.wait is not None and "conditions" in self.wait:
+            self.wait["conditions"] = []
 
     def between_parts(self) -> None:
         """Raises what keeps a long step from going on: `Cancelled`, `Paused`, `Interrupted`, `LeaseLost`."""
@@ -162,9 +175,10 @@ class Op(Generic[Parts_co]):
         """The same in `tx`. Raises `LeaseLost`."""
         self.cancel |= self._owned(runs.progress(tx, self.id, self.token, done, total))
 
-    def stop_if_cancelled(self) -> None:
-        """Raises `Cancelled` when that was asked for and there still is a way back."""
-        if self.cancel and self.direction == "do" and self.step < self.what.pivot and self.what.cancellable:
+    def stop_if_cancelled(self, at: int | None = None) -> None:
+        """Raises `Cancelled` when that was asked for and there still is a way back from step `at`, the present one."""
+        step = self.step if at is None else at
+        if self.cancel and self.direction == "do" and step < self.what.pivot and self.what.cancellable:
             raise Cancelled
 
     def checkpoint(self, tx: Tx) -> None:

@@ -44,6 +44,7 @@ class Runner:
         self.stopping = stopping
         self.faults = faults
         op.stopping, op.faults = stopping, faults
+        self._point = op.point
         self.aside = Handover(op, retry, stopping)
         # entered around every step of the world
         self.watching: Callable[[Step], contextlib.AbstractContextManager[None]] = lambda _step: (
@@ -111,8 +112,14 @@ class Runner:
 
     def _step(self) -> str | None:
         step = self.op.what.steps[self.op.step]
+        if isinstance(step, Step) and not step.applies(self.op):
+            self.op.pass_on(1)
+            return None
         if (queue := self._elsewhere(step)) is not None:
             return self.aside.hop(queue)
+        if isinstance(step, Step):
+            self.aside.catch_up()
+            self.op.stop_if_cancelled()
         try:
             self._forward(step)
         except Wait as wait:
@@ -127,26 +134,22 @@ class Runner:
         queue = step.queue(self.op) if step.queue is not None else self.op.home
         return queue if queue != self.op.queue else None
 
-    def _point(self, name: str, moment: str) -> None:
-        self.op.point(name, moment)
-
     def _forward(self, step: Step | DatabaseStep) -> None:
         op = self.op
-        is_last = op.step + 1 == len(op.what.steps)
-        self._point(step.name, "before")
         if isinstance(step, DatabaseStep):
+            self._point(step.name, "before")
             with self._recorded() as tx:
                 step.do(op, tx)
-                op.step, op.attempt = op.step + 1, 0
+                at, op.step, op.attempt = op.step, op.step + 1, 0
                 op.checkpoint(tx)
+                op.stop_if_cancelled(at)
                 self._point(step.name, "inside")
         else:
+            self._point(step.name, "before")
             with self._acting(step):
                 step.do(op)
             self._point(step.name, "inside")
-            op.step, op.attempt = op.step + 1, 0
-            if not is_last:  # the last one is recorded with the end
-                self.aside.insist(op.checkpoint)
+            self.op.pass_on(1)
         self._point(step.name, "after")
 
     @contextlib.contextmanager
@@ -171,6 +174,7 @@ class Runner:
         except BaseException:
             op.step, op.attempt, op.data = before
             raise
+        op.is_on_record()
 
     def _give_up(self, error: ChildFailed) -> str:
         """The end of what can neither go back nor, since a child that has failed stays failed, ever go forward."""
@@ -195,6 +199,7 @@ class Runner:
                 children.cancel(tx, [op.id])
 
         self.aside.insist(turn)
+        op.is_on_record()
 
     def _undo(self) -> str:
         op = self.op
@@ -242,8 +247,8 @@ class Runner:
 
     def _backward(self, step: Step | DatabaseStep) -> None:
         op = self.op
-        self._point(f"{step.name}:undo", "before")
         if isinstance(step, DatabaseStep):
+            self._point(f"{step.name}:undo", "before")
             with self._recorded() as tx:
                 if step.undo is not None:
                     step.undo(op, tx)
@@ -251,13 +256,13 @@ class Runner:
                 op.checkpoint(tx)
                 self._point(f"{step.name}:undo", "inside")
         else:
+            self.aside.catch_up()
+            self._point(f"{step.name}:undo", "before")
             if step.undo is not None:
                 with self._acting(step):
                     step.undo(op)
             self._point(f"{step.name}:undo", "inside")
-            op.step, op.attempt = op.step - 1, 0
-            if op.step >= 0:
-                self.aside.insist(op.checkpoint)
+            self.op.pass_on(-1)
         self._point(f"{step.name}:undo", "after")
 
     def _end(self, state: str, write: RecordFunction) -> str:
