@@ -127,8 +127,8 @@ def find_server(op: Op[AttachmentParts]) -> None:
 def grant_access(op: Op[AttachmentParts], tx: Tx) -> None:
     """The rules that it needs, made or made again; and where it shall be mounted from."""
     row = _row(op, tx)
-    attachment_rules.follow(tx, row, op.data.get("addresses", row.addresses), op)
-    op.record(row=plan_of(tx, _row(op, tx)))
+    row = attachment_rules.follow(tx, row, op.data.get("addresses", row.addresses), op)
+    op.record(row=plan_of(tx, row))
 
 
 def leave_access(_op: Op[AttachmentParts], _tx: Tx) -> None:
@@ -140,44 +140,52 @@ def await_access(op: Op[AttachmentParts]) -> None:
     plan = _recorded(op)
     _wanted_source(plan)
     with op.db.read() as tx:
-        are_missing = attachment_rules.are_missing(tx, plan.share_id, plan.addresses)
-    if are_missing:  # that of an attachment which is gone, say, has just been taken away
-        with op.db.write() as tx:
-            attachment_rules.settle(tx, plan.share_id, plan.addresses, op)
-    with op.db.read() as tx:
-        attachment_rules.check(tx, plan.share_id, plan.addresses, plan.access_level)
+        is_let_in = attachment_rules.check(tx, plan.share_id, plan.addresses, plan.access_level)
+    if is_let_in:
+        return
+    with op.db.write() as tx:  # a rule of an attachment which is gone, say, has just been taken away
+        attachment_rules.settle(tx, plan.share_id, plan.addresses, op)
+    raise attachment_rules.wait(plan.share_id, "the access rules of the share to be made again")
 
 
 def ask_for_certificate(op: Op[AttachmentParts]) -> None:
     """The signing request for the server's own key, where a certificate is what lets it in."""
     plan = _recorded(op)
-    if _certificate_name(plan) is None or op.parts.is_off(plan.server_id):
+    way = op.parts.way_if_on(plan.server_id, plan.mode, plan.tag)
+    if way is None:
         op.record(request=None)
         return
+    login, guest = way
     with until_stopped():
         attachment_orphaned.clear(op, plan)
-        login, guest = op.parts.way(plan.server_id, plan.mode, plan.tag)
         wanted = mount_of(plan, _wanted_source(plan), guest)
         op.record(request=_or_as_heir(op, wanted, lambda mount: op.parts.nodes.request(login, mount)))
 
 
 def drop_request(op: Op[AttachmentParts]) -> None:
     """The key goes with what never was in use."""
-    if _certificate_name(_recorded(op)) is not None:
+    if _has_certificate(op):
         unmount_on_server(op)
 
 
+def _has_certificate(op: Op[object]) -> bool:
+    """Whether a certificate is what lets the server in."""
+    return _certificate_name(_recorded(op)) is not None
+
+
+def _has_request(op: Op[object]) -> bool:
+    return bool(op.data.get("request"))
+
+
 def _signed_by(op: Op[object]) -> str:
-    """Whose worker has the key of the authority. With nothing to sign it stays where it is, and costs no hop."""
-    backend = _recorded(op).backend if op.data.get("request") else None
+    """Whose worker has the key of the authority. There is nothing to take back, which costs no hop."""
+    backend = _recorded(op).backend if _has_request(op) else None
     return backend or op.home
 
 
 def issue_certificate(op: Op[BackEnd]) -> None:
     """Signed under the server's name, whatever its request says; the request has served its turn then."""
-    request, name = str(op.data.get("request") or ""), _certificate_name(_recorded(op)) or ""
-    if not request:
-        return
+    request, name = str(op.data["request"]), _certificate_name(_recorded(op)) or ""
     driver = op.parts.driver
     if not isinstance(driver, contract.IssuesCertificates):
         raise contract.Refused(reason=f"the driver of {op.parts.backend.name} issues no certificates")
@@ -193,12 +201,13 @@ def _certificate_name(plan: MountPlan) -> str | None:
 def mount_on_server(op: Op[AttachmentParts]) -> None:
     """Package, directory, persistence, mount, and a look at the machine's own table; or a move from the old source."""
     plan = _recorded(op)
-    if op.parts.is_off(plan.server_id):
+    way = op.parts.way_if_on(plan.server_id, plan.mode, plan.tag)
+    if way is None:
         op.record(seen=None)
         return
+    login, guest = way
     with until_stopped():
         attachment_orphaned.clear(op, plan)
-        login, guest = op.parts.way(plan.server_id, plan.mode, plan.tag)
         identity = msgspec.convert(op.data.get("identity"), Identity | None)
         wanted = mount_of(plan, _wanted_source(plan), guest, identity)
         if plan.source in (None, plan.wanted_source):
@@ -427,8 +436,15 @@ OPERATION = kinds.operation(
         kinds.Step(find_server, undo=kinds.nothing, within_s=PLUGIN_CALL_S),
         kinds.DatabaseStep(grant_access, undo=leave_access),
         kinds.Step(await_access, undo=kinds.nothing),
-        kinds.Step(ask_for_certificate, undo=drop_request, within_s=SERVER_CALL_S),
-        kinds.Step(issue_certificate, undo=kinds.nothing, queue=_signed_by, parts=BackEnd, within_s=DRIVER_CALL_S),
+        kinds.Step(ask_for_certificate, undo=drop_request, within_s=SERVER_CALL_S, applies=_has_certificate),
+        kinds.Step(
+            issue_certificate,
+            undo=kinds.nothing,
+            queue=_signed_by,
+            parts=BackEnd,
+            within_s=DRIVER_CALL_S,
+            applies=_has_request,
+        ),
         kinds.Step(mount_on_server, undo=unmount_on_server, within_s=SERVER_CALL_S),
     ),
     succeed=succeed,

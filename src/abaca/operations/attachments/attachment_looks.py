@@ -8,7 +8,7 @@ transaction that looks at the attachment again: it may be somewhere else meanwhi
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from abaca import errors
@@ -54,7 +54,7 @@ class Looks:
                 return None
             mounting = self.parts.mounting(server, row.mode)
             at = [address.ip for address in mounting.addresses]
-            self.one(row, lambda tx, fresh: attachment_rules.follow(tx, fresh, at, None))
+            self.one(row, lambda tx, fresh: _follow(tx, fresh, at))
             login, guest = self.parts.way(row.server_id, row.mode, row.tag)
         except errors.Unavailable:
             raise
@@ -116,6 +116,10 @@ def let_go(tx: Tx, row: Attachment) -> None:
     log.info("attachment=%s: server %s is gone; so are its rules", row.id, row.server_id)
     events.notify_attachment(tx, NOT_SO, row.id, ServerGone(server=row.server_id))
     attachment_detach.start(tx, row, None)
+
+
+def _follow(tx: Tx, row: Attachment, addresses: Sequence[str]) -> None:
+    attachment_rules.follow(tx, row, addresses, None)
 
 
 def _judge(tx: Tx, row: Attachment, seen: Seen | None) -> None:

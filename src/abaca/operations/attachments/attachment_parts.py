@@ -194,9 +194,10 @@ class AttachmentParts:
 
     def login(self, server_id: str) -> Login:
         """How to get into a server. Raises `ServerGone`, and what the compute plugin raises."""
-        if self.is_gone(server_id):
-            raise ServerGone(server=server_id)
-        return self.servers.login(server_id)
+        try:
+            return self.servers.login(server_id)
+        except errors.NotFound:
+            raise ServerGone(server=server_id) from None
 
     def is_off(self, server_id: str) -> bool:
         """Whether there is no use in knocking. Raises what the compute plugin raises."""
@@ -222,6 +223,10 @@ class AttachmentParts:
         if server.qmp_socket is None:
             raise NoHypervisor(server=server_id)
         return self.login(host.id), Guest(tag=tag, qmp_socket=server.qmp_socket)
+
+    def way_if_on(self, server_id: str, mode: str, tag: str) -> tuple[Login, Guest | None] | None:
+        """The same; None for a server that is off: there is no use in knocking."""
+        return None if self.is_off(server_id) else self.way(server_id, mode, tag)
 
     def mounting(self, server: Server, mode: str) -> Server:
         """The server that mounts, and whose addresses are let in. Raises `NoHypervisor`."""

@@ -15,6 +15,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from abaca import errors
 from abaca.db.administration import pools
 from abaca.db.attachments import attachments
@@ -140,15 +142,16 @@ def is_within(address: str, network: str) -> bool:
     return ipaddress.ip_address(address) in ipaddress.ip_network(network)
 
 
-def follow(tx: Tx, row: Attachment, addresses: Sequence[str], by: Requester | None) -> None:
+def follow(tx: Tx, row: Attachment, addresses: Sequence[str], by: Requester | None) -> Attachment:
     """Rules for the addresses that an attachment's server (or who mounts for it) has now, and for no former ones.
 
-    Where it has none any more the former stay: that is told when its machine is looked at.
+    Where it has none any more the former stay: that is told when its machine is looked at. Gives the attachment as it
+    is then.
     """
     shares.lock(tx, row.share_id)
     share = shares.find(tx, row.share_id)
     if share is None:
-        return
+        return row
     now = row.addresses
     if not any(map(clients.is_certificate, now)):  # by which it is known whatever its addresses are
         now = let_in(addresses, versions_of(tx, share.host or ""), row.network) or now
@@ -156,8 +159,9 @@ def follow(tx: Tx, row: Attachment, addresses: Sequence[str], by: Requester | No
         log.info("attachment=%s: server %s has other addresses", row.id, row.server_id)
         attachments.update(tx, row.id, {"addresses": now})
     elif _are_given(_known(tx, row.share_id, now), row):
-        return  # so it mostly is; what others need is not looked through
+        return row  # so it mostly is; what others need is not looked through
     settle(tx, row.share_id, sorted({*now, *row.addresses}), by)
+    return msgspec.structs.replace(row, addresses=now)
 
 
 def _are_given(known: Mapping[str, AccessRule], row: Attachment) -> bool:
@@ -258,12 +262,6 @@ def _held_by(tx: Tx, share_id: str) -> str:
     return ""
 
 
-def are_missing(tx: Tx, share_id: str, addresses: Sequence[str]) -> bool:
-    """Whether one has gone, or never came, while somebody waits for it."""
-    known = _known(tx, share_id, addresses)
-    return any(address not in known for address in addresses)
-
-
 def in_force(tx: Tx, share_id: str, addresses: Sequence[str]) -> set[str]:
     """Those of these addresses for whose rules nobody has to wait.
 
@@ -280,28 +278,27 @@ def _in_force(tx: Tx, share_id: str, addresses: Sequence[str]) -> set[str]:
     return {address for address, rule in _known(tx, share_id, addresses).items() if rule.mounted_state == "active"}
 
 
-def check(tx: Tx, share_id: str, addresses: Sequence[str], level: str) -> None:
-    """Return when the share lets in at least one of these addresses, none below `level`, and nothing is on its way.
+def check(tx: Tx, share_id: str, addresses: Sequence[str], level: str) -> bool:
+    """Whether the share lets in at least one of these addresses, none below `level`, and nothing is on its way.
 
-    From which of its addresses a server comes is its own matter. Raises `Wait` while it may yet come,
-    `contract.Refused` when it will not.
+    Not so where a rule has gone, or never came, while somebody waits for it: then it is to be made. From which of its
+    addresses a server comes is its own matter. Raises `Wait` while it may yet come, `contract.Refused` when it will
+    not.
     """
     known = _known(tx, share_id, addresses)
-    refused = []
-    is_in = False
+    if not known.keys() >= set(addresses):
+        return False
+    refused = [address for address in addresses if known[address].mounted_state == "error"]
     for address in addresses:
-        rule = known.get(address)
-        if rule is None or rule.mounted_state in PENDING:
-            found = rule.mounted_state if rule else "about to be made"
-            raise wait(share_id, f"the access rule for {address}, which is {found}{_held_by(tx, share_id)}")
-        if rule.mounted_state == "error":
-            refused.append(f"the back end does not let in {address}")
-        elif level == "rw" and rule.access_level == "ro":
+        rule = known[address]
+        if rule.mounted_state in PENDING:
+            what = f"the access rule for {address}, which is {rule.mounted_state}{_held_by(tx, share_id)}"
+            raise wait(share_id, what)
+        if address not in refused and level == "rw" and rule.access_level == "ro":
             if rule.made_for == MARK:
                 raise wait(share_id, f"the access rule for {address}, which becomes one to write")
             # the rule may be hidden from whoever reads this
             raise contract.Refused(reason=f"the share does not let the server in with access_level {level}")
-        else:
-            is_in = True
-    if not is_in:
-        raise contract.Refused(reason="; ".join(refused))
+    if len(refused) == len(addresses):
+        raise contract.Refused(reason="; ".join(f"the back end does not let in {address}" for address in refused))
+    return True
