@@ -8,10 +8,14 @@ from collections.abc import Callable, Iterator
 from lab import caller, client, processes
 
 _RESTORED = "/mnt/restored"
+_BEFORE = "/mnt/before"
+# Who is let in where there is no machine.
+_ON_PAPER = "192.0.2.10"
+_RULES_S = 60.0
 
 
 class Restoring:
-    """Takes a snapshot of one share, makes another one from it, and takes the share back; each method is a step.
+    """Takes a snapshot of one share, looks into it, makes another one from it, and takes the share back; by steps.
 
     `mounted` is where the machine, if there is one, has the share.
     """
@@ -29,6 +33,9 @@ class Restoring:
         yield "a snapshot of the share is taken", lambda: self.take(share_id())
         if self._machine is not None:
             yield "the machine deletes what it wrote", self.lose
+            yield "it mounts the snapshot, read-only, and reads there what it has deleted", self.look_into
+        else:
+            yield "an access rule lets one address into the snapshot", self.look_into
         yield "another share is made from the snapshot, and deleted again", self.clone
         yield "the share is taken back to its snapshot", lambda: self.go_back(share_id())
 
@@ -44,6 +51,31 @@ class Restoring:
         self._checksum = self._sum(self._mounted)
         self._check("sh", "-c", f"rm {self._mounted}/data && sync {self._mounted}")
         return f"{self._mounted}/data is gone"
+
+    def look_into(self) -> str:
+        """The snapshot lets the machine in, which mounts it and finds the file; then it lets nobody in any more."""
+        path = f"/snapshots/{self._snapshot_id}"
+        address = self._machine.ipv4 if self._machine else _ON_PAPER
+        rule = self._user.post(f"{path}/action", "allow_access", access_type="ip", access_to=address)
+        processes.wait_until(lambda: self._states(path) == ["active"], _RULES_S, f"{path} lets {address} in")
+        found = self._user.get(f"{path}/export-locations")
+        location = str(found[0]["path"])
+        if self._machine is not None:
+            self._see_before(location)
+        self._user.call("POST", f"{path}/action", {"deny_access": {"access_id": rule["id"]}})
+        processes.wait_until(lambda: self._states(path) == [], _RULES_S, f"{path} lets nobody in")
+        return location
+
+    def _states(self, path: str) -> list[str]:
+        return [rule["state"] for rule in self._user.get(f"{path}/access-list")]
+
+    def _see_before(self, location: str) -> None:
+        machine = self._the_machine()
+        self.mount(location, _BEFORE)
+        self._see(_BEFORE)
+        if machine.run(("touch", f"{_BEFORE}/new"), timeout_s=60.0).code == 0:
+            raise processes.LabError("something could be written into a snapshot")
+        self._check("umount", _BEFORE)
 
     def clone(self) -> str:
         """A share from the snapshot, which the machine looks at; then that goes again."""

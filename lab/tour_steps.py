@@ -97,6 +97,7 @@ class ShareLife:
             "snapshot_support": True,
             "create_share_from_snapshot_support": True,
             "revert_to_snapshot_support": True,
+            "mount_snapshot_support": True,
         }
         made = caller.ensure_type(self._administrator, "default", **specs)
         return "default" if made else "default was there already"

@@ -41,7 +41,9 @@ def test_without_root_the_tour_says_what_it_leaves_out() -> None:
     lines = take(*AS_USER, *TOUR, "--once", "--port", str(processes.free_port()))
     assert "Without mounting" in lines[0]
     assert any("attached to that server" in step and "on paper" in step for step in held(lines))
-    for word in ("a third subnet is added while it serves", "taken over where it lies", "handed to the user's project"):
+    on_paper = ("lets one address into the snapshot", "made from the snapshot", "taken back to its snapshot")
+    elsewhere = ("a third subnet is added while it serves", "taken over where it lies", "handed to the user's project")
+    for word in (*on_paper, *elsewhere):
         assert any(word in step for step in held(lines)), word
     assert lines[-1] == f"tour: {len(held(lines))} steps, 0 failed"
 
@@ -118,6 +120,13 @@ def test_every_step_of_the_tour_holds(serving: Serving) -> None:
     by_hand = ("mounts the share", "unchanged", "stopped at its size", "no longer write")
     by_call = ("attached to that server", "holds what was written", "neither the mount nor access", "server is removed")
     by_action = ("an action of the server attaches", "the opposite action")
+    restored = (
+        "a snapshot of the share is taken",
+        "deletes what it wrote",
+        "mounts the snapshot, read-only, and reads there what it has deleted",
+        "another share is made from the snapshot",
+        "taken back to its snapshot",
+    )
     on_networks = ("two subnets", "answers on both", "a third subnet is added while it serves")
     taken_over = (
         "a user has a directory",
@@ -125,7 +134,7 @@ def test_every_step_of_the_tour_holds(serving: Serving) -> None:
         "handed to the user's project",
         "finds the files",
     )
-    for word in (*by_hand, *by_call, *by_action, *on_networks, *taken_over, "deleted and gone"):
+    for word in (*by_hand, *by_call, *by_action, *restored, *on_networks, *taken_over, "deleted and gone"):
         assert any(word in step for step in said), word
 
 
