@@ -19,7 +19,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -172,12 +172,13 @@ def _begin(op: Op[BackEnd], said: str) -> None:
 def _ensure_page(op: Op[BackEnd]) -> bool:
     """Whether there was one."""
     name, before, begun_s = f"page-{op.data['page']}", op.data["findings"], time.monotonic()
-    page = _look(op)
-    if not page.seen:
+    looked = _look(op)
+    if not looked.seen:
         return False
-    if page.instances:
+    page = Page(looked.seen, {}, [], looked.true)
+    if looked.differ:
         with op.write() as tx:
-            page = _take(op, tx, page)
+            page = _take(op, tx, looked)
     op.point(name, "marked")
     try:
         outcomes = ensure_calls.ensure(op.parts.driver, page.instances, op.args.manner.threads)
@@ -198,21 +199,38 @@ def _ensure_page(op: Op[BackEnd]) -> bool:
 
 def next_page(op: Op[BackEnd]) -> Page:
     """The next page, with all that can be ensured. Nothing is held."""
-    manner: Manner = op.args.manner
     with op.db.read() as tx:
-        seen = share_instances.page_of_backend(tx, op.args.host, op.data["cursor"], manner.page_size)
-        return page_of(tx, seen, {row.id for row in seen if row.status in ENSURABLE}, is_held=manner.shows_status)
+        seen = _seen(op, tx)
+        return page_of(tx, seen, _ensurable(seen), is_held=op.args.manner.shows_status)
 
 
-def _look(op: Op[BackEnd]) -> Page:
-    """The next page, with those that may have to be changed."""
-    page = next_page(op)
+def _seen(op: Op[BackEnd], tx: Tx) -> list[InstanceStatus]:
+    return share_instances.page_of_backend(tx, op.args.host, op.data["cursor"], op.args.manner.page_size)
+
+
+def _ensurable(seen: Sequence[InstanceStatus]) -> set[str]:
+    return {row.id for row in seen if row.status in ENSURABLE}
+
+
+class _Looked(NamedTuple):
+    """The instances of a page, the ids of those that may have to be changed, and of those that are as they shall be."""
+
+    seen: Sequence[InstanceStatus]
+    differ: set[str]
+    true: set[str]
+
+
+def _look(op: Op[BackEnd]) -> _Looked:
+    """The next page; whole instances are read only where the driver is asked about them."""
     if op.data.get("all_differ") or not isinstance(op.parts.driver, contract.Inspects):
-        return page
+        with op.db.read() as tx:
+            seen = _seen(op, tx)
+        return _Looked(seen, _ensurable(seen), set())
+    page = next_page(op)
     try:
         outcomes = ensure_calls.inspect(op.parts.driver, page.instances)
     except errors.BackendError:
-        return page  # ensuring brings it up again, or says what is wrong
+        return _Looked(page.seen, set(page.taken), set())  # ensuring brings it up again, or says what is wrong
     true = {
         row.id
         for row in page.seen
@@ -221,20 +239,18 @@ def _look(op: Op[BackEnd]) -> Page:
         and outcomes.get(row.id, UNCHANGED) == UNCHANGED
         and not is_synced_again(page, row.id, UNCHANGED)
     }
-    taken = {id: row for id, row in page.taken.items() if id not in true}
-    return Page(page.seen, taken, [one for one in page.instances if one.id in taken], true)
+    return _Looked(page.seen, set(page.taken) - true, true)
 
 
-def _take(op: Op[BackEnd], tx: Tx, page: Page) -> Page:
-    ids = list(page.taken)
+def _take(op: Op[BackEnd], tx: Tx, looked: _Looked) -> Page:
     is_shown = op.args.manner.shows_status
-    taken = share_instances.move_many(tx, ids, "ensure") if is_shown else set(ids)
+    taken = share_instances.move_many(tx, sorted(looked.differ), "ensure") if is_shown else looked.differ
     # as they are now that they are held
-    held = page_of(tx, page.seen, taken, is_held=is_shown)
+    held = page_of(tx, looked.seen, set(taken), is_held=is_shown)
     # it goes on beside the operations of each share: none that is begun from now on is older
     generation = claims.greatest_generation(tx, op.db.time())
     instances = [msgspec.structs.replace(one, generation=generation) for one in held.instances]
-    return Page(page.seen, held.taken, instances, page.true)
+    return Page(looked.seen, held.taken, instances, looked.true)
 
 
 def _write_down(op: Op[BackEnd], tx: Tx, page: Page, outcomes: Mapping[str, contract.EnsureOutcome]) -> None:
