@@ -379,14 +379,12 @@ INHERENT: dict[str, dict[str, str]] = {name: {} for name in OFFERS} | {
         **dict.fromkeys(("by name", "by expires_at"), _SORTED),
         **dict.fromkeys(("name", "name_like"), "offers stand for minutes: those of the project are looked through"),
     },
-    "operations": dict.fromkeys(("by updated_at", "by kind", "by state"), _SORTED),
     "findings of an operation": dict.fromkeys(("kind", "share_id"), "an operation keeps ten thousand at most"),
     "resource locks": {
         **dict.fromkeys(("by updated_at", "by lock_reason"), _SORTED),
         "lock_reason": "a text too long for an index",
         "lock_reason_like": _PATTERN,
     },
-    "attachments": dict.fromkeys(("by updated_at", "by state"), _SORTED),
     "servers": dict.fromkeys(("changed_since", "changed_before"), "compares one of two columns"),
     "share networks": {
         **dict.fromkeys(("name", "description", "status"), _FEW),

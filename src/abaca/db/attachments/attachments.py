@@ -46,12 +46,10 @@ ATTACHMENTS = lists.Listing(
         "created_at": ("created_at", "id"),
         "server_id": ("server_id", "mount_point", "id"),
         "share_id": ("share_id", "server_id", "id"),
-        "updated_at": (),
-        "state": (),
     },
     # opens the index over all projects (db/tables)
     unless=(frozenset({"id", "project_id", "share_id"}), OF_ANY_PROJECT),
-    unindexed=lists.Unindexed(("by updated_at", "by state"), on_sqlite=("state", "server_id")),
+    unindexed=lists.Unindexed(on_sqlite=("state", "server_id")),
 )
 STATE = moving.Mover(t.c.state, "Attachment")
 move, try_move = STATE.move, STATE.try_move

@@ -217,8 +217,8 @@ OPERATIONS = lists.Listing(
         "states": lists.one_of(t.c.state),
     },
     # `seq` is the order of writing
-    sorts={"created_at": ("seq",), "updated_at": (), "kind": (), "state": ()},
-    unindexed=lists.Unindexed(("by updated_at", "by kind", "by state"), on_sqlite=("state", "states")),
+    sorts={"created_at": ("seq",)},
+    unindexed=lists.Unindexed(on_sqlite=("state", "states")),
 )
 
 
