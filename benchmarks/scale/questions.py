@@ -152,7 +152,7 @@ OFFERS = (
             "parent_id": {NONE: _UNKNOWN},
             "live": {ALL: "false", FEW: "true"},
         },
-        ("created_at", "updated_at", "kind", "state"),
+        ("created_at",),
         marker_kind="operation",
     ),
     Offer(
@@ -164,7 +164,7 @@ OFFERS = (
             "mode": {ALL: "network", NONE: "virtiofs"},
             "state": _rarely("active", "error", "attaching"),
         },
-        ("created_at", "updated_at", "state", "server_id", "share_id"),
+        ("created_at", "server_id", "share_id"),
         marker_kind="attachment",
     ),
     Offer(

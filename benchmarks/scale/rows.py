@@ -84,8 +84,6 @@ _BY = {
     r"shares: \w+": "availability_zone share_type_id share_network_id snapshot_id",
     "shares: project": "status host",
     "snapshots: project": "status",
-    r"operations: \w+": "updated_at kind state",
-    r"attachments: \w+": "updated_at state",
     r"locks: \w+": "updated_at lock_reason",
 }
 _FEW_NETWORKS = "name~?|description~?|network_type|segmentation_id|cidr|ip_version"
@@ -95,6 +93,11 @@ INHERENT: tuple[tuple[str, str], ...] = (
     *((rf"^{name}, by ({'|'.join(columns.split())}) ", _SORTED) for name, columns in _BY.items()),
     ("^snapshots: project, (after|.*all match)", "among 1,000 shares the project has 50: at most one page"),
     ("^snapshots: .*, (size|usage) ", "few look for them by this: those that are seen are looked through"),
+    (
+        "^(clusters|nodes of one cluster|share networks|security services|share servers): .*, after a marker",
+        "among 1,000 shares there is less than a page behind it",
+    ),
+    (r"^shares: .*, description \(all match\)", "a fiftieth have it: among 1,000 shares less than a page"),
     (
         "^share transfers: ",
         "among 1,000 shares 16 are offered: less than a page; by name all offers are looked through",
