@@ -72,9 +72,7 @@ class Run:
 
     def __init__(self) -> None:
         sweep()
-        number = next(_SEQUENCE)
-        # Of one length for all runs, so that none is the start of another; no pid needs more than five digits.
-        self.prefix = f"abl{_base36(os.getpid()):0>5}{_base36(number % 36)}"
+        self.prefix = _free_prefix()
         self.mark = f"{self.prefix}-{secrets.token_hex(6)}"
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix=f"abaca-lab-{self.prefix}-"))
         self.directory.chmod(0o711)  # daemons that run as another user have their own directories below
@@ -175,6 +173,17 @@ class Run:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
+
+
+def _free_prefix() -> str:
+    # Of one length for all runs, so that none is the start of another; no pid needs more than five digits.
+    ours = f"abl{_base36(os.getpid()):0>5}"
+    # one digit is left for the runs of a process: a long-lived one keeps its own while others come and go
+    for number in itertools.islice(_SEQUENCE, 36):
+        prefix = f"{ours}{_base36(number % 36)}"
+        if not any(records_directory().glob(f"{prefix}-*.json")):
+            return prefix
+    raise processes.LabError("this process has 36 runs; close one")
 
 
 def _claim(directory: pathlib.Path) -> pathlib.Path:

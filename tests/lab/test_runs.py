@@ -34,3 +34,10 @@ def test_programs_are_started_from_many_threads_at_once() -> None:
         started = list(pool.map(lambda number: run.spawn(["true"], log=f"{number}.log"), range(64)))
         recorded = {pid for pid, _ in json.loads(run.record.read_text())["pids"]}
     assert recorded == {process.pid for process in started}
+
+
+def test_no_run_has_the_prefix_of_one_that_goes_on() -> None:
+    with runs.Run() as lasting:
+        for _ in range(36):
+            with runs.Run() as run:
+                assert run.prefix != lasting.prefix
