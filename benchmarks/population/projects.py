@@ -121,6 +121,7 @@ def _share_servers(w: Words) -> Iterator[Rows]:
             "host": _rarely(f"'{HOST}@{some[1]}'", f"'{HOST}@{some[0]}'"),
             "status": _rarely("'error'", "'active'"),
             "identifier": w.id("share-server"),
+            "encryption_key_ref": _rarely(w.id("share-server"), "NULL"),
             "is_auto_deletable": "false",
             "details": w.pairs(),
             **dict.fromkeys((*flags, "share_server_multiple_subnet_support"), "false"),

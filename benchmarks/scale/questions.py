@@ -340,6 +340,7 @@ OFFERS = (
             "host": _rarely("bench@first", "bench@second", "bench@none"),
             "status": _rarely("active", "error", "creating"),
             "identifier": {FEW: id_of("share-server", 2), NONE: _UNKNOWN},
+            "encryption_key_ref": {FEW: id_of("share-server", 2), NONE: _UNKNOWN},
             "share_network": {FEW: "rare-2", NONE: "nothing"},
             "share_network_id": {FEW: id_of("network", 2), NONE: _UNKNOWN},
             "share_network_subnet_id": {FEW: id_of("subnet", 2), NONE: _UNKNOWN},

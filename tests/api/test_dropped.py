@@ -27,6 +27,7 @@ DROPPED = {
     "GET /services": {"ensuring": "2.93"},
     "GET /share-networks": {"name~": "2.36", "description~": "2.36"},
     "GET /share-networks/detail": {"name~": "2.36", "description~": "2.36"},
+    "GET /share-servers": {"encryption_key_ref": "2.90"},
     "GET /share_instances": {"export_location_id": "2.35", "export_location_path": "2.35", "is_soft_deleted": "2.69"},
     "GET /shares": SHARES,
     "GET /shares/detail": SHARES,

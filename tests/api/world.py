@@ -48,7 +48,7 @@ state_path = {directory}
 auth_strategy = http_basic
 http_basic_auth_user_file = {directory}/users
 default_share_type = default
-enabled_share_backends = alpha
+enabled_share_backends = {enabled}
 enabled_share_protocols = NFS,CIFS
 {more}
 [api]
@@ -168,11 +168,18 @@ def hashed(password: str, cost: int = users_file.CHEAPEST) -> str:
 
 
 @contextlib.contextmanager
-def world(directory: Path, *, worker: bool, more: str = "", backend: str = "") -> Iterator[World]:
-    """A world in an empty directory; with `worker`, one that carries operations out."""
+def world(
+    directory: Path, *, worker: bool, more: str = "", backend: str = "", enabled: str = "alpha"
+) -> Iterator[World]:
+    """A world in an empty directory; with `worker`, one that carries operations out.
+
+    `enabled` names back ends beside alpha too, whose sections follow the lines of alpha's own in `backend`.
+    """
     lines = [f"{name}:{hashed(PASSWORD)}:{project}:{roles}" for name, (project, roles) in PEOPLE.items()]
     (directory / "users").write_text("\n".join(lines))
-    (directory / "abaca.conf").write_text(CONFIG.format(directory=directory, more=more, backend=backend))
+    (directory / "abaca.conf").write_text(
+        CONFIG.format(directory=directory, more=more, backend=backend, enabled=enabled)
+    )
     loaded = settings.read([directory / "abaca.conf"], environ={}).settings
     file = directory / "abaca.sqlite"
     if loaded.database_url == f"sqlite:///{file}" and not file.exists():

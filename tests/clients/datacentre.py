@@ -83,11 +83,15 @@ class Datacentre:
                     "osapi_share_listen_port": str(self.port),
                     "auth_strategy": "keystone",
                     "default_share_type": "default",
-                    "enabled_share_backends": "alpha",
+                    "enabled_share_backends": "alpha,tenants",
                 },
                 "database": {"connection": self.postgres.create_database("abaca")},
                 "keystone_authtoken": self.keystone.validation_options(),
                 "alpha": self._backend,
+                # makes share servers, on one network that is declared
+                "tenants": {"driver": "dummy", "driver_handles_share_servers": "true"},
+                "networks": {"subnets": "west"},
+                "subnet_west": {"cidr": "10.20.0.0/24", "is_default": "true"},
                 "nodes": {"plugin": "rehearsal"},
             }
         )

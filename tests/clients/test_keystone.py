@@ -24,6 +24,9 @@ pytestmark = [
 ]
 
 
+KEY = "3d9a0c2e-7d4c-4e0b-9e0c-0d0f5a9d7c11"
+
+
 @pytest.fixture(scope="module")
 def site(run):
     with Datacentre(run, BACKEND) as site:
@@ -81,6 +84,97 @@ def test_administrators_list_the_shares_of_all_projects(admin, docs):
     assert admin.read("share", "list") == []
     (row,) = admin.read("share", "list", "--all-projects")
     assert (row["ID"], row["Host"]) == (docs["id"], "here@alpha#pool1")
+
+
+def test_an_instance_says_where_it_is_and_goes_whatever_its_status(site, admin, demo, docs):
+    made = demo.read("share", "create", "NFS", "1", "--name", "torn", "--wait")
+    instance = ("share", "instance")
+    (one,) = admin.read(*instance, "list", "--share", made["id"])
+    places = admin.read(*instance, "export", "location", "list", one["ID"])
+    assert [place["Is Admin Only"] for place in places] == [True, False, False]
+    shown = admin.read(*instance, "export", "location", "show", one["ID"], places[0]["ID"])
+    assert (shown["path"], shown["is_admin_only"]) == (places[0]["Path"], True)
+    for who in ("demo", "demo-reader", "other"):
+        with pytest.raises(Refused):
+            Cloud(site.clouds, who).run(*instance, "delete", one["ID"])
+    assert demo.read("share", "show", "torn")["status"] == "available"
+    admin.run(*instance, "set", one["ID"], "--status", "error")
+    admin.run(*instance, "delete", one["ID"], "--wait")
+    wait_until(lambda: "torn" not in {row["Name"] for row in demo.read("share", "list")}, every_s=0.2)
+
+
+def test_a_private_type_is_opened_to_a_project_and_closed_again(site, admin, demo, docs):
+    admin.run("share", "type", "create", "hidden", "false", "--public", "false")
+    access = ("share", "type", "access")
+    assert admin.read(*access, "list", "hidden") == []
+    admin.run(*access, "create", "hidden", site.keystone.project_id("demo"))
+    assert admin.read(*access, "list", "hidden") == [{"Project ID": site.keystone.project_id("demo")}]
+    assert demo.read("share", "type", "show", "hidden")["visibility"] == "private"
+    with pytest.raises(Refused):
+        Cloud(site.clouds, "other").read("share", "type", "show", "hidden")
+    for who in ("demo", "demo-reader"):
+        with pytest.raises(Refused, match="HTTP 403"):
+            Cloud(site.clouds, who).run(*access, "delete", "hidden", site.keystone.project_id("demo"))
+    admin.run(*access, "delete", "hidden", site.keystone.project_id("demo"))
+    assert admin.read(*access, "list", "hidden") == []
+    assert "hidden" not in {row["Name"] for row in demo.read("share", "type", "list")}
+    admin.run("share", "type", "delete", "hidden")
+
+
+@pytest.fixture(scope="module")
+def tenant(admin):
+    """A share type whose shares are on share servers."""
+    spec = ("--extra-specs", "encryption_support=share_server")
+    return admin.read("share", "type", "create", "tenant", "true", *spec)
+
+
+def test_a_share_server_is_set_by_hand_and_its_subnet_is_described(site, admin, demo, tenant):
+    reader, other = Cloud(site.clouds, "demo-reader"), Cloud(site.clouds, "other")
+    network = demo.read("share", "network", "create", "--name", "green")["id"]
+    words = ("--name", "hay", "--share-type", "tenant", "--share-network", "green", "--wait")
+    made = demo.read("share", "create", "NFS", "1", *words, "--encryption-key-ref", KEY)
+    assert (made["status"], made["encryption_key_ref"]) == ("available", KEY)
+    (server,) = admin.read("share", "server", "list", "--share-network", "green")
+    shown = admin.read("share", "server", "show", server["ID"])
+    assert shown["encryption_key_ref"] == KEY
+    (subnet,) = shown["share_network_subnet_ids"]
+    its = ("share", "network", "subnet")
+    demo.run(*its, "set", "green", subnet, "--property", "for=cows", "--property", "by=ann")
+    demo.run(*its, "unset", "green", subnet, "--property", "by")
+    assert reader.read(*its, "show", "green", subnet)["properties"] == {"for": "cows"}
+    with pytest.raises(Refused, match="HTTP 403"):
+        reader.run(*its, "set", "green", subnet, "--property", "for=hens")
+    with pytest.raises(Refused):
+        other.run(*its, "set", network, subnet, "--property", "for=hens")
+    assert demo.read(*its, "show", "green", subnet)["properties"] == {"for": "cows"}
+    for status in ("error", "active"):
+        admin.run("share", "server", "set", server["ID"], "--status", status)
+        assert admin.read("share", "server", "show", server["ID"])["status"] == status
+    admin.run("share", "server", "set", server["ID"], "--task-state", "migration_error")
+    assert admin.read("share", "server", "show", server["ID"])["task_state"] == "migration_error"
+    admin.run("share", "server", "set", server["ID"], "--task-state", "none")
+    assert admin.read("share", "server", "show", server["ID"])["task_state"] is None
+    with pytest.raises(Refused):
+        demo.run("share", "server", "set", server["ID"], "--status", "error")
+    demo.run("share", "delete", "hay", "--wait")
+    demo.run("share", "network", "delete", "green")
+
+
+def test_what_is_known_of_a_directory_is_unset(site, demo):
+    reader, other = Cloud(site.clouds, "demo-reader"), Cloud(site.clouds, "other")
+    service = ("share", "security", "service")
+    words = ("--name", "staff", "--dns-ip", "10.20.0.9", "--server", "10.20.0.8", "--user", "ann", "--ou", "farm")
+    made = demo.read(*service, "create", "active_directory", *words, "--domain", "farm.example")
+    with pytest.raises(Refused, match="HTTP 403"):
+        reader.run(*service, "unset", "staff", "--user")
+    with pytest.raises(Refused):
+        other.run(*service, "unset", made["id"], "--user")
+    demo.run(*service, "unset", "staff", "--dns-ip", "--server", "--user", "--ou")
+    shown = reader.read(*service, "show", "staff")
+    assert [shown[name] or None for name in ("dns_ip", "server", "user", "ou")] == [None] * 4
+    assert shown["domain"] == "farm.example"
+    demo.run(*service, "delete", "staff")
+    assert reader.read(*service, "list") == []
 
 
 def test_servers_are_found_by_the_catalog(site, demo, admin):
@@ -202,6 +296,8 @@ def test_a_snapshot_is_described_looked_into_and_mounted(site, admin, demo, able
         row["ID"] for row in admin.read(*snapshot, "instance", "export", "location", "list", one["ID"])
     }
     assert demo.read(*snapshot, "export", "location", "show", "draft", place["ID"])["path"] == place["Path"]
+    shown = admin.read(*snapshot, "instance", "export", "location", "show", one["ID"], place["ID"])
+    assert shown["path"] == place["Path"]
     Cloud(site.clouds, "demo-reader").read(*snapshot, "show", "draft")
     for who, told in (("demo-reader", "HTTP 403"), ("other", "(?i)no share ?snapshot")):
         with pytest.raises(Refused, match=told):
@@ -213,7 +309,8 @@ def test_a_snapshot_is_described_looked_into_and_mounted(site, admin, demo, able
 @pytest.fixture
 def connect(site, tmp_path):
     """Says to a user's name how openstacksdk sees the service."""
-    known = {name: site.cloud(name) | {"shared_file_system_api_version": "2.82"} for name in ("admin", "demo", "other")}
+    users = ("admin", "demo", "demo-reader", "other")
+    known = {name: site.cloud(name) | {"shared_file_system_api_version": "2.82"} for name in users}
     command.write_clouds(tmp_path / "sdk.yaml", known)
     with contextlib.ExitStack() as stack:
 
@@ -275,6 +372,8 @@ def test_the_library_hands_a_share_over(connect, docs):
     wait_until(lambda: giver.get_share(made.id).status == "available", every_s=0.1)
     offer = giver.create_share_transfer(share_id=made.id, name="gift")
     assert giver.get_share_transfer(offer.id).name == "gift"
+    # the library's own list of them reads another key than the API has
+    assert giver.get_share_transfer(offer.id).resource_id == made.id
     giver.delete_share_transfers(offer)
     offer = giver.create_share_transfer(share_id=made.id)
     taker.accept_share_transfer(offer.id, auth_key=offer.auth_key, clear_access_rules=True)
@@ -283,6 +382,37 @@ def test_the_library_hands_a_share_over(connect, docs):
         giver.get_share(made.id)
     taker.delete_share(made.id)
     wait_until(lambda: not list(taker.shares()), every_s=0.1)
+
+
+def test_the_library_describes_a_share_and_takes_its_instance_away(connect, docs):
+    member, reader, operator, other = (connect(name) for name in ("demo", "demo-reader", "admin", "other"))
+    share = member.create_share(name="map", size=1, share_protocol="NFS", metadata={"by": "ann"})
+    wait_until(lambda: member.get_share(share.id).status == "available", every_s=0.1)
+    assert member.set_share_metadata(share.id, at="dawn").metadata["at"] == "dawn"
+    assert reader.get_share_metadata(share.id).metadata == {"by": "ann", "at": "dawn"}
+    assert reader.get_share_metadata_item(share.id, "by").metadata == {"by": "ann"}
+    with pytest.raises(exceptions.ForbiddenException):
+        reader.set_share_metadata(share.id, at="dusk")
+    with pytest.raises(exceptions.NotFoundException):
+        other.get_share_metadata(share.id)
+    member.delete_share_metadata(share.id, ["by"], ignore_missing=False)
+    assert member.get_share_metadata(share.id).metadata == {"at": "dawn"}
+    (one,) = [one for one in operator.share_instances() if one.share_id == share.id]
+    with pytest.raises(exceptions.ForbiddenException):
+        member.delete_share_instance(one.id)
+    operator.delete_share_instance(one.id, ignore_missing=False)
+    wait_until(lambda: "map" not in {one.name for one in member.shares()}, every_s=0.1)
+
+
+def test_the_library_sets_the_quotas_of_everybody(connect, docs):
+    member, operator = connect("demo"), connect("admin")
+    before = operator.get_quota_class_set("default").shares
+    assert operator.update_quota_class_set("default", shares=7).shares == 7
+    assert operator.get_quota_class_set("default").shares == 7
+    with pytest.raises(exceptions.ForbiddenException):
+        member.update_quota_class_set("default", shares=9)
+    assert operator.update_quota_class_set("default", shares=before).shares == before
+    assert {"default"} <= {one.name for one in member.share_types()}
 
 
 def test_another_project_sees_nothing(site, docs):

@@ -31,6 +31,12 @@ def lines_to_type(page):
     return textwrap.dedent("\n".join(lines))
 
 
+def test_every_page_with_lines_to_type_is_followed():
+    tests = "".join(path.read_text() for path in (ROOT / "tests" / "clients").glob("test_*.py"))
+    typed = [page.name for page in PAGES.glob("*.md") if lines_to_type(page.name)]
+    assert [page for page in typed if f'"{page}"' not in tests] == []
+
+
 @pytest.fixture
 def web_1(standalone):
     words = ("--address", "10.9.8.1", "--host-key", KEY, "--key", "file:/etc/abaca/keys/id")
@@ -129,6 +135,7 @@ def test_so_can_that_about_clusters(standalone, default_type, nodes, tmp_path):
 PAGES_OF_SHARES = {
     "shares.md": (("first", "second", "beside", "10.0.0.10:/"), ("first", "second", "beside")),
     "rules.md": (("10.9.8.7", "10.9.0.0/16", "2001:db8:7::/64", "rw"), ("minutes",)),
+    "locks.md": (("until the audit is over", "the lock keeps it", "its lock keeps it"), ("ledger",)),
     "sizes.md": (("maxTotalShareGigabytes", "+\n2\n"), ("notes",)),
     "states.md": (("available",), ("watched",)),
     "taking-over.md": (("here@alpha#pool1", "last-june", "/accounts", "+\n3\n"), ("accounts", "accounts-again")),

@@ -342,6 +342,7 @@ OFFERS = {
             "host": Values(f"h@{COMMON}", f"h@{RARE}", NONE),
             "status": Values("active", "error", "creating"),
             "identifier": _SELDOM,
+            "encryption_key_ref": _SELDOM,
             "share_network": _IDS,
             "share_network_id": _IDS,
             "share_network_subnet_id": _IDS,

@@ -9,6 +9,10 @@ import pytest
 from abaca import domain, errors
 from abaca.domain.state_machine import StateMachine
 
+TASK = """migration_starting migration_in_progress migration_completing migration_success migration_error
+    migration_cancelled migration_driver_in_progress migration_driver_phase1_done data_copying_starting
+    data_copying_in_progress data_copying_completing data_copying_completed data_copying_cancelled
+    data_copying_error"""
 # What clients may meet, from the API's documented statuses; ours are a part of them.
 DOCUMENTED = {
     "share": """creating creating_from_snapshot available inactive error deleting error_deleting deferred_deleting
@@ -26,10 +30,8 @@ DOCUMENTED = {
     "share group snapshot": "creating available error deleting error_deleting",
     "access rules status": "active syncing error",
     "share replica": "active in_sync out_of_sync error",
-    "share task": """migration_starting migration_in_progress migration_completing migration_success migration_error
-        migration_cancelled migration_driver_in_progress migration_driver_phase1_done data_copying_starting
-        data_copying_in_progress data_copying_completing data_copying_completed data_copying_cancelled
-        data_copying_error""",
+    "share task": TASK,
+    "share server task": TASK,
     "share backup": "creating available restoring deleting error",
 }
 # Our own resources: nobody documented their states before us.

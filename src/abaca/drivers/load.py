@@ -194,8 +194,8 @@ def capabilities(found: contract.Driver | type[contract.Driver]) -> dict[str, An
 
 def _settings(found: contract.Driver) -> dict[str, Any]:
     backend = found.backend
-    without_servers = {} if backend.driver_handles_share_servers else dict.fromkeys(_OF_SHARE_SERVERS, False)
-    return without_servers | {
+    without_servers = {**dict.fromkeys(_OF_SHARE_SERVERS, False), "encryption_support": None}
+    return ({} if backend.driver_handles_share_servers else without_servers) | {
         "share_backend_name": backend.share_backend_name,
         "driver_handles_share_servers": backend.driver_handles_share_servers,
         "reserved_percentage": backend.reserved_percentage,

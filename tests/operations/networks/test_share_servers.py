@@ -7,11 +7,13 @@ import datetime
 import pytest
 import sqlalchemy as sa
 
+from abaca.db.catalog import quotas
 from abaca.db.tables.networks import network_allocations, share_networks, share_servers
 from abaca.db.tables.shares import share_instances
 from abaca.reconcile.share_servers import UnusedShareServers
 from abaca.reconcile.stuck_states import StuckStates
 from tests import planting
+from tests.api.world import PROJECT
 from tests.operations import cases
 from tests.operations import theatre as stage
 
@@ -189,3 +191,30 @@ def test_a_share_that_comes_back_keeps_its_server(theatre):
     assert made(theatre, network_id)["share_server_id"] == share["share_server_id"]
     assert servers(theatre)[0].unused_since is None
     assert UnusedShareServers(theatre.db, [HOST], unused_for_s=0).delete() == 0
+
+
+def test_a_share_server_is_made_for_the_key_of_its_shares_and_only_for_that(theatre):
+    """The back end is told the key when it makes one, and again whenever it makes it anew."""
+    network_id = cases.a_share_network(theatre)
+    specs = {"driver_handles_share_servers": "True", "encryption_support": "share_server"}
+    theatre.ask("POST", "/types", {"share_type": {"name": "vault", "extra_specs": specs}}, who="admin")
+    wish = {"share_proto": "NFS", "size": 1, "share_type": "vault", "share_network_id": network_id}
+    keys = [None, "3d9a0c2e-7d4c-4e0b-9e0c-0d0f5a9d7c11", "6b1f2a90-51f0-4a52-8b6c-7f6f0a1b2c3d"]
+    asked = [theatre.ask("POST", "/shares", {"share": wish | {"encryption_key_ref": key}}) for key in (*keys, *keys)]
+    theatre.settle()
+    on = [server_of(theatre, one["share"]["id"]) for one in asked]
+    assert on[:3] == on[3:]
+    told = {id: one["encryption_key_ref"] for id, one in theatre.drivers[1].contents()["server"].items()}
+    assert told == dict(zip(on, keys, strict=False)) == {one.id: one.encryption_key_ref for one in servers(theatre)}
+    theatre.ask("POST", f"//abaca/v1/share-servers/{on[1]}/mend", who="admin")
+    theatre.settle()
+    assert theatre.drivers[1].contents()["server"][on[1]]["encryption_key_ref"] == keys[1]
+    with theatre.db.write() as tx:
+        assert quotas.usage(tx, PROJECT)["encryption_keys"] == 2
+        assert quotas.recount(tx) == []
+    for one in asked:
+        theatre.ask("DELETE", f"/shares/{one['share']['id']}")
+    theatre.settle()
+    with theatre.db.write() as tx:
+        assert quotas.usage(tx, PROJECT)["encryption_keys"] == 0
+        assert quotas.recount(tx) == []

@@ -14,6 +14,7 @@ from abaca.api.networks.lookups import rows
 from abaca.db.engine.database import Tx
 from abaca.db.networks import share_servers as db
 from abaca.domain.networks.share_servers import NamedShareServer
+from abaca.domain.shares.shares import check_task_state
 from abaca.http.bodies import Body, Filters, Text
 from abaca.http.paging import Listed
 from abaca.http.pipeline import Call
@@ -27,10 +28,11 @@ SHOW = admin("share_server:show", "See a share server.")
 DETAILS = admin("share_server:details", "See what its back end says of a share server.")
 DELETE = admin("share_server:delete", "Delete a share server.")
 RESET = admin("share_server:reset_status", "Set a share server's status by hand.")
+RESET_TASK = admin("share_server:share_server_reset_task_state", "Set by hand the step of a migration that it shows.")
 
 RESOURCE = Resource("share servers", "/share-servers")
 
-# Share servers do not move yet, and encrypt nothing with a key of the user's.
+# Share servers do not move yet.
 NONE = Computed(lambda _call: None)
 
 
@@ -47,12 +49,12 @@ class ShareServerListed(View):
     is_auto_deletable: Annotated[bool, Since("2.49")]
     identifier: Annotated[str | None, Since("2.49")]
     share_network_subnet_id: Annotated[str | None, Since("2.51"), Until("2.69")]
-    task_state: Annotated[None, Since("2.57"), NONE]
+    task_state: Annotated[str | None, Since("2.57")]
     source_share_server_id: Annotated[None, Since("2.57"), NONE]
     security_service_update_support: Annotated[bool, Since("2.63")]
     share_network_subnet_ids: Annotated[list[str], Since("2.70")]
     network_allocation_update_support: Annotated[bool, Since("2.70")]
-    encryption_key_ref: Annotated[None, Since("2.90"), NONE]
+    encryption_key_ref: Annotated[str | None, Since("2.90")]
 
 
 class ShareServerView(ShareServerListed):
@@ -73,12 +75,19 @@ class ShareServerFilters(Filters):
     project_id: Text
     identifier: Text
     source_share_server_id: Text
+    encryption_key_ref: Annotated[Text, Since("2.90")]
 
 
 class ResetStatus(Body):
     """The status to set."""
 
     status: Text
+
+
+class ResetTaskState(Body):
+    """The step of a migration to show; null for none."""
+
+    task_state: Text | None
 
 
 @RESOURCE.get(policy=LIST, view=Many("share_servers", ShareServerListed), filters=ShareServerFilters)
@@ -125,6 +134,17 @@ def reset_status(call: Call, id: str, body: ResetStatus) -> None:
     with call.db.write() as tx:
         found(tx, id)
         db.reset(tx, id, body.status)
+
+
+@RESOURCE.action(
+    "reset_task_state", policy=RESET_TASK, body=ResetTaskState, since="2.57", experimental=("2.57", None), status=202
+)
+def reset_task_state(call: Call, id: str, body: ResetTaskState) -> None:
+    """Set the step of a migration that it shows; clients clear it whenever they set its status."""
+    state = check_task_state(body.task_state)
+    with call.db.write() as tx:
+        found(tx, id)
+        db.TASK_STATE.reset(tx, id, state)
 
 
 def found(tx: Tx, server_id: str) -> NamedShareServer:

@@ -22,7 +22,7 @@ from abaca.db.shares import metadata_figures
 from abaca.db.tables.catalog import quota_usages, quotas
 from abaca.db.tables.shares import share_instances, shares, snapshots
 from abaca.domain.catalog import quotas as rules
-from abaca.domain.catalog.quotas import COUNTED, DEFAULT_CLASS, METADATA, PER_SHARE, PROJECT, Counts
+from abaca.domain.catalog.quotas import COUNTED, DEFAULT_CLASS, KEYS, METADATA, PER_SHARE, PROJECT, Counts
 
 
 def take(
@@ -289,6 +289,14 @@ def _sums(table: sa.Table, share_id: Column, project_id: str | None, **sums: Col
     return found if project_id is None else found.where(table.c.project_id == project_id)
 
 
+def _keys(project_id: str | None) -> Select:
+    """How many keys the shares of one project, or of all, are encrypted with; users and types have no part in that."""
+    number = sa.func.count(shares.c.encryption_key_ref.distinct()).label("number")
+    found = sa.select(shares.c.project_id, number).where(shares.c.encryption_key_ref.is_not(None))
+    found = found.group_by(shares.c.project_id)
+    return found if project_id is None else found.where(shares.c.project_id == project_id)
+
+
 _GROWING = (
     sa.select(shares.c.project_id)
     .distinct()
@@ -316,6 +324,9 @@ def differences(tx: Tx, project_id: str | None = None) -> list[Difference]:
                 for name, count in counts.items():
                     real[project, scope][name] += int(count)
         known |= dict.fromkeys(statement.selected_columns.keys()[3:])
+    for row in tx.rows(_keys(project_id)):
+        real[row.project_id, PROJECT][KEYS] = row.number
+    known[KEYS] = None
     for project, characters in metadata_figures.of_projects(tx, project_id).items():
         real[project, PROJECT][METADATA] = characters
     known[METADATA] = None

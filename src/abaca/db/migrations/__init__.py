@@ -14,4 +14,4 @@ Where two branches bring the same number, the one that is merged later takes the
 """
 
 # The last revision in versions/.
-HEAD = "0027"
+HEAD = "0028"

@@ -28,6 +28,7 @@ KEY = "share-server"
 
 STATUS = moving.Mover(t.c.status, "Share server")
 try_move, move, reset = STATUS.try_move, STATUS.move, STATUS.reset
+TASK_STATE = moving.Mover(t.c.task_state, "Share server")
 
 _OF_SUBNETS = sa.select(share_server_subnets.c.share_server_id)
 
@@ -38,13 +39,14 @@ def _called(name: str) -> sa.CompoundSelect[tuple[str]]:
     return sa.union_all(*(sa.select(share_networks.c.id).where(column == said) for column in _CALLED))
 
 
+_EQUAL = ("host", "status", "share_network_id", "project_id", "identifier", "encryption_key_ref")
 _CALLED = (share_networks.c.id, share_networks.c.name)
 SHARE_SERVERS = Listing(
     t.outerjoin(share_networks, share_networks.c.id == t.c.share_network_id),
     columns={**{column.name: column for column in t.c}, "share_network_name": share_networks.c.name},
     filters={
         "id_prefix": begins(t.c.id),
-        **{name: equal(t.c[name]) for name in ("host", "status", "share_network_id", "project_id", "identifier")},
+        **{name: equal(t.c[name]) for name in _EQUAL},
         "share_network": where(lambda name: t.c.share_network_id.in_(_called(name))),
         "share_network_subnet_id": where(
             lambda name: t.c.id.in_(
@@ -70,7 +72,13 @@ def add(tx: Tx, values: Mapping[str, object], subnet_ids: Iterable[str], event: 
     return server_id
 
 
-_NEW: dict[str, object] = {"identifier": None, "is_auto_deletable": True, "details": {}, "unused_since": None}
+_NEW: dict[str, object] = {
+    "identifier": None,
+    "is_auto_deletable": True,
+    "details": {},
+    "unused_since": None,
+    "encryption_key_ref": None,
+}
 _ADD_SUBNETS = sa.insert(share_server_subnets).inline()
 
 

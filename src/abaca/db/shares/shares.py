@@ -187,6 +187,22 @@ def find(tx: Tx, share_id: str) -> Share | None:
     return SHARES.entity(tx, Share, {"id": share_id})
 
 
+def is_encrypted_with(tx: Tx, project_id: str, key_ref: str, *, but: str) -> bool:
+    """Whether a share of the project has that key, another one than `but`."""
+    return tx.scalar(_IS_ENCRYPTED_WITH, {"project": project_id, "key_ref": key_ref, "but": but}) is not None
+
+
+_IS_ENCRYPTED_WITH = (
+    sa.select(shares.c.id)
+    .where(
+        shares.c.encryption_key_ref == sa.bindparam("key_ref"),
+        shares.c.project_id == sa.bindparam("project"),
+        shares.c.id != sa.bindparam("but"),
+    )
+    .limit(1)
+)
+
+
 class Size(msgspec.Struct, frozen=True, gc=False):
     """How large a share is, in GiB, whose it is, and its protocol."""
 

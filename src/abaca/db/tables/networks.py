@@ -5,9 +5,20 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from abaca.db.tables.columns import ID, KEY, NAME, TIME, an_id, metadata, partial_index, state, times
+from abaca.db.tables.columns import (
+    ID,
+    KEY,
+    NAME,
+    TIME,
+    an_id,
+    indexes_of_the_few,
+    metadata,
+    partial_index,
+    state,
+    times,
+)
 from abaca.domain.networks.share_networks import SHARE_NETWORK
-from abaca.domain.networks.share_servers import SHARE_SERVER
+from abaca.domain.networks.share_servers import SERVER_TASK, SHARE_SERVER
 
 share_networks = sa.Table(
     "share_networks",
@@ -102,7 +113,7 @@ share_network_security_services = sa.Table(
 
 # `host` is host@backend. `details` is what the driver wants told of the server; the three flags are what its back end
 # could when it was made. One whose share network is gone is going itself, and one on which nothing is since
-# `unused_since` goes when it `is_auto_deletable`.
+# `unused_since` goes when it `is_auto_deletable`. One with an `encryption_key_ref` has no shares but those of it.
 share_servers = sa.Table(
     "share_servers",
     metadata,
@@ -118,6 +129,8 @@ share_servers = sa.Table(
     sa.Column("network_allocation_update_support", sa.Boolean, nullable=False),
     sa.Column("share_server_multiple_subnet_support", sa.Boolean, nullable=False),
     sa.Column("unused_since", TIME),
+    sa.Column("encryption_key_ref", ID),
+    state("task_state", SERVER_TASK, 64, nullable=True),
     *times(),
     sa.Index("ix_share_servers_created_at_id", "created_at", "id"),
     sa.Index("ix_share_servers_share_network_id_host", "share_network_id", "host"),
@@ -127,6 +140,7 @@ share_servers = sa.Table(
     sa.Index("ix_share_servers_identifier", "identifier"),
 )
 NOBODY_USES = share_servers.c.unused_since.is_not(None)
+indexes_of_the_few(share_servers, "encryption_key_ref")
 partial_index("ix_share_servers_unused_since", NOBODY_USES, share_servers.c.unused_since)
 
 # By which subnets a share server is reached.

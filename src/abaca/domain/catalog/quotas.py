@@ -24,6 +24,8 @@ LONGEST_NAME = 255
 
 # Characters of the metadata of a project's shares, rules and export locations: bounded by the configuration alone.
 METADATA = "metadata_characters"
+# Keys that shares are encrypted with: of however many shares, one is one in its project, and of no user or type.
+KEYS = "encryption_keys"
 # Limits that bound one thing; they are compared, not counted.
 PER_SHARE = "per_share_gigabytes"
 
@@ -48,7 +50,7 @@ RESOURCES: dict[str, Resource] = {
     "replica_gigabytes": Resource("ShareReplicaSizeExceedsAvailableQuota", "GiB in share replicas"),
     "backups": Resource("BackupLimitExceeded", "share backups"),
     "backup_gigabytes": Resource("ShareBackupSizeExceedsAvailableQuota", "GiB in share backups"),
-    "encryption_keys": Resource("EncryptionKeysLimitExceeded", "encryption keys"),
+    KEYS: Resource("EncryptionKeysLimitExceeded", "encryption keys"),
     PER_SHARE: Resource("ShareSizeExceedsLimit", "GiB in one share"),
 }
 COUNTED = tuple(name for name in RESOURCES if name != PER_SHARE)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from abaca.domain.networks.share_networks import Subnet
+from abaca.domain.shares.shares import TASK_STATES
 from abaca.domain.state_machine import StateMachine
 
 # At which a share server can be given up.
@@ -40,6 +41,8 @@ SHARE_SERVER = StateMachine(
     ),
 )  # fmt: skip
 
+# No event moves it yet; an operator may set it.
+SERVER_TASK = StateMachine("share server task", resettable=TASK_STATES)
 
 # What a share server can, as its back end could when it was made; an administrator may say it anew.
 CAPABILITIES = (
@@ -53,7 +56,8 @@ class ShareServer(msgspec.Struct, frozen=True, gc=False):
     """A share server; `host` is host@backend. Times are naive UTC.
 
     Of one that goes the share network may be gone. `details` is what the driver wants told of it. It is deleted by
-    itself when nothing was on it since `unused_since` for long, if it `is_auto_deletable`.
+    itself when nothing was on it since `unused_since` for long, if it `is_auto_deletable`. All shares on it are
+    encrypted with the key `encryption_key_ref`, if there is one. `task_state` is what an administrator has set.
     """
 
     id: str
@@ -68,6 +72,8 @@ class ShareServer(msgspec.Struct, frozen=True, gc=False):
     network_allocation_update_support: bool
     share_server_multiple_subnet_support: bool
     unused_since: datetime.datetime | None
+    encryption_key_ref: str | None
+    task_state: str | None
     created_at: datetime.datetime
     updated_at: datetime.datetime | None
 

@@ -23,7 +23,9 @@ from abaca.drivers.contract.access_rules import (
     AccessType,
 )
 from abaca.drivers.contract.backends import (
+    DEVICES,
     Backend,
+    DeviceStats,
     Driver,
     PoolStats,
 )
@@ -142,6 +144,7 @@ from abaca.drivers.contract.values import (
 
 __all__ = [
     "CERTIFICATES_END_AT",
+    "DEVICES",
     "DONE",
     "VERBS",
     "AcceptsTransfers",
@@ -162,6 +165,7 @@ __all__ = [
     "ClonesSnapshotsAtOnce",
     "CopyMount",
     "Created",
+    "DeviceStats",
     "Driver",
     "DriverData",
     "EnsureOutcome",

@@ -49,6 +49,20 @@ class PoolStats(Value, frozen=True, kw_only=True):
     capabilities: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
 
+DEVICES = "devices"
+"""The capability by which a pool tells of its devices: a list of `DeviceStats`, as plain values."""
+
+
+class DeviceStats(Value, frozen=True, kw_only=True):
+    """A device that a pool is made of, and the machine that has it; sizes in GiB."""
+
+    node: str
+    device: str
+    total_gib: float
+    free_gib: float
+    is_online: bool
+
+
 class Driver(abc.ABC):
     """A back end. Constructing it only stores; `start` touches the world."""
 

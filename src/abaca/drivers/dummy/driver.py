@@ -53,7 +53,12 @@ class DummyParts(
 
     vendor: ClassVar[str] = "Abaca"
     protocols: tuple[str, ...] = ("NFS", "CIFS", "CEPHFS", "GLUSTERFS")
-    announces: Mapping[str, Any] = {"mount_point_name_support": True, "qos": True, "dedupe": True}
+    announces: Mapping[str, Any] = {
+        "mount_point_name_support": True,
+        "encryption_support": ["share", "share_server"],
+        "qos": True,
+        "dedupe": True,
+    }
     changeable: ClassVar[frozenset[str]] = frozenset(
         {
             "access_types",

@@ -187,6 +187,7 @@ def made_of(setup: contract.ServerSetup) -> Record:
     """What a server is made of, as held."""
     return {
         "share_network_id": setup.share_network_id,
+        "encryption_key_ref": setup.encryption_key_ref,
         "security_services": {service.type: service.id for service in setup.security_services},
         "addresses": addresses(setup.subnets),
         "subnets": {subnet.id: dict(subnet.metadata) for subnet in setup.subnets},

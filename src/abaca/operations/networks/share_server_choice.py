@@ -81,7 +81,7 @@ def _settle(op: Op[BackEnd], instance: contract.ShareInstance, network_id: str) 
             return there
         if [one.id for one in still] != [one.id for one in found]:
             return None
-        server_id = chosen.id if chosen is not None else _make(tx, op, network_id)
+        server_id = chosen.id if chosen is not None else _make(tx, op, network_id, server_key(instance))
         share_servers.put_on(tx, server_id, instance.id)
         return share_servers.show(tx, server_id)
 
@@ -94,10 +94,11 @@ def _candidates(
     if row is not None and row.share_server_id is not None:
         return share_servers.show(tx, row.share_server_id), []
     wanted = sorted(subnet.id for subnet in _subnets(tx, op, network_id))
+    key_ref = server_key(instance)
     found = [
         one
         for one in share_servers.on_network(tx, network_id, op.parts.backend.host)
-        if one.status in ("active", "creating", "network_change")
+        if one.status in ("active", "creating", "network_change") and one.encryption_key_ref == key_ref
     ]
     ids = [one.id for one in found]
     its, loads = share_servers.subnets_of(tx, ids), share_servers.loads(tx, ids)
@@ -113,12 +114,21 @@ def _subnets(tx: Tx, op: Op[BackEnd], network_id: str) -> list[Subnet]:
     return usable(share_network_subnets.of_network(tx, network_id), op.parts.backend.availability_zone)
 
 
-def _make(tx: Tx, op: Op[BackEnd], network_id: str) -> str:
+def server_key(instance: contract.ShareInstance) -> str | None:
+    """The key that everything on its share server is encrypted with; where each share has its own, the server has none.
+
+    By the extra spec `encryption_support` of its type.
+    """
+    return instance.encryption_key_ref if instance.extra_specs.get("encryption_support") == "share_server" else None
+
+
+def _make(tx: Tx, op: Op[BackEnd], network_id: str, key_ref: str | None) -> str:
     network = share_networks.show(tx, network_id)
     subnets = _subnets(tx, op, network_id)
     if network is None or not subnets:
         raise NoSubnet(id=network_id, zone=op.parts.backend.availability_zone)
-    return share_server_create.start(tx, op.parts.driver, (network.id, network.project_id), subnets, op)
+    made_for = share_server_create.MadeFor(network.id, network.project_id, key_ref)
+    return share_server_create.start(tx, op.parts.driver, made_for, subnets, op)
 
 
 def _why_not(tx: Tx, server: ShareServer) -> NoShareServer:

@@ -9,7 +9,7 @@ server is in `error`, the shares that waited fail with that reason, and the next
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -36,20 +36,26 @@ class Args(msgspec.Struct, frozen=True):
     availability_zone: str
 
 
+class MadeFor(NamedTuple):
+    """The share network and project of a share server, and the key that all its shares are encrypted with, if any."""
+
+    network_id: str
+    project_id: str
+    encryption_key_ref: str | None = None
+
+
 class NoSuchServer(errors.AbacaError):
     """Share server {id} is gone, or what it was made for is."""
 
     code = "NoSuchServer"
 
 
-def start(
-    tx: Tx, driver: contract.Driver, network: tuple[str, str], subnets: Sequence[Subnet], by: Requester | None
-) -> str:
-    """Write down a share server of `network`, (id, project), that this back end shall make; its id."""
-    network_id, project_id = network
+def start(tx: Tx, driver: contract.Driver, made_for: MadeFor, subnets: Sequence[Subnet], by: Requester | None) -> str:
+    """Write down a share server that this back end shall make; its id."""
     row: dict[str, object] = {
-        "project_id": project_id,
-        "share_network_id": network_id,
+        "project_id": made_for.project_id,
+        "share_network_id": made_for.network_id,
+        "encryption_key_ref": made_for.encryption_key_ref,
         "host": driver.backend.host,
         **supports_of(driver),
     }

@@ -43,6 +43,10 @@ class NetworkNotActive(errors.Conflict):
     """Share network {network} of share server {id} is {status}; try again when it is active."""
 
 
+class Encrypted(errors.Conflict):
+    """Share server {id} is encrypted with a key of its users, and nobody could take it over with that."""
+
+
 class OnSeveralSubnets(errors.Conflict):
     """Share server {id} is on {number} subnets; one can be released that is on one: take the others off its network."""
 
@@ -50,8 +54,8 @@ class OnSeveralSubnets(errors.Conflict):
 def start(tx: Tx, server: ShareServer, by: Requester | None, *, is_forced: bool = False) -> str:
     """Accept it; the operation's id.
 
-    Raises `Conflict` where its status forbids that, `NetworkNotActive`, `InUse`, `OnSeveralSubnets`, `NotFound` where
-    it has just gone.
+    Raises `Conflict` where its status forbids that, `NetworkNotActive`, `InUse`, `Encrypted`, `OnSeveralSubnets`,
+    `NotFound` where it has just gone.
     """
     # as whoever puts a share on it does
     if server.share_network_id is not None:
@@ -61,6 +65,8 @@ def start(tx: Tx, server: ShareServer, by: Requester | None, *, is_forced: bool 
             raise NetworkNotActive(id=server.id, network=network.id, status=network.status)
     if share_servers.is_used(tx, server.id):
         raise InUse(id=server.id)
+    if server.encryption_key_ref is not None:
+        raise Encrypted(id=server.id)
     number = len(share_servers.subnets(tx, server.id))
     if number > 1:
         raise OnSeveralSubnets(id=server.id, number=number)

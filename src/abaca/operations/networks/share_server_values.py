@@ -65,6 +65,7 @@ def setup_of(
         share_network_id=server.share_network_id,
         subnets=subnets_of(tx, server, subnet_ids),
         security_services=[contract_service(one) for one in security_services.of_network(tx, server.share_network_id)],
+        encryption_key_ref=server.encryption_key_ref,
         generation=op.generation,
     )
 

@@ -30,7 +30,7 @@ from abaca.domain.shares import shares as rules
 from abaca.drivers import contract
 from abaca.operations import events
 from abaca.operations.networks import share_network_use
-from abaca.operations.shares import metadata_limits, share_clone, share_create, share_sources
+from abaca.operations.shares import encryption_keys, metadata_limits, share_clone, share_create, share_sources
 from abaca.operations.shares.share_instances import pool_name
 from abaca.scheduler import choose
 from abaca.scheduler.filters import ShareRequest
@@ -79,6 +79,7 @@ def filled(wanted: CreateRequest, source: Source) -> CreateRequest:
         size_gib=wanted.size_gib or source.snapshot.size,
         share_type=wanted.share_type or source.share_type_id,
         share_network_id=wanted.share_network_id or source.share_network_id,
+        encryption_key_ref=wanted.encryption_key_ref or source.encryption_key_ref,
     )
 
 
@@ -176,6 +177,7 @@ class Admission:
         resolved = self._resolve(tx, wanted)
         if source is not None:
             source.check(wanted.size_gib or 0, protocol, resolved.id, wanted.share_network_id)
+            source.check_key(wanted.encryption_key_ref)
         subnets = None
         if (network_id := wanted.share_network_id) is not None:
             zone = wanted.availability_zone
@@ -212,6 +214,8 @@ class Admission:
             else:
                 args = share_clone.Args(value, source.value, source.snapshot.id, wanted.share_network_id)
                 share_clone.start(tx, args, candidate.pool.host, self.caller)
+        if wanted.encryption_key_ref is not None:
+            encryption_keys.count(tx, self.caller.project_id, share_id, wanted.encryption_key_ref, limits)
         taker = quotas.Taker(self.caller.project_id, self.caller.user_id, resolved.id)
         if candidate is None:
             quotas.take(tx, *taker, taken, limits)
@@ -268,8 +272,7 @@ class Admission:
             bound = extra_specs.zones(resolved.specs)
             if bound and wanted.availability_zone not in bound:
                 raise errors.Invalid(f"The share type allows only these availability zones: {', '.join(bound)}.")
-        if wanted.encryption_key_ref is not None and "encryption_support" not in resolved.specs:
-            raise errors.Invalid("The share type does not support encryption with a key of one's own.")
+        encryption_keys.check(wanted.encryption_key_ref, resolved.specs)
         self._mount_point(wanted, resolved)
         rules.check_smallest(wanted.size_gib or 0, resolved.specs)
         rules.check_largest(wanted.size_gib or 0, resolved.specs)
@@ -334,6 +337,7 @@ class Admission:
                 "snapshot_id": wanted.snapshot_id,
                 "replication_type": resolved.specs.get("replication_type"),
                 "mount_point_name": self._mount_point(wanted, resolved),
+                "encryption_key_ref": wanted.encryption_key_ref,
                 **traits,
                 **checked,
             },

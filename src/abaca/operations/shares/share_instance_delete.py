@@ -32,7 +32,7 @@ from abaca.drivers import contract
 from abaca.journal import kinds, queueing
 from abaca.operations import events
 from abaca.operations.parts import DRIVER_CALL_S, BackEnd
-from abaca.operations.shares import metadata_limits
+from abaca.operations.shares import encryption_keys, metadata_limits
 from abaca.operations.shares.share_instances import (
     changed_by,
     contract_instance,
@@ -119,6 +119,8 @@ def forget(tx: Tx, row: ShareInstance, cause: Cause = NOBODY) -> None:
         characters += access_rules.remove_all(tx, row.share_id)
         characters += shares.delete(tx, row.share_id)
         gone = {"shares": 1, "gigabytes": row.size, METADATA: characters}
+        if row.encryption_key_ref is not None:
+            encryption_keys.count_without(tx, row.project_id, row.share_id, row.encryption_key_ref)
         quotas.give_back(tx, row.project_id, row.user_id, row.share_type_id, gone)
     else:
         characters += instance_access_rules.forget_dropped(tx, row.share_id)

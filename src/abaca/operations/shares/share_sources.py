@@ -27,6 +27,7 @@ class Source(msgspec.Struct, frozen=True):
     share_proto: str
     share_type_id: str | None
     share_network_id: str | None
+    encryption_key_ref: str | None
 
     def check(self, size: int, share_proto: str, share_type_id: str | None, share_network_id: str | None) -> None:
         """Raises `Invalid` for a share that cannot have its content."""
@@ -37,6 +38,11 @@ class Source(msgspec.Struct, frozen=True):
             raise errors.Invalid("A share made from a snapshot has the share type of the snapshot's share.")
         if share_network_id != self.share_network_id:
             raise errors.Invalid("A share made from a snapshot has the share network of the snapshot's share.")
+
+    def check_key(self, encryption_key_ref: str | None) -> None:
+        """Raises `Invalid` for a share with another key than the content is encrypted with."""
+        if encryption_key_ref != self.encryption_key_ref:
+            raise errors.Invalid("A share made from a snapshot is encrypted as the snapshot's share is.")
 
 
 def find(tx: Tx, snapshot_id: str, caller: Caller, *, by_type: bool) -> Source:
@@ -61,6 +67,7 @@ def find(tx: Tx, snapshot_id: str, caller: Caller, *, by_type: bool) -> Source:
         instance.share_proto,
         instance.share_type_id,
         parent.share_network_id,
+        instance.encryption_key_ref,
     )
 
 
