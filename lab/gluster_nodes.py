@@ -14,6 +14,7 @@ import pathlib
 import shlex
 import subprocess
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import asyncssh
@@ -180,7 +181,8 @@ def _quota_list(volume: Volume) -> str:
 class Nodes:
     """SSH servers for nodes at 127.0.7.1 and further, all on one port, and how one logs in to them.
 
-    Those that are `anew` know of no volume. `scripts` are all that were run, each with its node.
+    Those that are `anew` know of no volume. `scripts` are all that were run, each with its node. `on_command` is called
+    before each command has its effect, and after it.
     """
 
     def __init__(self, cluster: Cluster, directory: pathlib.Path, count: int = 3) -> None:
@@ -196,6 +198,7 @@ class Nodes:
         self.anew: set[str] = set()
         self.programs = gluster_programs.Programs(cluster, directory)
         self.scripts: list[tuple[str, list[str]]] = []
+        self.on_command: Callable[[], None] = lambda: None
 
     def start(self) -> None:
         key = asyncssh.generate_private_key("ssh-ed25519")
@@ -266,6 +269,7 @@ class Nodes:
         self._connections.setdefault(host, set()).add(process.channel.get_connection())
         words = shlex.split(process.command)
         words = words[words.index("KILL") + 2 :]
+        self.on_command()
         if words[0] == "gluster":
             code, said = (Cluster() if host in self.anew else self.cluster).run(words[1:])
             process.stdout.write(said)
@@ -275,6 +279,7 @@ class Nodes:
             code = done.returncode
             process.stdout.write(done.stdout)
             process.stderr.write(done.stderr)
+        self.on_command()
         process.exit(code)
 
     def run(self, host: str, words: list[str]) -> subprocess.CompletedProcess[str]:

@@ -3,7 +3,7 @@
 
 import pytest
 
-from abaca.app.figures import Certificates, Kept
+from abaca.app.figures import Certificates, Devices, Kept
 from abaca.db.administration import pools
 from abaca.db.engine import schema
 from abaca.db.engine.database import Database
@@ -65,3 +65,20 @@ def test_a_scrape_tells_when_the_first_certificate_of_a_pool_ends(db):
         pools.report(tx, "here@gluster", stats, tx.now)
     (end,) = Certificates(db).collect()
     assert [(one.labels, one.value) for one in end.samples] == [({"pool": "here@gluster#gold"}, 1925089445.0)]
+
+
+def test_a_scrape_tells_how_full_devices_are_and_whether_they_serve(db):
+    one = {"node": "n1", "device": "/dev/sdb", "total_gib": 2.0, "free_gib": 0.5, "is_online": True}
+    told = {contract.DEVICES: [one, {**one, "node": "n2", "is_online": False}]}
+    stats = [contract.PoolStats(name="gold", total_gib=2.0, free_gib=0.5, capabilities=told)]
+    with db.write() as tx:
+        pools.report(tx, "here@gluster", stats, tx.now)
+    seen = {(of.name, one.labels["node"]): one.value for of in Devices(db).collect() for one in of.samples}
+    assert seen == {
+        ("abaca_device_bytes", "n1"): 2.0 * 2**30,
+        ("abaca_device_bytes", "n2"): 2.0 * 2**30,
+        ("abaca_device_free_bytes", "n1"): 0.5 * 2**30,
+        ("abaca_device_free_bytes", "n2"): 0.5 * 2**30,
+        ("abaca_device_online", "n1"): 1.0,
+        ("abaca_device_online", "n2"): 0.0,
+    }

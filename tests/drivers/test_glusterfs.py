@@ -178,6 +178,26 @@ def test_pools_are_told_without_the_reserve_and_for_copies_and_snapshots(rig, dr
     assert [pool.name for pool in driver.pools()] == [rig.bed.cluster]
 
 
+def test_a_pool_tells_of_its_devices_and_which_of_them_serve(rig, driver):
+    lost, *others = rig.bed.heketi.nodes.values()
+    lost["state"] = "offline"
+    try:
+        (pool,) = driver.pools()
+    finally:
+        lost["state"] = "online"
+    told = {one["node"]: one for one in pool.capabilities[contract.DEVICES]}
+    host = lost["hostnames"]["manage"][0]
+    assert told[host] | {"free_gib": 0} == {
+        "node": host,
+        "device": "/dev/sdb",
+        "total_gib": 500.0,
+        "free_gib": 0,
+        "is_online": False,
+    }
+    assert {one["is_online"] for one in told.values() if one["node"] != host} == {True}
+    assert len(told) == len(others) + 1
+
+
 def test_what_pools_cost_does_not_grow_with_the_volumes(rig, driver):
     counts, shares = [], []
     for more in (1, 2):
@@ -189,6 +209,19 @@ def test_what_pools_cost_does_not_grow_with_the_volumes(rig, driver):
     assert counts[0] == counts[1]
     for share in shares:
         driver.delete(share)
+
+
+def test_bricks_are_on_disks_before_anybody_hears_of_them(rig, driver):
+    """Heketi does not see to that: a power cut would take a brick from the next start of its node."""
+    nodes = rig.bed.nodes
+    for size_gib in (1, 20):
+        before = len(nodes.scripts)
+        if size_gib == 1:
+            share = rig.share()
+        else:
+            driver.extend(share, size_gib)
+        assert {host for host, words in nodes.scripts[before:] if words == ["sync"]} == set(nodes.hosts)
+    driver.delete(share)
 
 
 # Certificates and names

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The client of Heketi, over a double that answers as a real Heketi 9.0.0 was recorded to answer."""
 
+import http.server
 import json
 import re
 import ssl
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -186,6 +188,50 @@ def test_a_heketi_behind_tls_must_be_proved(behind_tls):
     with pytest.raises(contract.Refused, match="heketi_ca_file must prove it"):
         unproved.clusters()
     unproved.close()
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_no_redirect_is_followed(stocked, status):
+    """Whoever answers in Heketi's place gets no token that is good elsewhere, and no order is given to another."""
+    made, client = stocked
+
+    class Redirecting(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(status)
+            self.send_header("Location", client.url + self.path)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def do_POST(self):
+            self.do_GET()
+
+        def log_message(self, *_):
+            """Nobody reads it."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Redirecting) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        sent = heketi.Heketi(f"http://127.0.0.1:{server.server_port}", double.KEY.encode(), timeout_s=20)
+        wanted = order(client)
+        made.requests.clear()
+        for ask in (sent.clusters, lambda: sent.make(wanted)):
+            with pytest.raises(contract.Refused, match="is not answered as Heketi does"):
+                ask()
+        sent.close()
+        server.shutdown()
+    assert made.requests == []
+
+
+def test_all_nodes_away_may_pass(stocked):
+    made, client = stocked
+    volume = made_by(client)
+    for said in ("No online storage devices", "no hosts available (1 total)"):
+        made.fails["delete-volume"] = said
+        with pytest.raises(contract.Unreachable, match=re.escape(said)):
+            gluster_bed.result(client, client.delete(volume.id))
+        made.restart()
+        made.fails.clear()
+        gluster_bed.result(client, client.clean_up())
+        volume = made_by(client)
 
 
 def test_nobody_at_the_address_may_pass(served):

@@ -88,8 +88,8 @@ def new_lone_share_server(theatre, network_id):
     with theatre.db.write() as tx:
         network = share_networks.show(tx, network_id)
         subnets = share_network_subnets.of_network(tx, network_id)
-        driver = theatre.drivers[1]
-        return share_server_create.start(tx, driver, (network_id, network.project_id), subnets, None)
+        made_for = share_server_create.MadeFor(network_id, network.project_id)
+        return share_server_create.start(tx, theatre.drivers[1], made_for, subnets, None)
 
 
 def a_served_network(theatre):

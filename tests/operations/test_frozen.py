@@ -28,8 +28,8 @@ from tests.databases import fast_directory, place
 from tests.operations import beside, cases, frozen
 from tests.operations import theatre as stage
 from tests.operations.cases import CASES
+from tests.operations.moments import DATABASES, IS_THOROUGH, SEED
 from tests.operations.nursery import Nursery
-from tests.operations.test_faults import DATABASES, IS_THOROUGH, SEED
 
 ON_BACK_ENDS = sorted(kind for kind, what in OPERATIONS.items() if what.parts in (BackEnd, ServerHost))
 ON_SHARE_SERVERS = {kind for kind in ON_BACK_ENDS if OPERATIONS[kind].parts is ServerHost}

@@ -200,7 +200,7 @@ class Theatre:
         connection = f"[database]\nconnection = {place.url}\n" if not place.is_sqlite else ""
         self.world = stack.enter_context(world(directory, worker=False, more=MORE + connection))
         self.config = directory / "abaca.conf"
-        written = self.config.read_text().replace("driver = dummy\n", f"driver = {driver}\n{KEPT}")
+        written = self.with_driver(self.config.read_text(), driver)
         enabled = "enabled_share_backends = alpha"
         if makes_servers:
             more = SERVED.format(driver=driver.partition("\n")[0], more=served)
@@ -223,16 +223,13 @@ class Theatre:
         if nursery is not None:
             nursery.do("tests.operations.theatre:rehearse", config=str(self.config))
         stack.callback(self.nodes.close)
-        self.ask("POST", "/types", {"share_type": {"name": "default", "extra_specs": {DHSS: "False"}}}, who="admin")
-        able = dict.fromkeys(OF_SNAPSHOTS, "True")
-        copied = {"name": "copied", "extra_specs": {DHSS: "False", **able}}
-        self.ask("POST", "/types", {"share_type": copied}, who="admin")
-        able |= {"snapshot_inherit_share_access_support": "True"}
-        self.ask(
-            "POST", "/types", {"share_type": {"name": "inherited", "extra_specs": {DHSS: "False", **able}}}, "admin"
-        )
-        if makes_servers:
-            self.ask("POST", "/types", {"share_type": {"name": "served", "extra_specs": {DHSS: "True"}}}, who="admin")
+        for name, specs in TYPES.items():
+            if makes_servers or name != "served":
+                self.ask("POST", "/types", {"share_type": {"name": name, "extra_specs": specs}}, who="admin")
+
+    def with_driver(self, written, driver):
+        """The configuration with that driver in the place of the dummy."""
+        return written.replace("driver = dummy\n", f"driver = {driver}\n{KEPT}")
 
     # ---------------------------------------------------------------- users
 
@@ -357,12 +354,14 @@ class Theatre:
 
 
 DHSS = "driver_handles_share_servers"
-OF_SNAPSHOTS = (
-    "snapshot_support",
-    "create_share_from_snapshot_support",
-    "revert_to_snapshot_support",
-    "mount_snapshot_support",
-)
+VERBS = ("snapshot", "create_share_from_snapshot", "revert_to_snapshot", "mount_snapshot")
+OF_SNAPSHOTS = {f"{verb}_support": "True" for verb in VERBS}
+TYPES = {
+    "default": {DHSS: "False"},
+    "copied": {DHSS: "False", **OF_SNAPSHOTS},
+    "inherited": {DHSS: "False", **OF_SNAPSHOTS, "snapshot_inherit_share_access_support": "True"},
+    "served": {DHSS: "True"},
+}
 # In these the back end may or may not have something: the next delete finds out.
 UNSURE = ("error_deleting", "unmanage_error")
 # In these it has nothing.

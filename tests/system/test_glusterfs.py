@@ -1,24 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shares on a real GlusterFS, which a real Heketi makes: how users see them, and that strangers never do."""
 
+import configparser
 import contextlib
 import itertools
 import os
 import signal
 import subprocess
 import sys
-import threading
 
 import pytest
 
 from lab import caller, gluster_cluster, gluster_machines, guest, heketi_server, processes, runs, service
 from tests.clients import command
-from tests.conftest import wait_until
+from tests.conftest import ROOT, wait_until
+from tests.system.stranger import PLACE, SHOWN_S, Stranger
 
 PROJECT = "a1" * 16
-PLACE = "/mnt/share"
 ATTACHMENTS = "//abaca/v1/attachments"
-SHOWN_S = 600
 
 thorough = pytest.mark.skipif(not os.environ.get("GLUSTER_THOROUGH"), reason="minutes: make thorough")
 
@@ -105,68 +104,6 @@ def client(cluster, abaca):
     yield client
     for made in known.values():
         made.stop()
-
-
-class Stranger:
-    """Somebody with a certificate of another authority, who tries all volumes all the time, with it and without TLS."""
-
-    def __init__(self, cluster, name):
-        self.cluster, self.name = cluster, name
-        self.tried, self.reached = set(), []
-        self._ended = threading.Event()
-
-    def __enter__(self):
-        self.machine = gluster_machines.GlusterClient(self.cluster.network, self.name).start()
-        request = ["-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=alice", "-days", "2"]
-        files = {end: self.machine.ssl / f"glusterfs.{end}" for end in ("key", "pem", "ca")}
-        processes.command(["openssl", "req", *request, "-keyout", str(files["key"]), "-out", str(files["pem"])])
-        gluster_cluster.seal(self.machine, files["pem"].read_text(), files["pem"].read_text())
-        return self
-
-    def __exit__(self, *_exception):
-        self.machine.stop()
-
-    @contextlib.contextmanager
-    def trying(self):
-        """Tries all volumes meanwhile."""
-        thread = threading.Thread(target=self._go_on)
-        thread.start()
-        try:
-            yield
-        finally:
-            self._ended.set()
-            thread.join()
-
-    def _go_on(self):
-        while not self._ended.is_set():
-            for name in self.cluster.volumes():
-                for way in (self.with_its_certificate, self.without_tls):
-                    self.tried.add((way.__name__, name))
-                    if way(name):
-                        self.reached.append((way.__name__, name))
-
-    def with_its_certificate(self, name):
-        """Whether it sees the volume."""
-        mounted = self.machine.mount(f"{self.cluster.nodes[0].ipv4}:/{name}", PLACE)
-        return mounted.code == 0 and self._sees()
-
-    def without_tls(self, name):
-        """Whether it sees the volume by what gluster tells clients of it, but for the order to use TLS."""
-        file = f"/var/lib/glusterd/vols/{name}/{name}.tcp-fuse.vol"
-        told = self.cluster.nodes[0].script(f"cat {file}").stdout
-        plain = "\n".join(line for line in told.splitlines() if "ssl" not in line)
-        self.machine.script(
-            f"mkdir -p {PLACE}; cat > /run/plain.vol <<'END'\n{plain}\nEND\nglusterfs -f /run/plain.vol {PLACE}",
-            SHOWN_S,
-        )
-        return self._sees()
-
-    def _sees(self):
-        try:
-            seen = f"grep -q ' {PLACE} fuse' /proc/mounts && timeout -s KILL 10 ls {PLACE}/. || exit 1"
-            return self.machine.script(seen, SHOWN_S).code == 0
-        finally:
-            self.machine.unmount(PLACE)
 
 
 @contextlib.contextmanager
@@ -489,4 +426,62 @@ def test_a_share_is_used_and_changed_while_a_node_has_no_power(cluster, cloud, c
     for machine in (alice, bob):
         machine.unmount(PLACE)
     delete(cloud, share)
+    assert (cluster.volumes(), cluster.bricks()) == ([], [])
+
+
+def page(heading):
+    """The blocks of lines below a heading of the operators' page, in its order."""
+    part = (
+        (ROOT / "docs" / "drivers" / "glusterfs.md").read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    )
+    return [block.partition("\n")[2] for block in part.split("```")[1::2]]
+
+
+def typed(abaca, directory, lines, **more):
+    """What is said to an administrator who types these lines on the host of the worker."""
+    (directory / "bin").mkdir(exist_ok=True)
+    path = command.on_path(directory / "bin")
+    own = f'exec {sys.executable} -m abaca "$@" --config-file {abaca.configuration}'
+    (directory / "bin" / "abaca").write_text(f"#!/bin/sh\n{own}\n")
+    (directory / "bin" / "abaca").chmod(0o755)
+    given = {"PATH": path, "OS_CLIENT_CONFIG_FILE": str(abaca.directory / "clouds.yaml"), "OS_CLOUD": "admin", **more}
+    words = ["bash", "-euo", "pipefail", "-c", lines]
+    done = subprocess.run(words, env=given, cwd=directory, capture_output=True, text=True, check=False, timeout=SHOWN_S)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_page_leads_from_an_empty_cluster_to_a_mounted_share(cluster, abaca, cloud, tmp_path):
+    """Its addresses and files are others here; what is copied between machines is carried by hand."""
+    written, typed_type = page("What it needs")
+    options = configparser.ConfigParser()
+    options.read_string(written)
+    options["gluster"].update({**cluster.section(), "clusters": f"gold:{cluster.cluster}"})
+    options["gluster"].pop("heketi_ca_file")  # the one here listens without TLS
+    options["DEFAULT"] = {"enabled_share_backends": "gluster", "state_path": str(tmp_path / "state")}
+    with (tmp_path / "page.conf").open("w") as file:
+        options.write(file)
+    argv = [sys.executable, "-m", "abaca", "config", "check", "--config-file", str(tmp_path / "page.conf")]
+    checked = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=SHOWN_S)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+    made, requested, issued, mounted, deleted = page("A first share")
+    typed(abaca, tmp_path, f"{typed_type}{made}")
+    location = next(line for line in typed(abaca, tmp_path, made.splitlines()[-1]).splitlines() if line)
+    machine = gluster_machines.GlusterClient(cluster.network, "newcomer").start()
+    try:
+        said(machine, f"cd /tmp && {requested}")
+        (tmp_path / "alice.csr").write_text(said(machine, "cat /tmp/alice.csr"))
+        typed(abaca, tmp_path, issued)
+        wait_until(lambda: cloud.read("share", "access", "list", "first")[0]["State"] == "active", SHOWN_S, 0.5)
+        for name in ("alice.pem", "glusterfs.ca"):
+            said(machine, f"cat > /tmp/{name} <<'END'\n{(tmp_path / name).read_text()}END")
+        said(machine, f"set -e; cd /tmp; LOCATION={location}; {mounted}")
+        assert "fuse.glusterfs" in said(machine, "grep ' /mnt/first ' /proc/mounts")
+        said(machine, "umount /mnt/first")
+    finally:
+        machine.stop()
+    typed(abaca, tmp_path, deleted)
+    wait_until(lambda: "first" not in str(cloud.read("share", "list")), SHOWN_S, 0.5)
+    cloud.run("share", "type", "delete", "gluster")
     assert (cluster.volumes(), cluster.bricks()) == ([], [])

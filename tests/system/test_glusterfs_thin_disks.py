@@ -130,9 +130,11 @@ class Rig:
         return wait_until(lambda: self.node.run(["test", "-s", f"{place}/to/big"], SHOWN_S).code == 0, SHOWN_S)
 
     def done(self, clone):
-        with contextlib.suppress(contract.Unreachable, contract.Busy):
+        try:
             return self.driver.look_at_clone(clone).is_done
-        return False
+        except (contract.Unreachable, contract.Busy) as error:
+            sys.stderr.write(f"\n{error}\n")
+            return False
 
     def ended(self, clone):
         """It has all that the snapshot has, to the last attribute, and nothing else is left of the copy."""

@@ -51,6 +51,7 @@ def api(settings: Settings, *, process: str = "api") -> Api:
         metrics.also(figures.Queues(db))
         metrics.also(figures.Attachments(db))
         metrics.also(figures.Certificates(db))
+        metrics.also(figures.Devices(db))
         if settings.event_targets:
             metrics.also(figures.Events(db))
     asked = questions.Questions(db, lambda: listener(settings, db, process))

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+import msgspec
 from sqlalchemy import exc
 
 from abaca.db.administration import events, pools
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from abaca.db.engine.database import Database
     from abaca.domain.administration.events import EventTarget, Undelivered
+    from abaca.drivers.contract import DeviceStats
 
 Counted = TypeVar("Counted")
 
@@ -29,6 +31,7 @@ Counted = TypeVar("Counted")
 _TIMES = 200
 # What takes no longer is counted at each scrape.
 _AT_ONCE_S = 0.05
+GIB = 1 << 30
 
 
 class Kept(Generic[Counted]):
@@ -131,7 +134,7 @@ class Certificates:
         self._db = db
         self._kept = Kept(self._count)
 
-    def _count(self) -> dict[str, str]:
+    def _count(self) -> dict[str, object]:
         from abaca.drivers import contract  # not before somebody scrapes
 
         with self._db.read() as tx:
@@ -150,8 +153,43 @@ class Certificates:
             return []
         for pool, text in sorted(found.items()):
             with contextlib.suppress(ValueError):
-                end.add_metric((pool,), datetime.datetime.fromisoformat(text).timestamp())
+                end.add_metric((pool,), datetime.datetime.fromisoformat(str(text)).timestamp())
         return [end]
+
+
+class Devices:
+    """How full the devices are of which pools are made, as these have told, asked from the database at the scrape."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._kept = Kept(self._count)
+
+    def _count(self) -> dict[str, list[DeviceStats]]:
+        from abaca.drivers import contract  # not before somebody scrapes
+
+        with self._db.read() as tx:
+            told = pools.reported(tx, contract.DEVICES)
+        return {pool: msgspec.convert(value, list[contract.DeviceStats]) for pool, value in told.items()}
+
+    def collect(self) -> Iterable[Metric]:
+        """For each device of each pool that has told."""
+        from prometheus_client.core import GaugeMetricFamily
+
+        labels = ("pool", "node", "device")
+        size = GaugeMetricFamily("abaca_device_bytes", "Size of a device.", labels=labels)
+        free = GaugeMetricFamily("abaca_device_free_bytes", "What is free on a device.", labels=labels)
+        online = GaugeMetricFamily("abaca_device_online", "Whether a device and its node serve.", labels=labels)
+        try:
+            found = self._kept.get()
+        except (exc.SQLAlchemyError, msgspec.ValidationError):
+            return []
+        for pool, devices in sorted(found.items()):
+            for one in devices:
+                named = (pool, one.node, one.device)
+                size.add_metric(named, one.total_gib * GIB)
+                free.add_metric(named, one.free_gib * GIB)
+                online.add_metric(named, float(one.is_online))
+        return [size, free, online]
 
 
 class Events:

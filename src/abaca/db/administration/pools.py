@@ -81,10 +81,10 @@ def read_for_scheduling(tx: Tx, service_down_time_s: int, hosts: Sequence[str] |
     return [_pool(row) for row in tx.rows(_READ_SOME, {**parameters, "hosts": hosts})]
 
 
-def reported(tx: Tx, capability: str) -> dict[str, str]:
-    """What pools tell of themselves under the name of a capability, as text; those that tell nothing are left out."""
+def reported(tx: Tx, capability: str) -> dict[str, object]:
+    """What pools tell of themselves under the name of a capability; those that tell nothing are left out."""
     found = ((row.host, _capabilities(row.capabilities).get(capability)) for row in tx.rows(_TOLD))
-    return {host: str(value) for host, value in found if value is not None}
+    return {host: value for host, value in found if value is not None}
 
 
 _TOLD = sa.select(pools.c.host, sa.cast(pools.c.capabilities, sa.Text).label("capabilities"))

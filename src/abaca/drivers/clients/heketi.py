@@ -35,7 +35,7 @@ _LONGEST_TEXT = 300
 _PASSING = frozenset((502, 503, 504))
 _ENOUGH_TO_DO = 429
 _TURN_S = 2.0
-_NO_NODES = ("No online storage devices",)
+_NO_NODES = ("No online storage devices", "no hosts available")
 _NO_ROOM = ("No space", "Maximum number of bricks reached", "Minimum brick size limit reached")
 
 

@@ -34,10 +34,13 @@ PAUSES_S = "3 5 10 20 0"
 _NOT_MOUNTED = "3"
 _FULL = ("No space left", "quota exceeded")
 _SAID = 300
+_MOST = 99
+"""The percent that is told until all has ended."""
 # The lock is held as long as anything copies: what mounts would hold it for ever, and does not get it.
 _JOB = r"""
 cd "$1" && exec 9> lock && flock -n 9 && [ ! -e status ] || exit 0
 echo $$ > pid
+rm -f copying copied
 LC_ALL=C
 export LC_ALL
 mounted() {
@@ -48,7 +51,7 @@ copy() {
         *"does not exist"*) ;;
         *) echo "glusterd is not connected: $seen"; return 1 ;;
     esac
-    printf '%s\n' "$seen" | grep -qxF "$5" || { rm -f pid said lock; rmdir from to; cd /; rmdir "$1"; exit 0; }
+    printf '%s\n' "$seen" | grep -qxF "$5" || { rm -f pid said copying lock; rmdir from to; cd /; rmdir "$1"; exit 0; }
     for side in from to; do umount -l $side 2> /dev/null; done
     mounted "$2" from ro, || { echo "$2 cannot be mounted"; return 3; }
     mounted "$3" to "" || { echo "$3 cannot be mounted"; return 3; }
@@ -61,7 +64,7 @@ for pause in $6; do
     grep -qE 'not connected|cannot be mounted' said || break
     sleep $pause
 done
-rm -f copying
+[ ! -e copying ] || mv copying copied
 for side in to from; do timeout -s KILL 20 umount $side || umount -l $side; done 2> /dev/null
 echo $code > .status && mv .status status
 """
@@ -77,6 +80,8 @@ if [ -e status ]; then
     tail -c 300 said
 elif flock -n lock true; then
     echo none
+elif [ -e copied ]; then
+    echo copied
 else
     echo copying
     [ ! -e copying ] || timeout -s KILL 10 df -Pk from to || true
@@ -96,7 +101,7 @@ for side in to from; do
     timeout -s KILL 20 umount $side 2> /dev/null || umount -l $side 2> /dev/null
     [ ! -e $side ] || rmdir $side || exit 1
 done
-rm -f pid said copying .status status lock && cd / && rmdir "$1"
+rm -f pid said copying copied .status status lock && cd / && rmdir "$1"
 """
 
 
@@ -129,8 +134,9 @@ class Copying(Serving):
             status, said = self._look(node, held)
             if status == "none":
                 self._begin(node, held, mark, origin())
-            if status in {"none", "copying"}:
-                return contract.Progress(percent=_percent(said), details=f"{held.name} gets its content")
+            if status in {"none", "copying", "copied"}:
+                percent = _MOST if status == "copied" else _percent(said)
+                return contract.Progress(percent=percent, details=f"{held.name} gets its content")
             if status == f"{ENDED} {_NOT_MOUNTED}":
                 return self._pass_on(held, mark, node, said)
             if status != f"{ENDED} 0":
@@ -186,18 +192,10 @@ class Copying(Serving):
 
     def _end_copy(self, held: Held, mark: Mark) -> None:
         """What was copied is on disks, and the snapshot cannot be mounted any more."""
-        for node in held.nodes:
-            if any(brick.node == node.id for brick in held.volume.bricks):
-                self._sync(node)
+        self.write_out(held)
         with contextlib.suppress(contract.Gone):
             held.gluster.deactivate(names.snapshot_of(mark.snapshot_id))
         self._set_mark(held, Mark("", mark.node_id))
-
-    def _sync(self, node: heketi.Node) -> None:
-        try:
-            self.machines.run(host_of(node), ["sync"])
-        except contract.Unreachable as error:  # the others have it, and it gets it from them
-            log.warning("node=%s was not told to write what it has to its disks: %s", host_of(node), error)
 
     def _clear(self, node: heketi.Node | None, held: Held) -> None:
         try:
@@ -214,14 +212,18 @@ class Copying(Serving):
         return contract.Progress(percent=0, details=f"{held.name} gets its content from another node")
 
     def _pass_on(self, held: Held, mark: Mark, node: heketi.Node, said: str) -> contract.Progress:
-        """Let the next node try, unless it was the last one: one that came after the snapshot is not let into that."""
+        """Let the next node try: one that came after the snapshot is not let into that.
+
+        Raises `contract.Unreachable` when it was the last one; the first begins anew when it is asked again. After a
+        power cut bricks may need minutes.
+        """
         order = _online(held.nodes)
         following = order[(order.index(node) + 1) % len(order)] if node in order else order[0]
-        if following == _first(held.nodes, _instance_of(held)):
-            _fail(node, said)
         log.warning("volume=%s node=%s cannot copy, the next one tries: %s", held.name, host_of(node), said)
         self._stop(node, held.name)
         self._set_mark(held, Mark(mark.snapshot_id, following.id))
+        if following == _first(held.nodes, _instance_of(held)):
+            raise contract.Unreachable(reason=_cannot(node, said))
         return contract.Progress(percent=0, details=f"{held.name} gets its content by another node")
 
     def _set_mark(self, held: Held, mark: Mark) -> None:
@@ -286,9 +288,12 @@ def _percent(said: str) -> int:
     used = [int(parts[2]) for parts in map(str.split, said.splitlines()) if len(parts) > 2 and parts[2].isdigit()]
     if len(used) != 2 or not used[0]:
         return 0
-    return min(99, 100 * used[1] // used[0])
+    return min(_MOST, 100 * used[1] // used[0])
 
 
 def _fail(node: heketi.Node, said: str) -> NoReturn:
-    reason = f"{host_of(node)} cannot copy the snapshot: {' '.join(said.split())[-_SAID:]}"
-    raise (contract.Full if any(one in said for one in _FULL) else contract.Refused)(reason=reason)
+    raise (contract.Full if any(one in said for one in _FULL) else contract.Refused)(reason=_cannot(node, said))
+
+
+def _cannot(node: heketi.Node, said: str) -> str:
+    return f"{host_of(node)} cannot copy the snapshot: {' '.join(said.split())[-_SAID:]}"

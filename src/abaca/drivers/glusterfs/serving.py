@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from abaca.drivers.glusterfs import names
 from abaca.drivers.glusterfs.options import GlusterfsOptions
 from abaca.drivers.glusterfs.seal import Seal, host_of
 from abaca.drivers.glusterfs.volumes import Volumes
+
+log = logging.getLogger(__name__)
 
 VOLUME_ID = "volume"
 """What is kept of a share: the id of its volume in Heketi."""
@@ -71,6 +74,19 @@ class Serving:
         """Gluster as any of the nodes speaks for it; those that Heketi knows to be online are asked first."""
         asked = sorted(nodes, key=lambda node: node.state != "online")
         return Gluster(self.machines, [host_of(node) for node in asked])
+
+    def write_out(self, held: Held) -> None:
+        """What the nodes of its bricks have written is on their disks.
+
+        Among that are bricks that were just made, and what Heketi writes for the next start of a node: after a power
+        cut a brick would be missing that has neither.
+        """
+        for node in held.nodes:
+            if any(brick.node == node.id for brick in held.volume.bricks):
+                try:
+                    self.machines.run(host_of(node), ["sync"])
+                except contract.Unreachable as error:  # the others have it, and it gets it from them
+                    log.warning("node=%s was not told to write what it has to its disks: %s", host_of(node), error)
 
     def find(self, instance: contract.ShareInstance) -> heketi.Volume | None:
         """The volume that is, or was, the instance's: by what is kept of it, by its name, by where it is mounted."""

@@ -55,6 +55,7 @@ class Shares(Exporting, Copying, contract.Resizes, contract.Manages, contract.Me
             reason = f"Heketi has a volume {volume.name} that somebody else made: delete it, or give it another name"
             raise contract.Refused(reason=reason)
         held = self.look(volume)
+        self.write_out(held)
         if not held.info.is_started:
             held.gluster.start(held.name)
         if self.limit_gib(held) is None:
@@ -157,6 +158,7 @@ class Shares(Exporting, Copying, contract.Resizes, contract.Manages, contract.Me
             self.seal.close(held.nodes)
             self.mend_seal(held, self.let_in_by(instance, held))
             self.volumes.expand(volume, ordered_gib(new_size_gib))
+            self.write_out(self.held(instance))
         if self.limit_gib(held) != new_size_gib:
             self.limit(held, new_size_gib)
 
