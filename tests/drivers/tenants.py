@@ -50,17 +50,17 @@ class Machine:
     def command(self, *argv):
         return processes.command(["nsenter", f"--net={self.place}", *argv])
 
-    def sees(self, address, share):
+    def sees(self, address, share, kind="shares"):
         """What it finds in the share at the address; None when it may not mount it or nobody is there."""
         try:
-            place = f"nfs://{address}/shares/{share.id}?version=4"
+            place = f"nfs://{address}/{kind}/{share.id}?version=4"
             return self.command("timeout", "-s", "KILL", "5", "nfs-ls", place)
         except processes.LabError:
             return None
 
-    def finds(self, address, share):
+    def finds(self, address, share, kind="shares"):
         """What it sees in the share as soon as it may mount it: a network takes its time to come up."""
-        return wait_until(lambda: self.sees(address, share))
+        return wait_until(lambda: self.sees(address, share, kind))
 
     def connects(self, address, port=2049, within_s=1.0):
         """Whether somebody accepts a connection there just now."""

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -218,6 +219,35 @@ def test_nothing_is_left_of_a_server_that_was_torn_down(fresh):
         fresh.driver.tear_down_server(server)
     assert made_by(fresh) == before
     assert [path.name for path in (fresh.directory / "servers").iterdir()] == [fresh.server.id]
+
+
+@contextlib.contextmanager
+def programs():
+    """The words of all programs that this process starts meanwhile."""
+    started, is_over = [], threading.Event()
+
+    def heard(event, arguments):
+        if event in {"subprocess.Popen", "os.posix_spawn", "os.exec", "os.system"} and not is_over.is_set():
+            started.append([os.fsdecode(word) for word in arguments[1]] if len(arguments) > 1 else [*arguments])
+
+    sys.addaudithook(heard)  # it stays as long as the process
+    yield started
+    is_over.set()
+
+
+def test_the_kernel_itself_is_asked_for_networks(fresh):
+    """Programs are started for what serves, in the server's namespace; another subnet and the end need none."""
+    fresh.start()
+    with programs() as started:
+        server = fresh.set_up(fresh_id(), [on_vlan(next(VLANS), "10.25.0.4/24")])
+    serving = [{"dbus-daemon", "ganesha.nfsd"} & {Path(word).name for word in words} for words in started]
+    assert serving == [{"dbus-daemon"}, {"ganesha.nfsd"}]
+    with programs() as started:
+        new = on_vlan(next(VLANS), "fd77:25::4/64")
+        fresh.driver.update_server_network(server, [], new, [])
+        fresh.driver.remove_server_network(server, new, [])
+        fresh.driver.tear_down_server(server)
+    assert started == []
 
 
 def test_its_nfs_server_is_in_its_network_and_under_its_limits(fresh):

@@ -56,7 +56,7 @@ class Clusters:
                 return True
             if cluster.status == "deleting":
                 why = errors.AbacaError("The cluster was being deleted, and nothing was going to end that.")
-                cluster_change.end(tx, cluster, "failed", why, self.parts.longest_pause_s)
+                cluster_change.end(tx, cluster, "failed", why, self.parts.longest_pause_s, None)
                 return True
             return cluster_delete.start(tx, cluster, None) is not None
 

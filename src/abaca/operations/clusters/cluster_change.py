@@ -19,9 +19,11 @@ import msgspec
 
 from abaca import errors
 from abaca.compute.contract import ServerUnreachable, Wanted
+from abaca.db.administration import messages
 from abaca.db.attachments import attachments
 from abaca.db.clusters import clusters, nodes
 from abaca.db.shares import shares
+from abaca.domain.administration.messages import Action, Detail
 from abaca.domain.attachments import mount_points
 from abaca.domain.attachments.attachments import Attachment, retry_delay_s
 from abaca.domain.clusters import clusters as domain
@@ -219,18 +221,23 @@ def succeed(op: Op[AttachmentParts], tx: Tx) -> None:
         return
     _sweep(op, tx)
     error, is_tolerated = problem_of(tx, cluster)
-    end(tx, cluster, "settled" if is_tolerated else "failed", error, op.parts.longest_pause_s)
+    end(tx, cluster, "settled" if is_tolerated else "failed", error, op.parts.longest_pause_s, op)
 
 
 def fail(op: Op[AttachmentParts], tx: Tx, error: errors.AbacaError) -> None:
     """In error with the reason, to be tried again."""
     cluster = clusters.hold(tx, op.args.cluster_id)
     if cluster is not None and cluster.wanted == "present":
-        end(tx, cluster, "failed", error, op.parts.longest_pause_s)
+        end(tx, cluster, "failed", error, op.parts.longest_pause_s, op)
 
 
-def end(tx: Tx, cluster: Cluster, event: str, error: errors.AbacaError | None, longest_s: float) -> None:
-    """Let `settled` or `failed` happen to a cluster, with what is wrong and when it is tried again."""
+def end(
+    tx: Tx, cluster: Cluster, event: str, error: errors.AbacaError | None, longest_s: float, by: Requester | None
+) -> None:
+    """Let `settled` or `failed` happen to a cluster, with what is wrong and when it is tried again.
+
+    The users of its shares get a message when it has failed and that is news.
+    """
     values: dict[str, object] = {"error_code": None, "error_text": None, "attempts": 0, "retry_at": None}
     if error is not None:
         attempts = cluster.attempts + 1
@@ -241,6 +248,19 @@ def end(tx: Tx, cluster: Cluster, event: str, error: errors.AbacaError | None, l
     events_of = ("failed", "lost") if event == "failed" else (event,)
     if not any(clusters.STATUS.try_move(tx, cluster.id, one, also=values) for one in events_of):
         clusters.update(tx, cluster.id, values)
+    if error is not None and event == "failed" and (cluster.attempts == 0 or cluster.error_code != error.code):
+        _tell_users(tx, cluster, error, by)
+
+
+def _tell_users(tx: Tx, cluster: Cluster, error: errors.AbacaError, by: Requester | None) -> None:
+    wanted = wanted_of(cluster, clusters.groups(tx, cluster.id)).values()
+    ids = {share.id for found in (cluster.shares, *wanted) for share in found}
+    request_id = by.request_id if by else None
+    reason = f"Cluster {cluster.name}, {cluster.id}: {error.message}"
+    told = [(messages.About(cluster.project_id, request_id, "SHARE", one), reason) for one in sorted(ids)]
+    is_going = cluster.wanted == "deleted"
+    cause = (Action.DETACH, Detail.STILL_ON_SERVER) if is_going else (Action.ATTACH, Detail.NOT_ON_SERVER)
+    messages.record_many(tx, told, *cause)
 
 
 # ---------------------------------------------------------------- what it is made of

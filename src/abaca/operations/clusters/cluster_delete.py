@@ -110,14 +110,14 @@ def succeed(op: Op[AttachmentParts], tx: Tx) -> None:
         return
     found = nodes.problems(tx, cluster.id, domain.MOST_NAMED)
     which = "; ".join(f"{one.server_id}: {one.error_text or 'it is off'}" for one in found)
-    end(tx, cluster, "failed", NodesLeft(number=left, which=which), op.parts.longest_pause_s)
+    end(tx, cluster, "failed", NodesLeft(number=left, which=which), op.parts.longest_pause_s, op)
 
 
 def fail(op: Op[AttachmentParts], tx: Tx, error: errors.AbacaError) -> None:
     """It stays, in error, for another try."""
     cluster = clusters.hold(tx, op.args.cluster_id)
     if cluster is not None:
-        end(tx, cluster, "failed", error, op.parts.longest_pause_s)
+        end(tx, cluster, "failed", error, op.parts.longest_pause_s, op)
 
 
 OPERATION = kinds.operation(

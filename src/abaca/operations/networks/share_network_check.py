@@ -8,7 +8,7 @@ cannot say.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -77,10 +77,20 @@ def refusals(op: Op[ServerHost]) -> Mapping[str, str]:
     with op.db.read() as tx:
         found = share_servers.show_many(tx, servers)
         current = values.subnets_of_many(tx, found)
-    refused = [
-        one for one in found if not driver.check_server_network(values.contract_server(one), current[one.id], told)
-    ]
-    return {one.id: f"back end {op.parts.backend.name} says that it could not" for one in refused}
+    said = {one.id: _refusal(driver, values.contract_server(one), current[one.id], told) for one in found}
+    return {id: f"back end {op.parts.backend.name} says {why}" for id, why in said.items() if why is not None}
+
+
+def _refusal(
+    driver: contract.UpdatesServerNetworks,
+    server: contract.ShareServer,
+    current: Sequence[contract.Subnet],
+    new: contract.Subnet,
+) -> str | None:
+    try:
+        return None if driver.check_server_network(server, current, new) else "that it could not"
+    except (contract.Refused, contract.Full, contract.Gone) as error:
+        return f"no: {error.details.get('reason', error.message)}"
 
 
 def _subnet(network_id: str, wanted: Wanted, asked_at: datetime.datetime) -> Subnet:

@@ -2,7 +2,7 @@
 """Give a share server that serves one subnet more: take addresses there, and serve on them as well.
 
 What can go wrong: the subnet is full, or the back end refuses; then the addresses are given back, the server and its
-shares are in `error`, with a message to the shares' users, and other servers of the network go on. The network is
+shares are in `error`, with messages to the users of both, and other servers of the network go on. The network is
 active again when none of its servers changes any more. Several servers of a back end try it together first
 (share_network_add_subnet.py).
 """
@@ -17,10 +17,12 @@ import msgspec
 from abaca import errors
 from abaca.db.attachments import attachments
 from abaca.db.networks import share_network_subnets, share_networks, share_servers
+from abaca.domain.administration.messages import Action, Detail
 from abaca.domain.attachments import sources
 from abaca.domain.networks.allocations import Network
 from abaca.domain.networks.share_networks import Subnet
 from abaca.journal import kinds, queueing
+from abaca.networks.contract import NoAddress
 from abaca.operations.attachments.attachment_parts import LOOKS
 from abaca.operations.networks import share_server_change as change
 from abaca.operations.networks import share_server_values as values
@@ -111,6 +113,8 @@ def draw_near(tx: Tx, server_ids: Collection[str], cidr: str) -> None:
 
 def fail(op: Op[ServerHost], tx: Tx, error: errors.AbacaError) -> None:
     """It and its shares are in error; nobody says that they are still served as they were."""
+    detail = Detail.SUBNET_FULL if error.code == NoAddress.code else Detail.UNKNOWN_ERROR
+    change.notify_project(op, tx, ("SHARE_NETWORK_SUBNET", op.args.subnet_id), (Action.CREATE, detail), error)
     change.lose(op, tx, error)
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -12,11 +12,12 @@ from abaca import errors
 from abaca.db.administration import messages
 from abaca.db.journal import waits
 from abaca.db.networks import share_network_subnets, share_networks, share_servers
-from abaca.db.shares import export_locations, share_instances
+from abaca.db.shares import export_locations, share_instances, snapshot_export_locations
 from abaca.db.shares.export_location_history import Cause, Owner
 from abaca.domain.administration.messages import About, Action, Detail
 from abaca.domain.networks.share_networks import Subnet
 from abaca.drivers import contract
+from abaca.operations.administration import instance_mend
 from abaca.operations.networks.share_server_create import NoSuchServer
 from abaca.operations.parts import ServerHost
 from abaca.operations.shares import metadata_limits
@@ -94,6 +95,7 @@ def finish(op: Op[ServerHost], tx: Tx) -> None:
     gone = _serve(op, tx, {which.server_id: outcome})
     end(which, tx)
     _count(tx, gone)
+    _follow(op, tx, outcome.exports)
 
 
 def finish_many(op: Op[ServerHost], tx: Tx, outcomes: Mapping[str, contract.ServerNetworkOutcome]) -> None:
@@ -102,6 +104,7 @@ def finish_many(op: Op[ServerHost], tx: Tx, outcomes: Mapping[str, contract.Serv
     settle(tx, op.args.share_network_id)
     waits.signal_many(tx, [share_servers.settled_condition(one) for one in sorted(outcomes)])
     _count(tx, gone)
+    _follow(op, tx, [instance_id for outcome in outcomes.values() for instance_id in outcome.exports])
 
 
 def _serve(op: Op[ServerHost], tx: Tx, outcomes: Mapping[str, contract.ServerNetworkOutcome]) -> Mapping[str, int]:
@@ -110,6 +113,13 @@ def _serve(op: Op[ServerHost], tx: Tx, outcomes: Mapping[str, contract.ServerNet
         share_servers.finish(tx, server_id, "network_change", outcome.details)
         exports |= outcome.exports
     return relocate(op, tx, share_instances.whole_of(tx, exports), exports)
+
+
+def _follow(op: Op[ServerHost], tx: Tx, instance_ids: Iterable[str]) -> None:
+    """Have the back end say where mountable snapshots of these are now: it has named the locations of shares only."""
+    mounted = snapshot_export_locations.of_share_instances(tx, instance_ids)
+    for row in share_instances.whole_of(tx, sorted(mounted)) if mounted else ():
+        instance_mend.start(tx, contract_instance(row), op.home, op)
 
 
 def _count(tx: Tx, gone: Mapping[str, int]) -> None:
@@ -128,6 +138,16 @@ def lose(op: Op[ServerHost], tx: Tx, error: errors.AbacaError) -> None:
             about = About(row.project_id, op.request_id, "SHARE", row.share_id)
             messages.record(tx, about, Action.UPDATE, Detail.UNKNOWN_ERROR, reason=error.message)
     end(which, tx)
+
+
+def notify_project(
+    op: Op[ServerHost], tx: Tx, what: tuple[str, str], cause: tuple[Action, Detail], error: errors.AbacaError
+) -> None:
+    """Tell the share network's project what went wrong with something of it; `what` is of which type, and its id."""
+    which: Which = op.args
+    network = share_networks.show(tx, which.share_network_id)
+    if network is not None:
+        messages.record(tx, About(network.project_id, op.request_id, *what), *cause, reason=error.message)
 
 
 def end(which: Which, tx: Tx) -> None:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Have a share server that serves join a directory, in the place of another one of its type or as the first.
 
-What can go wrong: the back end refuses; then the server and its shares are in `error`, with a message to the shares'
-users, and other servers of the network go on: which directory it has joined is not known. Making it serve again has it
-join what its share network has by then. The network is active again when none of its servers changes any more.
+What can go wrong: the back end refuses; then the server and its shares are in `error`, with messages to the users of
+these and of the directory, and other servers of the network go on: which directory it has joined is not known. Making
+it serve again has it join what its share network has by then. The network is active again when none of its servers
+changes any more.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import msgspec
 
 from abaca import errors
 from abaca.db.networks import security_services, share_networks, share_servers
+from abaca.domain.administration.messages import Action, Detail
 from abaca.drivers import contract
 from abaca.journal import kinds, queueing
 from abaca.operations.networks import share_server_change as change
@@ -69,6 +71,9 @@ def succeed(op: Op[ServerHost], tx: Tx) -> None:
 
 def fail(op: Op[ServerHost], tx: Tx, error: errors.AbacaError) -> None:
     """It and its shares are in error; nobody says that their users are still known."""
+    detail = Detail.UNSUPPORTED_SECURITY_SERVICE if error.code == contract.Refused.code else Detail.UNKNOWN_ERROR
+    cause = (Action.ADD_UPDATE_SECURITY_SERVICE, detail)
+    change.notify_project(op, tx, ("SECURITY_SERVICE", op.args.new_id), cause, error)
     change.lose(op, tx, error)
 
 

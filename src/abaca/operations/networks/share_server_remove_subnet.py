@@ -3,8 +3,8 @@
 
 The export locations on its addresses are taken from users at once, so that attachments move to others. Who has files
 open keeps them, and is waited for; with force they are lost. What can go wrong: files stay open, or the back end
-refuses; then all is as before, and the subnet stays. Where the back end cannot even go back, the server and its shares
-are in `error`. The row of the subnet goes with the last server that has left it.
+refuses; then all is as before, the subnet stays, and a message says why. Where the back end cannot even go back, the
+server and its shares are in `error`. The row of the subnet goes with the last server that has left it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from abaca import errors
 from abaca.db.attachments import attachments
 from abaca.db.networks import allocations, share_network_subnets, share_networks, share_servers
 from abaca.db.shares import export_locations, shares
+from abaca.domain.administration.messages import Action, Detail
 from abaca.domain.attachments.attachments import ATTACHMENT, Attachment
 from abaca.domain.attachments.sources import address_of
 from abaca.domain.networks.share_networks import Subnet
@@ -175,6 +176,8 @@ def succeed(op: Op[ServerHost], tx: Tx) -> None:
 
 def fail(op: Op[ServerHost], tx: Tx, error: errors.AbacaError) -> None:
     """It serves as before; where its back end could not even go back nobody knows, and it is in error."""
+    cause = (Action.DELETE, Detail.UNKNOWN_ERROR)
+    change.notify_project(op, tx, ("SHARE_NETWORK_SUBNET", op.args.subnet_id), cause, error)
     if op.data.get("was_asked") and not op.data.get("is_back"):
         change.lose(op, tx, error)
         return
