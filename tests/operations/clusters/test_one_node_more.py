@@ -43,6 +43,11 @@ class Crowd:
     def cost(self, **how):
         return self._counted.cost(self.theatre.db, lambda: self.change(**how))
 
+    def exchange(self, new):
+        """What it costs that one of the first two others comes, and that the other one of them goes."""
+        come, go = self.others[new], self.others[1 - new]
+        return self.cost(add_servers=[come]), self.cost(remove_servers=[go])
+
     def shown(self):
         found = self.theatre.ask("GET", f"//abaca/v1/clusters/{self.id}")["cluster"]
         return found["status"], found["node_states"]
@@ -55,7 +60,8 @@ def test_a_node_that_comes_or_goes_costs_little_more_among_thousands(kind, reque
         with contextlib.ExitStack() as stack:
             crowd = Crowd(kind, number, request, stack)
             crowd.change(add_servers=crowd.others[:1])  # what is only done once is done
-            found[number] = [crowd.cost(add_servers=crowd.others[1:2]), crowd.cost(remove_servers=crowd.others[:1])]
+            # on a busy machine what is looked at from time to time is looked at more often: the least counts
+            found[number] = [min(costs) for costs in zip(*map(crowd.exchange, (1, 0)), strict=True)]
             assert crowd.shown() == ("active", {"ready": number + 1})
     few, many = found.values()
     assert [found for found, less in zip(many, few, strict=True) if found > TIMES * less + MORE[kind]] == [], (
