@@ -174,9 +174,11 @@ def children(pid: int) -> list[int]:
 
 
 def alive(pid: int, since: int | None = None) -> bool:
-    """Say whether a process runs; a zombie does not. With `since` (see `started`) a reused pid does not count."""
+    """Say whether a thread of a process runs. A reused pid differs in `since` (see `started`)."""
     fields = _stat(pid)
-    return bool(fields) and fields[0] not in "ZX" and since in (None, int(fields[19]))
+    # the process is shown as a zombie once its first thread has ended, and keeps its files open until its last has
+    runs = bool(fields) and (fields[0] not in "ZX" or int(fields[17]) > 1)
+    return runs and since in (None, int(fields[19]))
 
 
 def _stat(pid: int) -> list[str]:
