@@ -100,7 +100,7 @@ class Glusterfs(Snapshots, Ensuring, Enumerating, Examining, Renewing, contract.
         found = []
         for name, id in self.clusters().items():
             cluster = self.client.cluster(id)
-            nodes = self.nodes(id)
+            nodes = self.looked_at(cluster.nodes)
             stats = pool_stats(name, nodes, self.volumes.ordered(nodes, cluster.volumes), room)
             found.append(msgspec.structs.replace(stats, capabilities={**stats.capabilities, **self._ends(nodes)}))
         return found

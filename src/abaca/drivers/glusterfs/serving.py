@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -23,6 +24,9 @@ log = logging.getLogger(__name__)
 
 VOLUME_ID = "volume"
 """What is kept of a share: the id of its volume in Heketi."""
+KNOWN_S = 10.0
+"""So long is believed what Heketi has told of a node."""
+_AT_ONCE = 8
 _QUOTA = {"features.quota": "on", "features.soft-timeout": "0", "features.hard-timeout": "0"}
 
 
@@ -57,17 +61,29 @@ class Serving:
             options.heketi_url, key, ca_file=options.heketi_ca_file or None, timeout_s=options.heketi_timeout_s
         )
         self.volumes = Volumes(self.client, options.patience_s)
+        self._known: dict[str, tuple[float, heketi.Node]] = {}
 
     def clusters(self) -> Mapping[str, str]:
         """The ids of the clusters that are pools, by the pools' names."""
         return self.options.clusters or {id: id for id in self.client.clusters()}
 
     def nodes(self, cluster: str) -> list[heketi.Node]:
-        """The nodes of a cluster."""
+        """The nodes that a cluster has now, each as it was a moment ago: Heketi tells all bricks with a node."""
+        return self.looked_at(self.client.cluster(cluster).nodes, KNOWN_S)
+
+    def looked_at(self, ids: Sequence[str], known_s: float = 0.0) -> list[heketi.Node]:
+        """The nodes of these ids that there are, each as it is, or was at most `known_s` seconds ago."""
         found = []
-        for id in self.client.cluster(cluster).nodes:
-            with contextlib.suppress(contract.Gone):  # it has just been taken away
-                found.append(self.client.node(id))
+        for id in ids:
+            seen_s, node = self._known.get(id, (-KNOWN_S, None))
+            if node is None or time.monotonic() > seen_s + known_s:
+                try:
+                    seen_s, node = time.monotonic(), self.client.node(id)
+                except contract.Gone:  # it has just been taken away
+                    self._known.pop(id, None)
+                    continue
+                self._known[id] = seen_s, node
+            found.append(node)
         return found
 
     def gluster(self, nodes: list[heketi.Node]) -> Gluster:
@@ -81,12 +97,15 @@ class Serving:
         Among that are bricks that were just made, and what Heketi writes for the next start of a node: after a power
         cut a brick would be missing that has neither.
         """
-        for node in held.nodes:
-            if any(brick.node == node.id for brick in held.volume.bricks):
-                try:
-                    self.machines.run(host_of(node), ["sync"])
-                except contract.Unreachable as error:  # the others have it, and it gets it from them
-                    log.warning("node=%s was not told to write what it has to its disks: %s", host_of(node), error)
+        holders = {brick.node for brick in held.volume.bricks}
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            list(pool.map(self._write_out, (host_of(node) for node in held.nodes if node.id in holders)))
+
+    def _write_out(self, host: str) -> None:
+        try:
+            self.machines.run(host, ["sync"])
+        except contract.Unreachable as error:  # the others have it, and it gets it from them
+            log.warning("node=%s was not told to write what it has to its disks: %s", host, error)
 
     def find(self, instance: contract.ShareInstance) -> heketi.Volume | None:
         """The volume that is, or was, the instance's: by what is kept of it, by its name, by where it is mounted."""

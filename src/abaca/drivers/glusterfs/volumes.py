@@ -115,8 +115,8 @@ class Volumes:
                 raise
             return False
         if result is None:
-            # a tenth of what it has taken
-            pause_s = min(max((time.monotonic() - begun.at_s) / 10, _LEAST_PAUSE_S), _GREATEST_PAUSE_S)
+            # a twentieth of what it has taken
+            pause_s = min(max((time.monotonic() - begun.at_s) / 20, _LEAST_PAUSE_S), _GREATEST_PAUSE_S)
             raise self._under_way(f"{begun.work} {name}", pause_s)
         self._begun.pop(name, None)
         return begun.work == work
