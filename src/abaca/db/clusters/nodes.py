@@ -289,26 +289,42 @@ def counts(tx: Tx, cluster_id: str) -> list[Count]:
 
 
 _RANK = sa.case(RANKS, value=a.c.state, else_=3)
-_HAVE = (
-    sa.select(a.c.server_id, sa.func.count().label("had"), sa.func.max(_RANK).label("worst"))
-    .where(a.c.cluster_id == sa.bindparam("cluster"))
-    .group_by(a.c.server_id)
-    .subquery("have")
-)
 _REFUSED = sa.cast(t.c.refusals, sa.String()) != "{}"
-_GROUPED = (
-    t.c.node_group_id,
-    t.c.is_leaving,
-    _REFUSED.label("is_refused"),
-    sa.func.coalesce(_HAVE.c.had, 0).label("had"),
-    _HAVE.c.worst,
+# Nodes and attachments one after the other, and put together by server: joined they were compared each with each where
+# the database had not heard yet how many there are.
+_SEEN = sa.union_all(
+    sa.select(
+        t.c.server_id,
+        t.c.node_group_id,
+        sa.case((t.c.is_leaving, 1), else_=0).label("is_leaving"),
+        sa.case((_REFUSED, 1), else_=0).label("is_refused"),
+        sa.literal_column("0").label("had"),
+        sa.cast(sa.null(), sa.Integer).label("rank"),
+    ).where(t.c.cluster_id == sa.bindparam("cluster")),
+    sa.select(
+        a.c.server_id, sa.cast(sa.null(), sa.String()), sa.null(), sa.null(), sa.literal_column("1"), _RANK
+    ).where(a.c.cluster_id == sa.bindparam("cluster")),
+).subquery("seen")
+_NODES = (
+    sa.select(
+        sa.func.max(_SEEN.c.node_group_id).label("node_group_id"),
+        sa.func.max(_SEEN.c.is_leaving).label("is_leaving"),
+        sa.func.max(_SEEN.c.is_refused).label("is_refused"),
+        sa.func.sum(_SEEN.c.had).label("had"),
+        sa.func.max(_SEEN.c.rank).label("worst"),
+    )
+    .group_by(_SEEN.c.server_id)
+    .having(sa.func.max(_SEEN.c.node_group_id).is_not(None))
+    .subquery("node")
 )
-_COUNTS = (
-    sa.select(*_GROUPED, sa.func.count().label("number"))
-    .select_from(t.outerjoin(_HAVE, _HAVE.c.server_id == t.c.server_id))
-    .where(t.c.cluster_id == sa.bindparam("cluster"))
-    .group_by(*(part.element if isinstance(part, sa.Label) else part for part in _GROUPED))
-)
+_COUNTS = sa.select(
+    _NODES.c.node_group_id,
+    (_NODES.c.is_leaving == 1).label("is_leaving"),
+    (_NODES.c.is_refused == 1).label("is_refused"),
+    _NODES.c.had,
+    _NODES.c.worst,
+    sa.func.count().label("number"),
+).group_by(*_NODES.c)
 
 
 _NUMBER_ACTIVE = sa.select(
