@@ -396,6 +396,8 @@ def _engine(url: sa.URL, pool_size: int, *, autocommit: bool) -> sa.Engine:
         "pool_size": pool_size,
         "max_overflow": pool_size,
         "pool_timeout": 30,
+        # those that are used have their statements planned; further ones are for bursts
+        "pool_use_lifo": True,
     }
     if autocommit:
         options |= {"isolation_level": "AUTOCOMMIT", "pool_reset_on_return": None}
