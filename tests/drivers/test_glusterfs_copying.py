@@ -215,7 +215,7 @@ def test_what_a_dead_worker_had_told_a_node_comes_too_late(rig, clone, nodes):
     before = len(nodes.scripts)
     assert run(rig.driver, "clone", clone).exports
     rig.write(clone.instance, "own")
-    (late,) = [one for one in nodes.scripts[before:] if any("setsid" in word for word in one[1])]
+    late, *_ = [one for one in nodes.scripts[before:] if any("setsid" in word for word in one[1])]
     assert nodes.run(*late).returncode == 0
     wait_until(lambda: nodes.copies() == [])
     assert rig.read(clone.instance) == "own"
@@ -225,7 +225,7 @@ def test_what_a_dead_worker_had_told_a_node_of_a_share_that_is_gone_is_left_undo
     before = len(nodes.scripts)
     held_up(rig, clone)
     settled(rig.driver.cancel_clone, clone)
-    (late,) = [one for one in nodes.scripts[before:] if any("setsid" in word for word in one[1])]
+    late, *_ = [one for one in nodes.scripts[before:] if any("setsid" in word for word in one[1])]
     assert nodes.run(*late).returncode == 0
     wait_until(lambda: nodes.copies() == [])
 
