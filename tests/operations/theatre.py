@@ -49,7 +49,7 @@ from tests.api.world import NEWEST, world
 from tests.conftest import wait_until
 from tests.databases import Place
 from tests.events import told
-from tests.operations import beside
+from tests.operations import beside, served_by
 from tests.operations.bench import Final
 
 NAME = "testhost"
@@ -72,23 +72,6 @@ gigabytes = -1
 share_networks = -1
 snapshots = -1
 snapshot_gigabytes = -1
-"""
-
-# A second back end, which makes share servers, and the networks beneath them.
-SERVED = """
-[served]
-driver = {driver}
-driver_handles_share_servers = true
-{more}
-[networks]
-subnets = red,blue
-[subnet_red]
-cidr = 10.20.0.0/24
-is_default = true
-[subnet_blue]
-cidr = fd20::/64
-network_id = fields
-subnet_id = blue
 """
 
 # The looks after calls to machines that may come too late: they come two leases after a worker's end.
@@ -189,6 +172,8 @@ KEPT = "driver_data = volume:7\n"
 class Theatre:
     """One installation, and the workers that a test lets act."""
 
+    networks = served_by.NETWORKS
+
     def __init__(self, place, directory, nursery, stack, driver="dummy", *, makes_servers=False, served=""):
         """`driver` stands in the back end's section, with further lines of it if there are any.
 
@@ -203,7 +188,7 @@ class Theatre:
         written = self.with_driver(self.config.read_text(), driver)
         enabled = "enabled_share_backends = alpha"
         if makes_servers:
-            more = SERVED.format(driver=driver.partition("\n")[0], more=served)
+            more = served_by.BACK_END.format(driver=driver.partition("\n")[0], more=served) + self.networks
             written = written.replace(enabled, f"{enabled},served") + more
         self.config.write_text(written)
         self.db = self.world.db

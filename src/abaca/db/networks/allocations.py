@@ -164,10 +164,11 @@ _WHOLE_OF_SERVERS = (
 
 
 class Held(msgspec.Struct, frozen=True, gc=False):
-    """An address of a share server, and the subnet that it lies in."""
+    """An address of a share server, and the subnet and network that it lies in."""
 
     share_server_id: str
     ip_address: str
+    network: str
     cidr: str
     share_network_subnet_id: str | None
 

@@ -64,6 +64,14 @@ def forget(tx: Tx, network_id: str, subject: str) -> None:
 _FORGET = sa.delete(t).where(t.c.share_network_id == sa.bindparam("network"), t.c.subject == sa.bindparam("about"))
 
 
+def forget_all(tx: Tx, network_id: str) -> None:
+    """The share network has changed: what was said of what it was counts no more."""
+    tx.execute(_FORGET_ALL, {"network": network_id})
+
+
+_FORGET_ALL = sa.delete(t).where(t.c.share_network_id == sa.bindparam("network"))
+
+
 def purge(tx: Tx, asked_before: datetime.datetime, most: int) -> int:
     """Forget up to `most` that were asked before then, answered or not; how many."""
     return tx.execute(_PURGE, {"before": asked_before, "most": most}).rowcount

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
@@ -55,6 +56,18 @@ class Address(msgspec.Struct, frozen=True, gc=False):
     ip: str
     mac: str | None = None
     id: str | None = None
+
+
+def other_with_same_addresses(network: Network, others: Iterable[tuple[str, str]]) -> str | None:
+    """The CIDR of one of these networks, by key and CIDR, that has addresses of this one and is not this one; or None.
+
+    Whoever is on both could not tell which of two clients an address is of.
+    """
+    its = ipaddress.ip_network(network.cidr, strict=False)
+    for key, cidr in others:
+        if key != network.key and its.overlaps(ipaddress.ip_network(cidr, strict=False)):
+            return cidr
+    return None
 
 
 def host_address(text: str, network: Network) -> str | None:

@@ -94,7 +94,7 @@ def begin(tx: Tx, network: ShareNetwork, wanted: Wanted, servers: Sequence[Share
     """Have these join; nothing where there are none."""
     if not servers:
         return
-    share_network_checks.forget(tx, network.id, wanted.subject)
+    share_network_checks.forget_all(tx, network.id)
     share_networks.STATUS.move(tx, network.id, "change")
     current_id = None if wanted.current is None else wanted.current.id
     for server in servers:

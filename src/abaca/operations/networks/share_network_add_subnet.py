@@ -22,7 +22,7 @@ from abaca.db.shares import share_instances
 from abaca.domain.networks.allocations import Network
 from abaca.drivers import contract
 from abaca.journal import kinds, queueing
-from abaca.operations.networks import share_server_add_subnet
+from abaca.operations.networks import share_server_add_subnet, share_server_addresses
 from abaca.operations.networks import share_server_change as change
 from abaca.operations.networks import share_server_values as values
 from abaca.operations.parts import DRIVER_CALL_S, PLUGIN_CALL_S, ServerHost
@@ -89,8 +89,11 @@ def take_addresses(op: Op[ServerHost]) -> None:
     if subnet is None:
         raise errors.NotFound(resource="Subnet", id=args.subnet_id)
     network = op.parts.network.look(subnet, op.parts.backend.availability_zone)
+    with op.db.read() as tx:
+        refused = share_server_addresses.refusals(tx, args.server_ids, subnet.id, network)
+    wanted = [one for one in args.server_ids if one not in refused]
     number = op.parts.servers.allocations_per_subnet
-    ready = op.parts.network.allocate_many(args.server_ids, subnet, network, number, op.guard)
+    ready = op.parts.network.allocate_many(wanted, subnet, network, number, op.guard)
     with op.write() as tx:
         share_network_subnets.update(tx, subnet.id, values.facts_of(network))
     op.record(network=network, ready=sorted(ready))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ask a back end whether its share servers of a network could have one exact subnet more; nothing changes by it.
 
-What can go wrong: the subnet is of no network that can be used; then the answer is no, as it is where the back end
-cannot say.
+What can go wrong: the subnet is of no network that can be used, or has addresses of another one's; then the answer is
+no, as it is where the back end cannot say.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from abaca.domain.networks.share_networks import Subnet
 from abaca.drivers import contract
 from abaca.journal import kinds, queueing
 from abaca.networks.contract import NetworkUnknown
+from abaca.operations.networks import share_server_addresses
 from abaca.operations.networks import share_server_values as values
 from abaca.operations.parts import DRIVER_CALL_S, ServerHost
 
@@ -77,8 +78,11 @@ def refusals(op: Op[ServerHost]) -> Mapping[str, str]:
     with op.db.read() as tx:
         found = share_servers.show_many(tx, servers)
         current = values.subnets_of_many(tx, found)
-    said = {one.id: _refusal(driver, values.contract_server(one), current[one.id], told) for one in found}
-    return {id: f"back end {op.parts.backend.name} says {why}" for id, why in said.items() if why is not None}
+        refused = share_server_addresses.refusals(tx, [one.id for one in found], new.id, beneath)
+    asked = [one for one in found if one.id not in refused]
+    said = {one.id: _refusal(driver, values.contract_server(one), current[one.id], told) for one in asked}
+    told_by = f"back end {op.parts.backend.name} says"
+    return {**refused, **{id: f"{told_by} {why}" for id, why in said.items() if why is not None}}
 
 
 def _refusal(

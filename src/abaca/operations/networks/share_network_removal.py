@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from abaca import errors
-from abaca.db.networks import allocations, share_network_subnets, share_networks, share_servers
+from abaca.db.networks import allocations, share_network_checks, share_network_subnets, share_networks, share_servers
 from abaca.db.shares import access_rules, export_locations
 from abaca.domain.attachments import sources
 from abaca.domain.attachments.attachments import Attachment
@@ -123,6 +123,7 @@ def start(tx: Tx, removal: Removal, by: Requester | None, *, force: bool) -> Non
     if not removal.servers:
         share_network_subnets.delete(tx, removal.subnet.id)
         return
+    share_network_checks.forget_all(tx, removal.network.id)
     share_networks.STATUS.move(tx, removal.network.id, "change")
     for server in removal.servers:
         share_server_remove_subnet.start(tx, server, removal.subnet, by, force=force)

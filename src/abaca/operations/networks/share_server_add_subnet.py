@@ -24,6 +24,7 @@ from abaca.domain.networks.share_networks import Subnet
 from abaca.journal import kinds, queueing
 from abaca.networks.contract import NoAddress
 from abaca.operations.attachments.attachment_parts import LOOKS
+from abaca.operations.networks import share_server_addresses
 from abaca.operations.networks import share_server_change as change
 from abaca.operations.networks import share_server_values as values
 from abaca.operations.parts import DRIVER_CALL_S, PLUGIN_CALL_S, ServerHost
@@ -59,8 +60,7 @@ def take_addresses(op: Op[ServerHost]) -> None:
     with op.db.read() as tx:
         _, subnet = change.found(tx, op.args)
     network = op.parts.network.look(subnet, op.parts.backend.availability_zone)
-    number = op.parts.servers.allocations_per_subnet
-    op.parts.network.allocate(op.args.server_id, subnet, network, number, op.guard)
+    share_server_addresses.take(op, op.args.server_id, subnet, network)
     with op.write() as tx:
         share_network_subnets.update(tx, subnet.id, values.facts_of(network))
     op.record(network=network)

@@ -2,8 +2,9 @@
 """Make a share server for the shares that wait for it: look at its networks, take addresses, set it up.
 
 The first share of a network on a back end asks for it (share_server_choice.py). What can go wrong: a subnet is of no
-network that can be used, or is full, or the back end refuses; then whatever was begun is taken back, addresses too, the
-server is in `error`, the shares that waited fail with that reason, and the next share asks for another one.
+network that can be used, or has addresses of another one's, or is full, or the back end refuses; then whatever was
+begun is taken back, addresses too, the server is in `error`, the shares that waited fail with that reason, and the next
+share asks for another one.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from abaca import errors
-from abaca.db.networks import share_network_subnets, share_servers
+from abaca.db.networks import share_network_checks, share_network_subnets, share_servers
 from abaca.domain.networks.allocations import Network
 from abaca.domain.networks.share_networks import Subnet
 from abaca.drivers import contract
 from abaca.journal import kinds, queueing
+from abaca.operations.networks import share_server_addresses
 from abaca.operations.networks import share_server_values as values
 from abaca.operations.parts import DRIVER_CALL_S, PLUGIN_CALL_S, ServerHost
 
@@ -59,6 +61,7 @@ def start(tx: Tx, driver: contract.Driver, made_for: MadeFor, subnets: Sequence[
         "host": driver.backend.host,
         **supports_of(driver),
     }
+    share_network_checks.forget_all(tx, made_for.network_id)
     server_id = share_servers.add(tx, row, [subnet.id for subnet in subnets])
     args = Args(server_id, driver.backend.availability_zone)
     queueing.enqueue(tx, OPERATION, args, values.target_of(driver.backend.host, server_id), by)
@@ -100,8 +103,7 @@ def take_addresses(op: Op[ServerHost]) -> None:
     """As many on each subnet as its driver wants."""
     networks = msgspec.convert(op.data["networks"], dict[str, Network])
     for subnet in _subnets(op):
-        number = op.parts.servers.allocations_per_subnet
-        op.parts.network.allocate(op.args.server_id, subnet, networks[subnet.id], number, op.guard)
+        share_server_addresses.take(op, op.args.server_id, subnet, networks[subnet.id])
 
 
 def give_back_addresses(op: Op[ServerHost]) -> None:

@@ -18,7 +18,7 @@ import msgspec
 from abaca import errors
 from abaca.db.administration import pools, services
 from abaca.db.journal import keys
-from abaca.db.networks import share_network_subnets, share_networks, share_servers
+from abaca.db.networks import share_network_checks, share_network_subnets, share_networks, share_servers
 from abaca.domain.catalog import extra_specs
 from abaca.domain.networks import share_networks as rules
 from abaca.domain.networks.allocations import Network
@@ -84,6 +84,7 @@ def start(tx: Tx, wanted: Found, by: Requester | None, service_down_time_s: int)
         "is_auto_deletable": False,
         **dict.fromkeys(CAPABILITIES, False),
     }
+    share_network_checks.forget_all(tx, network.id)
     server_id = share_servers.add(tx, row, [subnet.id], event="manage")
     target = values.target_of(wanted.host, server_id)
     same = hashlib.sha256(f"{wanted.host} {wanted.identifier}".encode()).hexdigest()

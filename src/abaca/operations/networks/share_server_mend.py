@@ -29,7 +29,7 @@ from abaca.drivers import contract
 from abaca.journal import kinds, queueing
 from abaca.journal.interruptions import Wait
 from abaca.operations.administration import ensure_calls, ensured_instances
-from abaca.operations.networks import share_server_change, share_server_delete
+from abaca.operations.networks import share_server_addresses, share_server_change, share_server_delete
 from abaca.operations.networks import share_server_values as values
 from abaca.operations.parts import DRIVER_CALL_S, PLUGIN_CALL_S, ServerHost
 from abaca.operations.shares import access_rules_sync, metadata_limits
@@ -180,8 +180,7 @@ def take_addresses(op: Op[ServerHost]) -> None:
     found: dict[str, Network] = {}
     for subnet in _wanted(op, plan):
         network = op.parts.network.look(subnet, op.parts.backend.availability_zone)
-        number = op.parts.servers.allocations_per_subnet
-        op.parts.network.allocate(op.args.server_id, subnet, network, number, op.guard)
+        share_server_addresses.take(op, op.args.server_id, subnet, network)
         found[subnet.id] = network
     if found:
         with op.write() as tx:
