@@ -4,6 +4,7 @@
 import pytest
 
 from lab import caller, runs, service
+from tests.conftest import wait_until
 from tests.databases import place
 from tests.networks.harness import PROJECT, NeutronHarness
 
@@ -95,3 +96,52 @@ def test_a_network_without_an_address_fails_the_share_and_leaves_no_port(harness
     assert "address" in message["user_message"]
     told = admin.call("GET", "//abaca/v1/operations?kind=share-server-create").body
     assert "No more IP addresses available on network" in str(told)
+
+
+def waiting_for_neutron(admin, kind):
+    """Until an operation of that kind says that it has asked in vain, and that it will again."""
+
+    def said():
+        found = admin.get(f"//abaca/v1/operations?kind={kind}&state=waiting")
+        return "The network service does not answer" in str(found)
+
+    wait_until(said, every_s=0.1)
+
+
+def test_what_waits_for_a_neutron_that_is_away_goes_on_when_it_is_back(harness, admin, real_cloud):
+    login, neutron = real_cloud
+    one, other = harness.beneath("10.7.0.0/24"), harness.beneath("10.7.1.0/24")
+    wanted = {"neutron_net_id": other[0], "neutron_subnet_id": other[1]}
+    check = {"share_network_subnet_create_check": wanted}
+    neutron.stop()
+    try:
+        network_id = share_network(admin, one)
+        wish = {"share_proto": "NFS", "size": 1, "share_type": "served", "share_network_id": network_id}
+        share = admin.post("/shares", "share", **wish)
+        waiting_for_neutron(admin, "share-server-create")
+        assert admin.get(f"/shares/{share['id']}")["status"] == "creating"
+        neutron.start(login)
+        share = admin.wait(f"/shares/{share['id']}", "available")
+        neutron.stop()
+        asked = admin.call("POST", f"/share-networks/{network_id}/action", check)
+        assert (asked.status, asked.body["compatible"]) == (202, None)
+        waiting_for_neutron(admin, "share-network-check")
+        with pytest.raises(caller.Refused, match=r"has not ended.*The network service does not answer") as refused:
+            admin.post(f"/share-networks/{network_id}/subnets", "share-network-subnet", **wanted)
+        assert refused.value.status == 400
+        neutron.start(login)
+        wait_until(lambda: admin.call("POST", f"/share-networks/{network_id}/action", check).body["compatible"])
+        admin.post(f"/share-networks/{network_id}/subnets", "share-network-subnet", **wanted)
+        admin.wait(f"/share-networks/{network_id}", "active")
+        assert len(harness.ports(share["share_server_id"])) == 2
+        admin.call("DELETE", f"/shares/{share['id']}")
+        admin.wait_gone(f"/shares/{share['id']}")
+        neutron.stop()
+        admin.call("DELETE", f"/share-servers/{share['share_server_id']}")
+        waiting_for_neutron(admin, "share-server-delete")
+        neutron.start(login)
+        admin.wait_gone(f"/share-servers/{share['share_server_id']}")
+        assert harness.ports(share["share_server_id"]) == []
+    finally:
+        neutron.stop()
+        neutron.start(login)

@@ -56,6 +56,13 @@ class NetworkUnreachable(errors.Unavailable):
     code = "NetworkUnreachable"
 
 
+def told(code: str | None, text: str) -> str:
+    """What users are told of an error that ended something: where the network service is, is for operators alone."""
+    if code != NetworkUnreachable.code:
+        return text
+    return "The network service does not answer; try again later, or ask your operators."
+
+
 class Held(msgspec.Struct, frozen=True):
     """Something that a plug-in keeps elsewhere for a share server: its id there, and its addresses, for people."""
 

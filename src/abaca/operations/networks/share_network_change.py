@@ -13,6 +13,7 @@ from abaca import errors
 from abaca.db.administration import services
 from abaca.db.journal import operations
 from abaca.db.networks import share_network_checks, share_network_subnets, share_networks, share_servers
+from abaca.networks.contract import told
 from abaca.operations.networks import share_network_add_subnet, share_network_check
 from abaca.operations.networks.share_network_check import Wanted
 
@@ -117,22 +118,22 @@ def approve(tx: Tx, network: ShareNetwork, wanted: Wanted) -> Sequence[ShareServ
             reason="no check operation was found for exactly this subnet; ask with share_network_subnet_create_check",
         )
     if (said := verdict(answers)) is not True:
-        pending = "the check has not ended; try again" if said is None else _why_not(tx, network, wanted)
-        raise CannotChange(id=network.id, reason=pending)
+        raise CannotChange(id=network.id, reason=_why_not(tx, network, wanted, is_pending=said is None))
     return servers
 
 
-def _why_not(tx: Tx, network: ShareNetwork, wanted: Wanted) -> str:
-    """Why the last check of that subnet says no, as far as the journal remembers."""
+def _why_not(tx: Tx, network: ShareNetwork, wanted: Wanted, *, is_pending: bool) -> str:
+    """Why the last check of that subnet says no, or nothing yet, as far as the journal remembers."""
     kind = share_network_check.OPERATION.kind
     for one in operations.find(tx, kind=kind, resource_id=network.id, limit=CHECKS):
-        if one.args.get("wanted") != msgspec.to_builtins(wanted):
+        if one.args.get("wanted") != msgspec.to_builtins(wanted) or (one.state in operations.ENDED) is is_pending:
             continue
         for server_id, reason in msgspec.convert(one.data.get("refusals", {}), dict[str, str]).items():
             return f"the check says that share server {server_id} could not: {reason}"
         if one.error_text:
-            return f"the check failed: {one.error_text}"
-    return "the check says that a server could not"
+            what = "the check has not ended" if is_pending else "the check failed"
+            return f"{what}: {told(one.error_code, one.error_text)}"
+    return "the check has not ended; try again" if is_pending else "the check says that a server could not"
 
 
 def refuse_away(tx: Tx, hosts: Collection[str], service_down_time_s: int) -> None:
@@ -152,7 +153,6 @@ def begin(tx: Tx, network: ShareNetwork, subnet: Subnet, servers: Sequence[Share
     """Give these the subnet; nothing where there are none."""
     if not servers:
         return
-    wanted = Wanted(subnet.availability_zone, subnet.neutron_net_id, subnet.neutron_subnet_id)
-    share_network_checks.forget(tx, network.id, wanted.subject)
+    share_network_checks.forget_all(tx, network.id)
     share_networks.STATUS.move(tx, network.id, "change")
     share_network_add_subnet.start(tx, servers, subnet, by)

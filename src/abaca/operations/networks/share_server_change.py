@@ -17,6 +17,7 @@ from abaca.db.shares.export_location_history import Cause, Owner
 from abaca.domain.administration.messages import About, Action, Detail
 from abaca.domain.networks.share_networks import Subnet
 from abaca.drivers import contract
+from abaca.networks.contract import told
 from abaca.operations.administration import instance_mend
 from abaca.operations.networks.share_server_create import NoSuchServer
 from abaca.operations.parts import ServerHost
@@ -136,7 +137,8 @@ def lose(op: Op[ServerHost], tx: Tx, error: errors.AbacaError) -> None:
     for row in rows:
         if row.id in lost:
             about = About(row.project_id, op.request_id, "SHARE", row.share_id)
-            messages.record(tx, about, Action.UPDATE, Detail.UNKNOWN_ERROR, reason=error.message)
+            reason = told(error.code, error.message)
+            messages.record(tx, about, Action.UPDATE, Detail.UNKNOWN_ERROR, reason=reason)
     end(which, tx)
 
 
@@ -147,7 +149,8 @@ def notify_project(
     which: Which = op.args
     network = share_networks.show(tx, which.share_network_id)
     if network is not None:
-        messages.record(tx, About(network.project_id, op.request_id, *what), *cause, reason=error.message)
+        about = About(network.project_id, op.request_id, *what)
+        messages.record(tx, about, *cause, reason=told(error.code, error.message))
 
 
 def end(which: Which, tx: Tx) -> None:

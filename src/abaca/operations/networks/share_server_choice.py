@@ -17,6 +17,7 @@ from abaca.domain.administration.messages import Detail
 from abaca.domain.networks.share_servers import usable
 from abaca.drivers import contract
 from abaca.journal.interruptions import Wait
+from abaca.networks.contract import told
 from abaca.operations.networks import share_server_create
 from abaca.operations.networks import share_server_values as values
 
@@ -136,5 +137,5 @@ def _why_not(tx: Tx, server: ShareServer) -> NoShareServer:
     ended = operations.find(tx, kind=share_server_create.OPERATION.kind, resource_id=server.id, limit=1)
     if ended and ended[0].error_text:
         kind = SubnetFull if ended[0].error_code == "NoAddress" else NoShareServer
-        return kind(reason=ended[0].error_text)
+        return kind(reason=told(ended[0].error_code, ended[0].error_text))
     return NoShareServer(reason=f"share server {server.id} is {server.status}")
