@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Certificates of machines, for real ones and for those on paper: whose key, who signs, and what is left at the end."""
 
+import datetime
+
 import msgspec
 import pytest
 from cryptography import x509
@@ -95,6 +97,20 @@ def test_a_certificate_that_was_issued_anew_comes_to_a_mount_that_is_there(harne
     assert again.identity.certificate != there.identity.certificate
     assert nodes.mount(login, again) == nodes.look(login, there)
     assert harness.shown()[1] == again.identity.certificate
+
+
+@pytest.mark.parametrize(("left_days", "ends_soon"), [(-1, True), (29, True), (31, False)])
+def test_a_look_tells_of_a_certificate_that_ends_soon_until_there_is_another(
+    harness, nodes, login, tmp_path, left_days, ends_soon
+):
+    authority = Authority(tmp_path / "ca.pem", tmp_path / "ca.key")
+    authority.make()
+    then = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=100 - left_days)
+    there = mount(harness, Authority(tmp_path / "ca.pem", tmp_path / "ca.key", now=lambda: then, days=100))
+    assert nodes.look(login, there).needs_certificate is ends_soon
+    again = with_certificate(there, authority, nodes.request(login, there))
+    nodes.mount(login, again)
+    assert nodes.look(login, there).needs_certificate is False
 
 
 def test_after_a_request_that_came_to_nothing_nothing_is_left(harness, nodes, login):

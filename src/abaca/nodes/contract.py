@@ -137,7 +137,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """A mount as the machine's mount table says it is.
 
     `made_directory`: the directory was made for it; `is_persistent`: it comes back after a reboot; `boot_id` changes
-    with each boot of the machine.
+    with each boot of the machine; `needs_certificate`: the one by which it is let in ends soon.
     """
 
     source: str
@@ -148,6 +148,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     made_directory: bool = False
     is_persistent: bool = False
     boot_id: str = ""
+    needs_certificate: bool = False
 
 
 class Distribution(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from abaca.nodes import contract, persistence
+from abaca.nodes import certificates, contract, persistence
 from abaca.nodes.contract import InUse, Mount, Mounter, MountRefused, Seen, TimedOut
 from abaca.nodes.machine import Hand, Mounted, State
 from abaca.nodes.shell import Limits
@@ -122,6 +122,7 @@ class Judge(msgspec.Struct, frozen=True):
             made_directory=bool(self._made(state)),
             is_persistent=self._is_persistent(state),
             boot_id=state.boot_id,
+            needs_certificate=certificates.ends_soon(state.certificate),
         )
 
     def _failure(self, state: State) -> contract.NodeError:

@@ -55,8 +55,9 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     has_hung: bool = False
     is_kept: bool = True
     holders: tuple[Holder, ...] = ()
-    # Whether the machine's certificate is there for this mount too, and the signing request that was asked for.
+    # Whether the machine's certificate is there for this mount too, that, and the signing request that was asked for.
     is_certified: bool = False
+    certificate: str = ""
     request: str = ""
 
     @property
@@ -180,6 +181,7 @@ def read(lines: Iterable[str]) -> State:
         is_kept=not last("not_kept"),
         holders=(*holders, *below),
         is_certified=bool(last("certified")),
+        certificate="".join(f"{line}\n" for line in values.get("certificate", ())),
         request="".join(f"{line}\n" for line in values.get("request", ())),
     )
 

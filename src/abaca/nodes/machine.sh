@@ -110,7 +110,7 @@ say_kept() {
 }
 
 look() {
-    [ ! -e "$certificates/users/$name" ] || say certified yes
+    say_certificate
     say_system
     say_table
     [ -n "$mounted" ] || say_directory
@@ -378,6 +378,14 @@ has_other_users() {
             return 0
     done
     return 1
+}
+
+# Whether this mount needs it, and what it is.
+say_certificate() {
+    [ -e "$certificates/users/$name" ] || return 0
+    say certified yes
+    [ -r "$certificates/pem" ] || return 0
+    while IFS= read -r line || [ -n "$line" ]; do say certificate "$line"; done < "$certificates/pem"
 }
 
 # A mount that needs the key is noted first, then as what the machine is known, then the key is made: a crash in between

@@ -297,6 +297,7 @@ def _state(sheet: Sheet, values: Mapping[str, str], said: Mapping[str, Any]) -> 
         fstab=tuple(lines[-1:]),
         fstab_mark=lines[0] if len(lines) > 1 else "",
         is_certified=values["name"] in sheet.certified,
+        certificate=sheet.certificates[0] if sheet.certificates and values["name"] in sheet.certified else "",
         **said,
     )
 

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attachments of shares whose storage knows its clients by certificates, on paper."""
 
+import datetime
+
 import pytest
 from cryptography import x509
 
 from abaca.domain.attachments import clients
+from abaca.drivers.authority import Authority
 from abaca.nodes import paper
 from tests.operations import cases
 from tests.operations import theatre as stage
@@ -101,6 +104,24 @@ def test_verifying_keeps_what_is_well(theatre, prepared):
     attachment_id = cases.until_attached(theatre, cases.attach(theatre, prepared))
     cases.verify(theatre, attachment_id)
     theatre.settle()
+    assert theatre.ask("GET", f"{DOOR}/{attachment_id}")["attachment"]["state"] == "active"
+
+
+def test_a_server_whose_certificate_ends_soon_gets_another_and_stays_mounted(theatre, prepared, tmp_path):
+    attachment_id = cases.until_attached(theatre, cases.attach(theatre, prepared))
+    (sheet,) = [one for one in sheets(theatre) if one["certified"]]
+    then = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=2000)
+    authority = Authority(tmp_path / "ca.pem", tmp_path / "ca.key", now=lambda: then)
+    authority.make()
+    old = authority.sign(sheet["request"], sheet["identity"])
+    with paper.opened(theatre.nodes._state_file) as records:
+        (id,) = [id for id, one in records.all(paper.SHEET).items() if one["certified"]]
+        records.put(paper.SHEET, id, sheet | {"certificates": [old, sheet["certificates"][1]]})
+    cases.verify(theatre, attachment_id)
+    theatre.settle()
+    (now,) = [one for one in sheets(theatre) if one["certified"]]
+    assert now["certificates"][0] not in {old, ""}
+    assert (now["mounts"], now["certificates"][1]) == (sheet["mounts"], sheet["certificates"][1])
     assert theatre.ask("GET", f"{DOOR}/{attachment_id}")["attachment"]["state"] == "active"
 
 

@@ -129,6 +129,9 @@ def _judge(tx: Tx, row: Attachment, seen: Seen | None) -> None:
         attachment_attach.start(tx, row, None)
     elif attachment_attach.has_moved(tx, row):
         remount(tx, row)
+    elif seen.needs_certificate:
+        log.info("attachment=%s: the certificate of server %s ends soon; it gets another", row.id, row.server_id)
+        attachment_attach.start(tx, row, None)
     else:
         attachments.update(tx, row.id, {"last_verified_at": tx.now})
 
