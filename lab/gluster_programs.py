@@ -139,8 +139,8 @@ class Programs:
         volume = self.mounts.pop(place, None)
         if volume is None:
             return 32, f"umount: {place}: not mounted."
-        if (place / FILE).exists() and not any(volume is one for one in self._cluster.frozen.values()):
-            volume.content = (place / FILE).read_text()
+        if not any(volume is one for one in self._cluster.frozen.values()):
+            volume.content = (place / FILE).read_text() if (place / FILE).exists() else ""
         for path in place.iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         return 0, ""

@@ -13,6 +13,8 @@ from lab import gluster_bed, gluster_cluster, processes
 from tests.drivers.contract.calls import settled
 from tests.drivers.harness import GIB, DummyHarness, GlusterfsHarness, LocalHarness, socket_of
 
+OF_SNAPSHOTS = {contract.Snapshots, contract.ClonesSnapshots, contract.Reverts, contract.RevertsAtOnce}
+
 
 class GlusterfsNodesHarness(GlusterfsHarness):
     """The same over a real GlusterFS and a real Heketi. Users are one of the nodes, which every volume lets in."""
@@ -25,7 +27,7 @@ class GlusterfsNodesHarness(GlusterfsHarness):
     @classmethod
     def is_tested(cls, promise):
         """The nodes' stand-in for LVM has no thin pools, without which GlusterFS takes no snapshots."""
-        return super().is_tested(promise) and promise not in {contract.Snapshots, contract.ClonesSnapshots}
+        return super().is_tested(promise) and promise not in OF_SNAPSHOTS
 
     def __init__(self):
         DummyHarness.__init__(self)
@@ -144,7 +146,7 @@ class GlusterfsThinHarness(GlusterfsNodesHarness):
 
     @classmethod
     def is_tested(cls, promise):
-        return promise in {contract.Snapshots, contract.ClonesSnapshots}
+        return super(GlusterfsNodesHarness, cls).is_tested(promise) and promise in OF_SNAPSHOTS
 
     def __init__(self):
         super().__init__()

@@ -41,7 +41,7 @@ def test_snapshots_are_announced_where_volumes_are_made_with_room_for_them(rig, 
     announced = load.capabilities(rig.build(snapshots_per_share=most))
     assert announced["snapshot_support"] is is_announced
     assert announced["create_share_from_snapshot_support"] is is_announced
-    assert announced["revert_to_snapshot_support"] is False
+    assert announced["revert_to_snapshot_support"] is is_announced
 
 
 def test_a_share_has_no_more_snapshots_than_its_pools_hold_when_all_is_written_over(rig, share):

@@ -19,6 +19,7 @@ from tests.operations.cases import (
     mend,
     nothing,
     reconcile,
+    revert,
     shrink,
     until_attached,
 )
@@ -41,7 +42,7 @@ class GlusterTheatre(stage.Theatre):
         super().__init__(place, directory, nursery, stack, "glusterfs")
         self.only = None
         self.drivers = [Held(self.bed)]
-        able = {"snapshot_support": "True", "create_share_from_snapshot_support": "True"}
+        able = {f"{verb}_support": "True" for verb in ("snapshot", "create_share_from_snapshot", "revert_to_snapshot")}
         kept = {"share_type": {"name": "kept", "extra_specs": {stage.DHSS: "False", **able}}}
         self.ask("POST", "/types", kept, who="admin")
 
@@ -157,6 +158,14 @@ def a_snapshot(theatre):
     return share_id, snapshot_id
 
 
+def a_volume_to_take_back(theatre):
+    """A share with a rule that came after its snapshot."""
+    share_id, snapshot_id = a_snapshot(theatre)
+    allow(theatre, share_id, "alice")
+    theatre.settle()
+    return share_id, snapshot_id
+
+
 def clone(theatre, prepared):
     body = {"share": {"share_proto": PROTOCOL, "size": 4, "snapshot_id": prepared[1], "metadata": COUNTED}}
     return theatre.ask("POST", "/shares", body)["share"]["id"]
@@ -186,6 +195,7 @@ CASES = {
     "share-delete": Case(a_volume, delete),
     "share-extend": Case(a_volume, extend),
     "share-manage": Case(lambda theatre: takeover.given_up(theatre, a_volume(theatre)), manage),
+    "share-revert": Case(a_volume_to_take_back, revert),
     "share-shrink": Case(a_volume, shrink),
     "share-unmanage": Case(lambda theatre: a_volume_with_rules(theatre)[0], takeover.unmanage),
     "snapshot-create": Case(a_volume_for_snapshots, take_snapshot),

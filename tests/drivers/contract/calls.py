@@ -48,7 +48,7 @@ def run(driver, name, request):
     call = contract.long_call(driver, name)
     call.start(request)
     looked_at(driver, name, request)
-    return call.end(request)
+    return settled(call.end, request)
 
 
 class LongCallTests:
@@ -81,7 +81,7 @@ class LongCallTests:
         assert seen == sorted(seen)
         call.start(request)
         looked_at(driver, self.name, request)
-        self.assert_done(harness, request, twice(call.end, request))
+        self.assert_done(harness, request, twice(settled, call.end, request))
 
     def test_a_worker_that_dies_after_the_start_is_followed_by_one_that_ends_it(self, harness, driver):
         request = self.prepared(harness)
@@ -89,7 +89,7 @@ class LongCallTests:
         contract.long_call(driver, self.name).start(request)
         follower = harness.start()
         looked_at(follower, self.name, request)
-        outcome = contract.long_call(harness.start(), self.name).end(request)
+        outcome = settled(contract.long_call(harness.start(), self.name).end, request)
         self.assert_done(harness, request, outcome)
 
     def test_when_it_is_cancelled_all_is_as_before_and_it_can_begin_anew(self, harness, driver):

@@ -4,7 +4,7 @@
 import pytest
 
 from abaca.drivers import contract
-from tests.drivers.contract.calls import LongCallTests, SlowCallTests, gone, run, twice
+from tests.drivers.contract.calls import LongCallTests, SlowCallTests, gone, run, settled, twice
 from tests.drivers.harness import rules, snapshot
 
 
@@ -101,7 +101,7 @@ class Reverting:
         share = harness.share("before")
         taken = taken_of(harness, share)
         harness.write(share, "after")
-        return contract.Revert(snapshot=taken, rules=rules("10.0.0.4 rw"))
+        return contract.Revert(snapshot=taken, rules=harness.rules("10.0.0.4 rw"))
 
     def assert_done(self, harness, revert, outcome):
         share = revert.snapshot.instance
@@ -135,7 +135,7 @@ class TestRevertsAtOnce(Reverting):
 
     def test_the_share_is_as_it_was_and_reachable_by_the_rules(self, harness, driver):
         revert = self.prepared(harness)
-        self.assert_done(harness, revert, twice(driver.revert, revert.snapshot, revert.rules))
+        self.assert_done(harness, revert, twice(settled, driver.revert, revert.snapshot, revert.rules))
 
 
 class TestMountsSnapshots:

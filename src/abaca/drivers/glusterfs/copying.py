@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies of snapshots' content into new volumes: a job on a node each, which the new volume's mark finds again.
+"""Copies of snapshots' content into volumes: a job on a node each, which the volume's mark finds again.
 
-The mark, an option of the volume from its first moment, goes from `SNAPSHOT@NODE` to `ended@NODE` and to `ended`. A
+The mark, an option of a new volume from its first moment, goes from `SNAPSHOT@NODE` to `ended@NODE` and to `ended`. A
 copy stays on its node until that has left the cluster: two at a time, or one that goes on unseen, would write over what
 users write later. So the job looks at the mark under its lock before it touches anything, and what tells that it has
 ended is taken away only once the mark says so. All of it is below /run: a node that was started anew has no job.
@@ -56,6 +56,7 @@ copy() {
     mounted "$2" from ro, || { echo "$2 cannot be mounted"; return 3; }
     mounted "$3" to "" || { echo "$3 cannot be mounted"; return 3; }
     : > copying
+    [ -z "$7" ] || find to -mindepth 1 -delete || return 1
     cp -a from/. to/ || { [ $? -lt 128 ] || echo "not connected any more, since it was killed"; return 1; }
 }
 for pause in $6; do
@@ -118,8 +119,10 @@ class Mark(msgspec.Struct, frozen=True):
 class Copying(Serving):
     """Volumes whose content is copied by one of their nodes, with its own certificate, by which each lets it in."""
 
-    def push_copy(self, held: Held, origin: Callable[[], str]) -> contract.Progress:
+    def push_copy(self, held: Held, origin: Callable[[], str], *, is_emptied: bool = False) -> contract.Progress:
         """Have the copy go on, or be ended, and tell how far it is; `origin` names the volume that the snapshot is of.
+
+        A volume that is emptied has afterwards what the snapshot has, and nothing else.
 
         Raises `contract.Gone` without the snapshot, `contract.Full`, `contract.Refused` when it was given up, and what
         commands on nodes raise.
@@ -133,7 +136,7 @@ class Copying(Serving):
                 return self._move_copy(held, mark)
             status, said = self._look(node, held)
             if status == "none":
-                self._begin(node, held, mark, origin())
+                self._begin(node, held, (mark, origin(), "emptied" if is_emptied else ""))
             if status in {"none", "copying", "copied"}:
                 percent = _MOST if status == "copied" else _percent(said)
                 return contract.Progress(percent=percent, details=f"{held.name} gets its content")
@@ -151,6 +154,20 @@ class Copying(Serving):
     def first_mark(self, snapshot_id: str, nodes: Sequence[heketi.Node], instance_id: str) -> str:
         """The mark that a volume is made with. Raises `contract.Unreachable` when there is no node."""
         return f"{names.COPY} {Mark(snapshot_id, _first(nodes, instance_id).id)}"
+
+    def mark_copy(self, held: Held, snapshot_id: str) -> None:
+        """Have the next `push_copy` begin, on the node that tries first. Raises `contract.Unreachable`."""
+        self._set_mark(held, Mark(snapshot_id, _first(held.nodes, _instance_of(held)).id))
+
+    def unmark_copy(self, held: Held) -> None:
+        """None shall be made: what a node was told to do and has not begun it leaves undone."""
+        if _read(held.info.options) is not None:
+            self._set_mark(held, Mark("", ""))
+
+    def is_marked(self, held: Held, snapshot_id: str) -> bool:
+        """Whether that copy was begun, and has not been ended whole."""
+        mark = _read(held.info.options)
+        return mark is not None and bool(mark.node_id) and mark.snapshot_id in {"", snapshot_id}
 
     def is_copied(self, held: Held) -> bool:
         """Whether the volume has all of its content."""
@@ -174,7 +191,8 @@ class Copying(Serving):
             with contextlib.suppress(contract.Gone):
                 self.gluster(nodes).deactivate(names.snapshot_of(mark.snapshot_id))
 
-    def _begin(self, node: heketi.Node, held: Held, mark: Mark, origin: str) -> None:
+    def _begin(self, node: heketi.Node, held: Held, what: tuple[Mark, str, str]) -> None:
+        mark, origin, emptied = what
         snapshot = names.snapshot_of(mark.snapshot_id)
         # After a power cut not all bricks are up; of a snapshot that is activated nothing else brings them back.
         held.gluster.deactivate(snapshot)
@@ -182,7 +200,7 @@ class Copying(Serving):
         held.gluster.start(held.name)
         own = _address(node)
         ways = (f"{own}:/snaps/{snapshot}/{origin}", f"{own}:/{held.name}")
-        words = (_directory(held.name), *ways, held.name, f"{names.COPY}: {mark}", PAUSES_S)
+        words = (_directory(held.name), *ways, held.name, f"{names.COPY}: {mark}", PAUSES_S, emptied)
         self._on(node, _BEGIN, _JOB, *words)
         log.info("volume=%s node=%s a copy of %s begins", held.name, host_of(node), snapshot)
 

@@ -25,15 +25,19 @@ from abaca.drivers.glusterfs.examining import Examining
 from abaca.drivers.glusterfs.nfs_server import NfsServer, check_host
 from abaca.drivers.glusterfs.options import GlusterfsOptions
 from abaca.drivers.glusterfs.renewing import Renewing
+from abaca.drivers.glusterfs.reverting import Reverting
 from abaca.drivers.glusterfs.seal import Seal
 from abaca.drivers.glusterfs.snapshots import Snapshots
 from abaca.drivers.glusterfs.volumes import Room, pool_stats
 from abaca.nodes.shell import Limits
 
 _LIMITS = Limits(connect_s=15.0, command_s=120.0)
+_OF_SNAPSHOTS = ("snapshot_support", "create_share_from_snapshot_support", "revert_to_snapshot_support")
 
 
-class Glusterfs(Snapshots, Ensuring, Enumerating, Examining, Renewing, contract.IssuesCertificates, contract.Driver):
+class Glusterfs(
+    Snapshots, Reverting, Ensuring, Enumerating, Examining, Renewing, contract.IssuesCertificates, contract.Driver
+):
     """GlusterFS volumes made by Heketi, sealed by certificates, reached by their common names."""
 
     Options = GlusterfsOptions
@@ -45,8 +49,7 @@ class Glusterfs(Snapshots, Ensuring, Enumerating, Examining, Renewing, contract.
         super().__init__(backend, options)
         if options.export_ips:
             self.protocols = ("GLUSTERFS", "NFS")
-        has_snapshots = options.snapshots_per_share > 0
-        self.announces = {"snapshot_support": has_snapshots, "create_share_from_snapshot_support": has_snapshots}
+        self.announces = dict.fromkeys(_OF_SNAPSHOTS, options.snapshots_per_share > 0)
         self.machines = Machines(self._login, _LIMITS)
         self.authority = authority(backend, options)
         self.seal = Seal(self.machines, self.authority, options.tls_directory)

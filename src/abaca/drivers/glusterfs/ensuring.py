@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from abaca.drivers import contract
+from abaca.drivers.glusterfs import names
 from abaca.drivers.glusterfs.exporting import Exporting
 from abaca.drivers.glusterfs.serving import VOLUME_ID, Held
 
@@ -63,7 +64,9 @@ class Ensuring(Exporting, contract.Ensures, contract.Inspects):
         return outcome
 
     def _difference(self, instance: contract.ShareInstance, held: Held) -> contract.EnsureOutcome | None:
-        """What is not as it shall be; None when all is."""
+        """What is not as it shall be; None when all is, and for what goes back to a snapshot at this moment."""
+        if not instance.is_held and names.goes_back(held.info.options):
+            return None
         exports = self.exports(instance, held.volume)
         moved = exports if set(exports) != set(instance.exports) else None
         kept = {VOLUME_ID: held.volume.id}

@@ -20,6 +20,10 @@ RETIRED = "deleted"
 SNAPSHOT = "abaca_snapshot_"
 COPY = "user.abaca.copy"
 """The mark of a volume that gets, or got, its content from a snapshot (copying.py)."""
+REVERT = "user.abaca.revert"
+"""The mark of a volume that goes, or went, back to a snapshot (reverting.py): how far it is, `@`, and which."""
+CLOSING, GOING = "closing", "going"
+"""How far a volume is that nobody but its nodes reaches, since it goes back to a snapshot."""
 ALLOW = "auth.ssl-allow"
 SSL = ("client.ssl", "server.ssl")
 OPTIONS_SPEC = "glusterfs:volume_options"
@@ -134,6 +138,11 @@ def options_of(extra_specs: Mapping[str, str]) -> Sequence[str]:
             raise contract.Refused(reason=f"{OPTIONS_SPEC}: {name} is what keeps volumes sealed and counted")
         found.append(f"{name} {value.strip()}")
     return found
+
+
+def goes_back(options: Mapping[str, str]) -> bool:
+    """Whether the volume with these options is closed, since it goes back to a snapshot."""
+    return options.get(REVERT, "").partition("@")[0] in {CLOSING, GOING}
 
 
 def read_options(given: Iterable[str]) -> Mapping[str, str]:

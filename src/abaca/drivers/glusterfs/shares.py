@@ -104,10 +104,10 @@ class Shares(Exporting, Copying, contract.Resizes, contract.Manages, contract.Me
                 self.volumes.delete(volume)
             return
         if held.info.options.get(names.MARK) == instance.id:
+            self.stop_copying(volume, held.info.options)
             if held.info.snapshot_count:
                 self._retire(instance, held)
                 return
-            self.stop_copying(volume, held.info.options)
             self.take_back(instance, [volume.name])
             self.volumes.delete(volume)
 
