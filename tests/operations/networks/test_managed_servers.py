@@ -129,6 +129,25 @@ def test_one_that_answers_elsewhere_is_not_taken_over(theatre):
     assert addresses(theatre) == []
 
 
+def test_one_that_was_left_on_another_network_with_the_same_addresses_is_not_taken_over_here(theatre):
+    """The address could be had here as well, and whoever uses it answers there."""
+    green = {"neutron_net_id": "hills", "neutron_subnet_id": "green"}
+    share = made(theatre, cases.a_share_network(theatre, **green))
+    (address,) = addresses(theatre)
+    cases.delete(theatre, share["id"])
+    theatre.settle()
+    there, identifier = server_takeover.given_up(theatre, share["share_server_id"])
+    server = managed(theatre, cases.a_share_network(theatre), identifier)
+    assert server["status"] == "manage_error"
+    said = reason(theatre, "share-server-manage", server["id"])
+    assert (f"Address {address}" in said, "it was left in network hills" in said) == (True, True)
+    assert (kept(theatre), list(given_up_here(theatre))) == ({(HOST, identifier): address}, [identifier])
+    server_takeover.release(theatre, server["id"])
+    theatre.settle()
+    assert managed(theatre, there, identifier)["status"] == "active"
+    assert (kept(theatre), addresses(theatre)) == ({}, [address])
+
+
 def test_an_address_that_another_server_has_is_not_taken_from_it(theatre):
     share = made(theatre, cases.a_share_network(theatre))
     (address,) = addresses(theatre)

@@ -127,6 +127,22 @@ _LEAVE = (
 )
 
 
+def left_by(tx: Tx, host: str, identifier: str) -> list[Allocation]:
+    """The addresses that are kept for what a back end calls so."""
+    return tx.entities(Allocation, _LEFT_BY, {"on_host": host, "called": identifier})
+
+
+_LEFT_BY = (
+    sa.select(*columns_of(Allocation, t))
+    .where(
+        t.c.share_server_id.is_(None),
+        t.c.left_host == sa.bindparam("on_host"),
+        t.c.left_identifier == sa.bindparam("called"),
+    )
+    .order_by(t.c.id)
+)
+
+
 def let_go(tx: Tx, allocation_id: str) -> bool:
     """An address that a server has left is free; whether it was such a one."""
     return tx.row(_LET_GO, {"allocation": allocation_id}) is not None

@@ -18,13 +18,14 @@ import msgspec
 from abaca import errors
 from abaca.db.administration import pools, services
 from abaca.db.journal import keys
-from abaca.db.networks import share_network_checks, share_network_subnets, share_networks, share_servers
+from abaca.db.networks import allocations, share_network_checks, share_network_subnets, share_networks, share_servers
 from abaca.domain.catalog import extra_specs
 from abaca.domain.networks import share_networks as rules
-from abaca.domain.networks.allocations import Network
+from abaca.domain.networks.allocations import Allocation, Network, host_address
 from abaca.domain.networks.share_servers import CAPABILITIES
 from abaca.drivers import contract
 from abaca.journal import kinds, queueing
+from abaca.networks.contract import AddressNotUsable
 from abaca.operations.networks import share_server_create
 from abaca.operations.networks import share_server_values as values
 from abaca.operations.parts import DRIVER_CALL_S, PLUGIN_CALL_S, BackEnd, ServerHost
@@ -173,10 +174,25 @@ def adopt_addresses(op: Op[ServerHost]) -> None:
     networks = msgspec.convert(op.data["networks"], dict[str, Network])
     with op.db.read() as tx:
         found = share_servers.subnets(tx, op.args.server_id)
+        left = allocations.left_by(tx, op.args.host, op.args.identifier)
     if len(found) != 1:  # the subnet it answers on went, or another came
         raise share_server_create.NoSuchServer(id=op.args.server_id)
     (subnet,) = found
-    op.parts.network.adopt(op.args.server_id, subnet, networks[subnet.id], op.data["addresses"], op.guard)
+    network = networks[subnet.id]
+    _refuse_elsewhere(left, op.data["addresses"], subnet, network)
+    op.parts.network.adopt(op.args.server_id, subnet, network, op.data["addresses"], op.guard)
+
+
+def _refuse_elsewhere(left: Sequence[Allocation], addresses: Sequence[str], subnet: Subnet, network: Network) -> None:
+    """Raises `AddressNotUsable` for one that was left in another network, which has the same addresses."""
+    has = {host_address(one, network) for one in addresses}
+    for one in left:
+        if one.ip_address in has and one.network != network.key:
+            reason = (
+                f"it was left in network {one.network}; take it over in a share network that lies there, or release "
+                "the address first if it answers there no more"
+            )
+            raise AddressNotUsable(address=one.ip_address, id=subnet.id, reason=reason)
 
 
 def disown_addresses(op: Op[ServerHost]) -> None:
