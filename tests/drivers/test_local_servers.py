@@ -142,6 +142,22 @@ def test_each_subnet_reaches_the_share_at_its_own_address(local, machines):
     assert server.details["addresses"] == ",".join(addresses)
 
 
+def test_a_subnet_that_is_had_twice_is_reached_at_either_address(local, machines):
+    """From the beginning, and once more while it serves."""
+    vlan = next(VLANS)
+    either = [on_vlan(vlan, "10.31.0.4/24"), on_vlan(vlan, "10.31.0.5/24")]
+    server = local.set_up(fresh_id(), either)
+    share = share_on(local, server, "10.31.0.11 rw")
+    near = machines(local, vlan, "10.31.0.11/24")
+    local.driver.update_server_network(server, either, on_vlan(vlan, "10.31.0.6/24"), [share])
+    for address in ("10.31.0.4", "10.31.0.5", "10.31.0.6"):
+        assert "file" in near.finds(address, share)
+    local.driver.remove_server_network(server, either[0], [share])
+    assert not near.connects("10.31.0.4", within_s=0.3)
+    for address in ("10.31.0.5", "10.31.0.6"):
+        assert "file" in near.finds(address, share)
+
+
 def test_tenants_with_the_same_addresses_reach_their_own_server_alone(local, machines):
     vlans = next(VLANS), next(VLANS)
     servers = [local.set_up(fresh_id(), [on_vlan(vlan, "10.21.0.4/24")]) for vlan in vlans]
