@@ -112,7 +112,9 @@ def place(request: ShareRequest, pools: Iterable[Pool], rules: Rules = DEFAULT_R
             else:
                 refusals.append(Refusal(pool.host, name, reason))
         if not left:
-            return Placement((), _sorted(refusals), Unplaced(one.detail, _told(request, len(before))))
+            of_subnets = filters.subnets_in_the_way(request, before) if one.judges_zones else []
+            told = " ".join([_told(request, len(before)), *of_subnets])
+            return Placement((), _sorted(refusals), Unplaced(one.detail, told))
     return Placement(_ranked(request, left, rules), _sorted(refusals))
 
 

@@ -7,7 +7,7 @@ A reason is for operators: it names hosts and figures. Users are told the filter
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -65,12 +65,14 @@ Refuses = Callable[[ShareRequest, Pool, Surroundings], str | None]
 class Filter(msgspec.Struct, frozen=True):
     """One filter: the pools that it refuses, and what users are told when it leaves no pool.
 
-    One that `is_lasting` judges a pool alike for all requests of a kind, until the back end says else of itself.
+    One that `is_lasting` judges a pool alike for all requests of a kind, until the back end says else of itself. One
+    that `judges_zones` judges by zones, in which share networks have subnets.
     """
 
     refuses: Refuses
     detail: Detail
     is_lasting: bool = False
+    judges_zones: bool = False
 
 
 def only_host(request: ShareRequest, pool: Pool, _: Surroundings) -> str | None:
@@ -89,6 +91,21 @@ def availability_zone(request: ShareRequest, pool: Pool, _: Surroundings) -> str
     if bound and zone not in bound:
         return f"it is in zone {zone}, the share type is bound to {', '.join(bound)}"
     return None if request.subnets is None else _unreached(request.subnets, pool)
+
+
+def subnets_in_the_way(request: ShareRequest, pools: Iterable[Pool]) -> list[str]:
+    """What users are told of their share network's subnets where these left no pool: a sentence a zone, and no host."""
+    found: dict[str, str] = {}
+    for pool in pools:
+        zone = pool.availability_zone
+        if request.subnets is None or request.availability_zone not in (None, zone):
+            continue
+        number = request.subnets.get(zone) or request.subnets.get(None, 0)
+        if number == 0:
+            found[zone] = f"The share network has no subnet for zone {zone}."
+        elif _unreached(request.subnets, pool) is not None:
+            found[zone] = f"The share network has {number} subnets for zone {zone}, where share servers reach one only."
+    return [found[zone] for zone in sorted(found)]
 
 
 def _unreached(subnets: Mapping[str | None, int], pool: Pool) -> str | None:
@@ -219,7 +236,7 @@ def _gib(size: float) -> str:
 
 FILTERS: dict[str, Filter] = {
     "OnlyHostFilter": Filter(only_host, Detail.NO_VALID_HOST),
-    "AvailabilityZoneFilter": Filter(availability_zone, Detail.FILTER_AVAILABILITY, is_lasting=True),
+    "AvailabilityZoneFilter": Filter(availability_zone, Detail.FILTER_AVAILABILITY, is_lasting=True, judges_zones=True),
     "CapacityFilter": Filter(capacity, Detail.FILTER_CAPACITY),
     "CapabilitiesFilter": Filter(capabilities, Detail.FILTER_CAPABILITIES, is_lasting=True),
     "DriverFilter": Filter(driver, Detail.FILTER_DRIVER),

@@ -3,17 +3,22 @@
 
 import contextlib
 import datetime
+import threading
 
+import msgspec
 import pytest
 import sqlalchemy as sa
 
+from abaca import app
 from abaca.db.catalog import quotas
+from abaca.db.tables.administration import pools
 from abaca.db.tables.networks import network_allocations, share_networks, share_servers
 from abaca.db.tables.shares import share_instances
 from abaca.reconcile.share_servers import UnusedShareServers
 from abaca.reconcile.stuck_states import StuckStates
 from tests import planting
 from tests.api.world import PROJECT
+from tests.conftest import wait_until
 from tests.operations import cases
 from tests.operations import theatre as stage
 
@@ -93,6 +98,30 @@ def test_a_server_is_on_all_subnets_of_its_zone_in_both_families(theatre):
     assert exports(theatre, share["id"]) == sorted([v4, f"[{v6}]"])
 
 
+def test_where_share_servers_are_on_one_subnet_only_a_network_with_two_in_the_zone_has_no_share(theatre):
+    """The share says which back end could not; on a network with one subnet there is one."""
+    with theatre.db.read() as tx:
+        known = tx.row(sa.select(pools).where(pools.c.host.like("%@served#%")))
+    cannot = {**known.capabilities, "share_server_multiple_subnet_support": False}
+    planting.put(theatre.db, pools, pools.c.host == known.host, capabilities=cannot)
+    share = made(theatre, a_wide_network(theatre))
+    told = message(theatre, share["id"])
+    assert (share["status"], told["action_id"], told["detail_id"]) == ("error", "001", "007")
+    assert "The share network has 2 subnets for zone nova, where share servers reach one only." in told["user_message"]
+    assert (servers(theatre), addresses(theatre)) == ([], [])
+    assert made(theatre, cases.a_share_network(theatre))["status"] == "available"
+
+
+def test_a_network_without_a_subnet_has_no_share_and_says_so(theatre):
+    network_id = cases.a_share_network(theatre)
+    (subnet,) = theatre.ask("GET", f"/share-networks/{network_id}/subnets")["share_network_subnets"]
+    theatre.ask("DELETE", f"/share-networks/{network_id}/subnets/{subnet['id']}")
+    share = made(theatre, network_id)
+    told = message(theatre, share["id"])
+    assert (share["status"], told["detail_id"]) == ("error", "007")
+    assert told["user_message"].endswith("The share network has no subnet for zone nova.")
+
+
 def test_shares_that_come_at_the_same_moment_are_on_one_server(theatre):
     network_id = cases.a_share_network(theatre)
     theatre.leave()
@@ -168,6 +197,40 @@ def test_an_unused_server_is_deleted_after_a_while(theatre):
     assert [one.id for one in servers(theatre)] == [used["share_server_id"]]
     assert len(addresses(theatre)) == 1
     assert list(theatre.drivers[1].contents()["server"]) == [used["share_server_id"]]
+
+
+@contextlib.contextmanager
+def working(theatre, **changed):
+    """A whole worker with these settings; what it does by itself has been done once."""
+    worker = app.worker(msgspec.structs.replace(theatre.stage.settings, **changed))
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    try:
+        wait_until(lambda: all(one.is_started for one in worker.queues.values()))
+        for task in worker.periodic_tasks:
+            if task.name == "unused share servers":
+                task.do()
+        yield
+    finally:
+        worker.stop()
+        thread.join()
+        worker.db.close()
+
+
+def test_workers_see_to_that_after_as_many_minutes_as_the_operator_says(theatre):
+    share = made(theatre, cases.a_share_network(theatre))
+    cases.delete(theatre, share["id"])
+    theatre.settle()
+    theatre.leave()
+    since = theatre.db.now() - datetime.timedelta(minutes=21)
+    planting.put(theatre.db, share_servers, unused_since=since)
+    for stays in ({"automatic_share_server_cleanup": False}, {"unused_share_server_cleanup_interval": 22}):
+        with working(theatre, **stays):
+            theatre.settle()
+            assert [one.status for one in servers(theatre)] == ["active"]
+    with working(theatre, unused_share_server_cleanup_interval=20):
+        wait_until(lambda: servers(theatre) == [])
+    assert addresses(theatre) == []
 
 
 @pytest.mark.parametrize("status", ["creating", "deleting", "network_change"])
