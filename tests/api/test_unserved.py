@@ -60,8 +60,8 @@ def test_so_does_a_part_of_one_that_is_served(planted):
 def test_so_does_an_action(planted, action):
     path = f"/shares/{planted.things['/shares/{id}']}/action"
     answer = planted.ask("admin", "POST", path, {action: {}}, **VERSION)
-    assert answer.status == 400
-    assert "not served" in answer.body["badRequest"]["message"]
+    assert answer.status == 404
+    assert "not served" in answer.body["itemNotFound"]["message"]
 
 
 def test_what_nobody_knows_is_just_not_there(planted):

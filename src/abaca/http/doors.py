@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import falcon
 
+from abaca import errors
 from abaca.http import faults, routing
 
 
@@ -55,6 +56,11 @@ class Door:
     def form(self) -> Callable[[BaseException, str, str], faults.Fault] | None:
         """How this door says errors; None: as OpenStack's services do."""
         return self.fault or (faults.one_form if self.one_error_form else None)
+
+    def no_action(self, name: str) -> errors.AbacaError:
+        """What is said to an action that is not there: whether clients know it, and it is not served."""
+        known = self.unserved_actions.get(name)
+        return errors.Invalid(f"There is no such action: {name[:64]}") if known is None else errors.NotFound(known)
 
     def holds(self, path: str) -> bool:
         """Whether a path is behind this door."""

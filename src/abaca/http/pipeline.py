@@ -261,8 +261,7 @@ def choose_route(call: Call) -> None:
         action, call._sent = reading.action(call.request, call.most_bytes)
         among = entry.actions.get(action)
         if among is None:
-            unserved = call.door.unserved_actions.get(action)
-            raise errors.Invalid(unserved or f"There is no such action: {action[:64]}")
+            raise call.door.no_action(action)
     else:
         among = entry.methods[call.request.method]
     for route in among:
