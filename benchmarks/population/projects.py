@@ -92,7 +92,8 @@ def _networks(w: Words) -> Iterator[Rows]:
             "created_at": of["created_at"],
         },
     )
-    words = {name: _rarely(f"'{RARE}'", "'common'") for name in ("name", "server", "dns_ip", "domain", '"user"')}
+    texts = ("name", "server", "dns_ip", "domain", "ou", "default_ad_site", '"user"')
+    words = {name: _rarely(f"'{RARE}'", "'common'") for name in texts}
     kind = _rarely("'kerberos'", "'ldap'")
     yield Rows("security_services", w.networks, {**of, **words, "id": w.id("directory"), "type": kind})
     yield Rows(

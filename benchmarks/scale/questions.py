@@ -52,6 +52,7 @@ def _rarely(often: str, rare: str, none: str = "nothing") -> dict[str, str]:
 
 
 _UNKNOWN = "0000ffff-0000-7000-8000-ffffffffffff"
+_OF_DIRECTORIES = ("name", "user", "server", "dns_ip", "domain", "ou", "default_ad_site")
 _OLD, _SOON = (
     (datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=days)).date().isoformat() for days in (-999, 9)
 )
@@ -327,9 +328,10 @@ OFFERS = (
         "security services",
         "/v2/security-services/detail",
         {
-            "share_network_id": {FEW: id_of("network", 2), NONE: _UNKNOWN},
+            # of a network that is not there the list says that
+            "share_network_id": {FEW: id_of("network", 2)},
             "type": _rarely("ldap", "kerberos", "active_directory"),
-            **dict.fromkeys(("name", "user", "server", "dns_ip", "domain"), _rarely("common", RARE)),
+            **dict.fromkeys(_OF_DIRECTORIES, _rarely("common", RARE)),
         },
         marker_kind="directory",
     ),

@@ -103,7 +103,7 @@ INHERENT: tuple[tuple[str, str], ...] = (
         "among 1,000 shares 16 are offered: less than a page; by name all offers are looked through",
     ),
     (rf"^share networks: .*, ({_FEW_NETWORKS}) ", "a site has some thousands of them: they are looked through"),
-    ("^security services: .*, (type|name|user|server|dns_ip|domain) ", "the same of these"),
+    ("^security services: .*, (type|name|user|server|dns_ip|domain|ou|default_ad_site) ", "the same of these"),
     ("^locks: .*, lock_reason~? ", "a text too long for an index: the locks that are seen are read"),
     ("^periodic: counts of nothing", "it looks at 200 counts at most, and among 1,000 shares there are fewer"),
     ("^servers as Nova lists them", "at 1,000 shares each server of the page has one attachment to show, else ten"),

@@ -329,7 +329,7 @@ OFFERS = {
             "project_id": _PROJECT,
             "share_network_id": _IDS,
             "type": Values("ldap", "kerberos", "active_directory"),
-            **dict.fromkeys(("name", "user", "server", "dns_ip", "domain"), _WORDS),
+            **dict.fromkeys(("name", "user", "server", "dns_ip", "domain", "ou", "default_ad_site"), _WORDS),
         },
     ),
     "share servers": Offer(
@@ -392,7 +392,9 @@ INHERENT: dict[str, dict[str, str]] = {name: {} for name in OFFERS} | {
         **dict.fromkeys(("name_like", "description_like"), _PATTERN),
         **dict.fromkeys(("network_type", "segmentation_id", "cidr", "ip_version"), f"{_FEW}, and by their subnets"),
     },
-    "security services": dict.fromkeys(("type", "name", "user", "server", "dns_ip", "domain"), _FEW),
+    "security services": dict.fromkeys(
+        ("type", "name", "user", "server", "dns_ip", "domain", "ou", "default_ad_site"), _FEW
+    ),
 }
 # The same of two filters.
 _APART = "PostgreSQL takes them for independent, expects few, and sorts what has the text; one at a time"

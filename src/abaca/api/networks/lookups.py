@@ -11,6 +11,8 @@ from abaca.db.catalog import availability_zones
 from abaca.db.engine.database import Tx
 from abaca.db.networks import share_network_subnets, share_networks, share_servers
 from abaca.domain.networks.share_networks import ShareNetwork
+from abaca.http import paging
+from abaca.http.bodies import Filters
 from abaca.http.pipeline import Call
 
 NETWORK = naming.Kind("Share network", share_networks.SHARE_NETWORKS)
@@ -35,6 +37,12 @@ def share_network_for_change(call: Call, tx: Tx, network_id: str) -> ShareNetwor
     """The same, locked until the transaction ends."""
     share_networks.hold(tx, network_id)
     return share_network(call, tx, network_id)
+
+
+def asks_for_nothing(call: Call, filters: type[Filters], *passed_over: str) -> bool:
+    """Whether an administrator lists by what nothing is known of: there is nothing that has it."""
+    known = {*filters.__annotations__, *paging.NAMES, *passed_over}
+    return call.caller.is_admin and not known.issuperset(call.query)
 
 
 def check_room(call: Call, tx: Tx, network_id: str) -> None:

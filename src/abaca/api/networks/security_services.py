@@ -10,7 +10,7 @@ from typing import Annotated
 from msgspec import structs
 
 from abaca import errors
-from abaca.api.networks.lookups import rows
+from abaca.api.networks.lookups import asks_for_nothing, rows, share_network
 from abaca.db.engine.database import Tx
 from abaca.db.networks import security_services as db
 from abaca.domain.networks import security_services as rules
@@ -73,6 +73,10 @@ class SecurityServiceDetail(SecurityServiceView):
     share_networks: list[str]
 
 
+# Of old they had one, and clients still ask by it.
+STATUS_IS_NO_FILTER = ("status",)
+
+
 class CreateSecurityService(Body, key="security_service", missing=422):
     """A directory, how it is found, and as whom share servers join it."""
 
@@ -114,6 +118,8 @@ class SecurityServiceFilters(Filters):
     server: Text
     dns_ip: Text
     domain: Text
+    ou: Text
+    default_ad_site: Text
 
 
 ONE = One("security_service", SecurityServiceView)
@@ -124,8 +130,10 @@ ONE = One("security_service", SecurityServiceView)
 )
 def index_detailed(call: Call, filters: dict[str, object]) -> Listed:
     """Security services with all their fields."""
+    if asks_for_nothing(call, SecurityServiceFilters, *STATUS_IS_NO_FILTER):
+        return Listed([])
     with call.db.read() as tx:
-        found = db.SECURITY_SERVICES.entities(tx, SecurityService, _asked(call, filters), call.page)
+        found = db.SECURITY_SERVICES.entities(tx, SecurityService, _asked(call, tx, filters), call.page)
         networks = db.networks_of(tx, [one.id for one in found])
     return Listed(rows(call, ({**structs.asdict(one), "share_networks": networks.get(one.id, [])} for one in found)))
 
@@ -133,11 +141,15 @@ def index_detailed(call: Call, filters: dict[str, object]) -> Listed:
 @RESOURCE.get(policy=LIST, view=Many("security_services", SecurityServiceListed), filters=SecurityServiceFilters)
 def index(call: Call, filters: dict[str, object]) -> Listed:
     """Security services by id, name and type."""
+    if asks_for_nothing(call, SecurityServiceFilters, *STATUS_IS_NO_FILTER):
+        return Listed([])
     with call.db.read() as tx:
-        return Listed(db.SECURITY_SERVICES.rows(tx, call.columns, _asked(call, filters), call.page))
+        return Listed(db.SECURITY_SERVICES.rows(tx, call.columns, _asked(call, tx, filters), call.page))
 
 
-def _asked(call: Call, filters: Mapping[str, object]) -> dict[str, object]:
+def _asked(call: Call, tx: Tx, filters: Mapping[str, object]) -> dict[str, object]:
+    if "share_network_id" in filters:
+        share_network(call, tx, str(filters["share_network_id"]))
     return {**filters, **call.project_filter(ALL_PROJECTS)}
 
 

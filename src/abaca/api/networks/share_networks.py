@@ -174,6 +174,9 @@ def index(call: Call, filters: dict[str, object]) -> Listed:
 
 def _asked(call: Call, filters: dict[str, object]) -> dict[str, object]:
     asked = {**filters, **call.project_filter(ALL_PROJECTS)}
+    if "project_id" in filters and call.allows(ALL_PROJECTS):
+        # who may see all sees a project's by naming it
+        asked["project_id"] = filters["project_id"]
     for name in ("created_since", "created_before"):
         if name in asked:
             asked[name] = _day(str(asked[name]))
@@ -230,12 +233,12 @@ def update(call: Call, id: str, body: UpdateShareNetwork) -> dict[str, object]:
     with call.db.write() as tx:
         share_network_for_change(call, tx, id)
         if moved:
-            if len(moved) < len(ids):
-                raise errors.Invalid("Give neutron_net_id and neutron_subnet_id together: a subnet moves with both.")
             if db.has_shares(tx, id) or share_servers.on_network(tx, id):
                 raise errors.Forbidden(
                     f"Share network {id} has shares or share servers: of it only name and description can change."
                 )
+            if len(moved) < len(ids):
+                raise errors.Invalid("Give neutron_net_id and neutron_subnet_id together: a subnet moves with both.")
             subnet = rules.only_default(id, subnets.of_network(tx, id))
             subnets.update(tx, subnet.id, moved)
         if values:

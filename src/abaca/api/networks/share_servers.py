@@ -10,7 +10,7 @@ from typing import Annotated
 from msgspec import structs
 
 from abaca import errors
-from abaca.api.networks.lookups import rows
+from abaca.api.networks.lookups import asks_for_nothing, rows
 from abaca.db.engine.database import Tx
 from abaca.db.networks import share_servers as db
 from abaca.domain.networks.share_servers import NamedShareServer
@@ -93,7 +93,7 @@ class ResetTaskState(Body):
 @RESOURCE.get(policy=LIST, view=Many("share_servers", ShareServerListed), filters=ShareServerFilters)
 def index(call: Call, filters: dict[str, object]) -> Listed:
     """Share servers of all projects."""
-    if filters.pop("source_share_server_id", None) is not None:
+    if filters.pop("source_share_server_id", None) is not None or asks_for_nothing(call, ShareServerFilters):
         return Listed([])  # none has moved here from another one
     with call.db.read() as tx:
         page = db.SHARE_SERVERS.entities(tx, NamedShareServer, filters, call.page)

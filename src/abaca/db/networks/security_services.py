@@ -16,7 +16,7 @@ from abaca.db.tables.networks import share_network_security_services as of_netwo
 from abaca.domain.ids import new_id
 from abaca.domain.networks.security_services import SecurityService
 
-_EQUAL = ("project_id", "name", "type", "user", "server", "dns_ip", "domain")
+_EQUAL = ("project_id", "name", "type", "user", "server", "dns_ip", "domain", "ou", "default_ad_site")
 
 SECURITY_SERVICES = Listing(
     t,

@@ -169,6 +169,18 @@ _WITH_IDENTIFIER = (
 )
 
 
+def called_in_part(tx: Tx, host: str, part: str) -> list[str]:
+    """The ids of those in whose identifier on a back end this stands, letters, digits and hyphens."""
+    return [row.id for row in tx.rows(_WITH_PART, {"on_host": host, "part": f"%{part}%"})]
+
+
+_WITH_PART = (
+    sa.select(t.c.id)
+    .where(t.c.identifier.like(sa.bindparam("part")), t.c.host == sa.bindparam("on_host"))
+    .order_by(t.c.created_at, t.c.id)
+)
+
+
 def on_network(tx: Tx, network_id: str, host: str | None = None) -> list[ShareServer]:
     """Those of a share network, oldest first; of one back end, if that is said."""
     found = tx.entities(ShareServer, _ON_NETWORK, {"network": network_id})

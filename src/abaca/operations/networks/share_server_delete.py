@@ -44,9 +44,9 @@ def start(tx: Tx, server: ShareServer, by: Requester | None) -> str:
     # as whoever puts a share on it does
     if server.share_network_id is not None:
         share_networks.hold(tx, server.share_network_id)
+    share_servers.move(tx, server.id, "delete")
     if share_servers.is_used(tx, server.id):
         raise InUse(id=server.id)
-    share_servers.move(tx, server.id, "delete")
     args = Args(values.contract_server(server))
     return queueing.enqueue(tx, OPERATION, args, values.target_of(server.host, server.id), by)
 

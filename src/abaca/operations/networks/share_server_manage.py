@@ -10,6 +10,7 @@ server is `manage_error`, the operation says why, and releasing it makes way for
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -61,6 +62,10 @@ class Args(msgspec.Struct, frozen=True):
     availability_zone: str
 
 
+_ID = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_PART_OF_ID = re.compile("^[0-9a-f-]{8,36}$")
+
+
 class AlreadyManaged(errors.Invalid):
     """What {host} calls {identifier} is under management already, as share server {id}; release that first."""
 
@@ -75,7 +80,7 @@ def start(tx: Tx, wanted: Found, by: Requester | None, service_down_time_s: int)
     if network.status != "active":
         raise errors.Invalid(f"Share network {network.id} is {network.status}; try again when it is active.")
     subnet = _subnet(network, share_network_subnets.of_network(tx, network.id), wanted.subnet_id, zone)
-    for other in share_servers.called(tx, wanted.host, wanted.identifier):
+    for other in _known(tx, wanted.host, wanted.identifier):
         raise AlreadyManaged(host=wanted.host, identifier=wanted.identifier, id=other)
     row: dict[str, object] = {
         "project_id": network.project_id,
@@ -94,6 +99,18 @@ def start(tx: Tx, wanted: Found, by: Requester | None, service_down_time_s: int)
     args = Args(server_id, wanted.host, wanted.identifier, wanted.options, zone)
     queueing.enqueue(tx, OPERATION, args, target, by)
     return server_id
+
+
+def _known(tx: Tx, host: str, identifier: str) -> list[str]:
+    """The ids of those that are meant, however their identifier is written.
+
+    A back end may call what Abaca made by its id in a form of its own: with underscores, or within a longer name.
+    """
+    found = [*share_servers.called(tx, host, identifier)]
+    said = identifier.lower().replace("_", "-")
+    for part in _ID.findall(said) or _PART_OF_ID.findall(said):
+        found += share_servers.called_in_part(tx, host, part)
+    return found
 
 
 def _zone_of(tx: Tx, host: str, service_down_time_s: int) -> str:
