@@ -16,6 +16,8 @@ OF_EVERYBODY = (
     "/flavors",
     "/quota-class-sets",
     "/os-quota-class-sets",
+    "/quota-sets/{project_id}/defaults",
+    "/os-quota-sets/{project_id}/defaults",
     "/event-targets",
     "/plugins",
     "/images",

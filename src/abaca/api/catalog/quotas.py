@@ -142,8 +142,7 @@ def show(call: Call, project_id: str, filters: dict[str, str]) -> Shown:
 
 @RESOURCE.get("/{project_id}/defaults", policy=SHOW, view=QUOTA_SET)
 def show_defaults(call: Call, project_id: str) -> Shown:
-    """The limits that hold where nothing else is set."""
-    call.require(SHOW, project_id=project_id)
+    """The limits that hold where nothing else is set, of every project."""
     with call.db.read() as tx:
         limits = db.class_limits(tx, "default", call.settings.quota.limits)
     return _row(call, {"id": project_id, **limits})

@@ -120,18 +120,17 @@ def over_limit(name: str, limit: int, used: int, delta: int) -> errors.OverLimit
 
 
 def check_limits(limits: Counts, in_use: Counts, bounds: Counts, *, force: bool) -> None:
-    """Whether an operator may set `limits`: -1 or more, not below use unless forced, not above `bounds`.
+    """Whether an operator may set `limits`: -1 or more, and unless forced not below use and not above `bounds`.
 
     `bounds` are the project's limits when those of a user or type in it are set. Raises `Invalid`.
     """
     for name, limit in limits.items():
         if not -1 <= limit <= LARGEST:
             raise errors.Invalid(f"The quota of {name} must be -1, for unlimited, or up to {LARGEST}; it was {limit}.")
-        if force or limit < 0:
+        used, bound = in_use.get(name, 0), bounds.get(name, -1)
+        if force:
             continue
-        used = in_use.get(name, 0)
-        if limit < used:
+        if 0 <= limit < used:
             raise errors.Invalid(f"The quota of {name} cannot be {limit}: {used} are in use; `force` sets it anyway.")
-        bound = bounds.get(name, -1)
-        if 0 <= bound < limit:
+        if bound >= 0 and not 0 <= limit <= bound:
             raise errors.Invalid(f"The quota of {name} cannot be {limit}: that of the project is {bound}.")
