@@ -65,6 +65,7 @@ CHOSEN = {
         [A, pool("b#p", free=20, share_backend_name="SLOW")],
         "b#p",
     ),
+    "the pool that the type names": (ask(specs={"pool_name": "q"}), [A, pool("a#q", free=20)], "a#q"),
     "a capability under its scope": (
         ask(specs={"capabilities:dedupe": "<is> True"}),
         [A, pool("b#p", free=20, dedupe=[True, False])],

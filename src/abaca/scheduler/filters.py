@@ -159,7 +159,7 @@ def wanted(request: ShareRequest) -> dict[str, str]:
 def lacking(pool: Pool, asked: Mapping[str, str]) -> str | None:
     """The first capability that is not as asked, and how it is; None when all are."""
     for key, value in asked.items():
-        reported = pool.capabilities.get(key)
+        reported = pool.reports(key)
         if not extra_specs.satisfies(reported, value):
             has = "does not report it" if reported is None else f"reports {reported!r}"
             return f"{key} {value!r} is asked for, the pool {has}"

@@ -72,7 +72,7 @@ GOOD = [
     {"driver_handles_share_servers": "yes"},
     {"vendor:a-b.c_d": "x" * 255},
     {"provisioning:min_share_size": "1", "provisioning:max_share_size": "1"},
-    {"availability_zones": "a, b"},
+    {"availability_zones": "a,b"},
 ]
 BAD = [
     [],

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from abaca import errors, policy
 from abaca.api.permissions import SPECS_INDEX
@@ -26,6 +26,8 @@ SNAPSHOTS_ARE_OPTIONAL = Feature(
 INHERITED_ACCESS = Feature(
     "inherited_access", "2.99", "Users see whether snapshots inherit the access rules of their share."
 )
+
+EVERY_TYPE = 2**31
 
 INDEX = policy.reader("share_type:index", "List share types.")
 SHOW = policy.reader("share_type:show", "Show a share type.")
@@ -141,8 +143,18 @@ def index(call: Call, filters: dict[str, object]) -> Sequence[Row]:
         else:
             asked["is_public"] = False
     page = call.page._replace(sort_key="name", descending=False, marker=None)
+    pairs = dict(cast("Mapping[str, str]", asked.pop("extra_specs", {})))
+    zones = extra_specs.zones(pairs)
+    pairs.pop(extra_specs.ZONES, None)
+    if pairs:
+        asked["extra_specs"] = pairs
     with call.db.read() as tx:
-        return db.TYPES.rows(tx, call.columns, asked, page)
+        if not zones:
+            return db.TYPES.rows(tx, call.columns, asked, page)
+        # a type is bound to some zones or to none: there are few, so they are read whole
+        listed = db.TYPES.rows(tx, call.columns, asked, page._replace(offset=0, limit=EVERY_TYPE))
+    at = call.columns.index("extra_specs")
+    return [row for row in listed if extra_specs.may_lie_in(row[at], zones)][page.offset :][: page.limit]
 
 
 @RESOURCE.get("/default", policy=DEFAULT, view=TYPE)

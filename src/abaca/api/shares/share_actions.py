@@ -207,7 +207,7 @@ def soft_delete(call: Call, id: str) -> None:
         share_delete.refuse_replicated(tx, id)
         share_delete.refuse_copied(tx, id)
         share_delete.refuse_attached(tx, id)
-        if share.status not in rules.DELETABLE:
+        if share.status not in rules.BINNABLE:
             raise errors.Forbidden(f"Share {id} cannot be put into the recycle bin while it is {share.status}.")
         until = tx.now + datetime.timedelta(seconds=call.settings.soft_deleted_share_retention_time)
         shares.update(tx, id, {"is_soft_deleted": True, "scheduled_to_be_deleted_at": until})

@@ -55,6 +55,10 @@ CLONES_BY_TYPE = Feature(
     "A share is made from a snapshot only where its type says create_share_from_snapshot_support.",
 )
 
+BOUND_TO_ZONES = Feature(
+    "bound_to_zones", "2.48", "A share lies in one of the zones that its type says in availability_zones, if it does."
+)
+
 LINKS = Computed(lambda call, share_id: call.links("shares", share_id), needs=("id",))
 
 
@@ -275,6 +279,7 @@ def create(call: Call, body: CreateShare) -> Row | None:
         share_network_id=body.share_network_id,
         snapshot_id=body.snapshot_id,
         clones_by_type=call.has(CLONES_BY_TYPE),
+        zones_by_type=call.has(BOUND_TO_ZONES),
         is_public=body.is_public,
         metadata=body.metadata,
         availability_zone=body.availability_zone,

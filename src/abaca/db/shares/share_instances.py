@@ -41,13 +41,13 @@ move, try_move, move_many, reset = STATUS.move, STATUS.try_move, STATUS.move_man
 
 
 def add(tx: Tx, values: Mapping[str, object], event: str = "create") -> Mapping[str, object]:
-    """A new instance, which is being made, made from a snapshot (`clone`) or is there (`manage`); what its row says."""
+    """A new instance, which is being made or is there (`manage`); what its row says."""
     row = {"cast_rules_to_readonly": False, "created_at": tx.now, **values}
     moving.add(tx, t, row, _BORN[event])
     return {**row, **_STATES[event]}
 
 
-_BORN = {event: {"status": event, "access_rules_status": "create"} for event in ("create", "clone", "manage")}
+_BORN = {event: {"status": event, "access_rules_status": "create"} for event in ("create", "manage")}
 _STATES = {event: moving.states(t, born) for event, born in _BORN.items()}
 
 

@@ -42,6 +42,10 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
         """How far a thin pool may be promised beyond its size."""
         return number(self.capabilities.get("max_over_subscription_ratio"), 1.0)
 
+    def reports(self, capability: str) -> object:
+        """What share types may ask for: what its back end reported, and its own name."""
+        return parts(self.host)[2] if capability == "pool_name" else self.capabilities.get(capability)
+
     def is_thin_for(self, specs: Mapping[str, str]) -> bool:
         """Whether a share of this type takes room only as it fills."""
         reported = self.capabilities.get("thin_provisioning")

@@ -31,10 +31,13 @@ SMALLEST, LARGEST, LARGEST_EXTENDED = SIZES = (
 )
 BOOLEANS = (*REQUIRED, *INFERRED, "mount_point_name_support", "snapshot_inherit_share_access_support")
 
+# The zones in which shares of the type may lie, with commas between them.
+ZONES = "availability_zones"
+
 VISIBLE = (
     *BOOLEANS,
     "replication_type",
-    "availability_zones",
+    ZONES,
     "encryption_support",
     *SIZES,
     "provisioning:mount_point_prefix",
@@ -44,7 +47,7 @@ REPLICATION_TYPES = ("writable", "readable", "dr")
 ENCRYPTION_SCOPES = ("share", "share_server")
 
 # What the type says to Abaca itself; no pool reports it.
-NOT_CAPABILITIES = ("availability_zones", "default_qos_type", "replication_domain")
+NOT_CAPABILITIES = (ZONES, "default_qos_type", "replication_domain")
 
 _KEY = re.compile(r"[\w.\-:]{1,255}")
 _TRUE = frozenset(("1", "t", "true", "on", "y", "yes"))
@@ -78,7 +81,13 @@ def required(specs: Mapping[str, T]) -> dict[str, T]:
 
 def zones(specs: Mapping[str, str]) -> tuple[str, ...]:
     """The availability zones that the type is bound to; empty when it is bound to none."""
-    return tuple(zone.strip() for zone in specs.get("availability_zones", "").split(",") if zone.strip())
+    return tuple(zone.strip() for zone in specs.get(ZONES, "").split(",") if zone.strip())
+
+
+def may_lie_in(specs: Mapping[str, str], wanted: Iterable[str]) -> bool:
+    """Whether the type lets its shares be in all of these availability zones."""
+    bound = zones(specs)
+    return not bound or set(wanted) <= set(bound)
 
 
 def check(specs: object) -> dict[str, str]:
@@ -95,6 +104,9 @@ def check(specs: object) -> dict[str, str]:
             raise errors.Invalid(f"The value of extra spec {key} must be text of 1 to 255 characters.")
         checked[key] = str(value)
         _check_value(key, checked[key])
+    if ZONES in checked:
+        # so it is shown by the service that clients were written for, and so they compare it
+        checked[ZONES] = ",".join(zones(checked))
     smallest, largest = checked.get(SMALLEST), checked.get(LARGEST)
     if smallest and largest and int(smallest) > int(largest):
         raise errors.Invalid(f"{SMALLEST} ({smallest}) must not be greater than {LARGEST} ({largest}).")
@@ -115,7 +127,7 @@ def _check_value(key: str, value: str) -> None:
         raise errors.Invalid(f"Extra spec {key} is {value!r}; it must be a whole number of GiB, at least 1.")
     _check_one_of(key, value, "replication_type", REPLICATION_TYPES)
     _check_one_of(key, value, "encryption_support", ENCRYPTION_SCOPES)
-    if key == "availability_zones" and not all(zone.strip() for zone in value.split(",")):
+    if key == ZONES and not all(zone.strip() for zone in value.split(",")):
         raise errors.Invalid(f"Extra spec {key} is {value!r}; it must be names of zones between commas.")
 
 

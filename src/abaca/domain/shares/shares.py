@@ -33,6 +33,9 @@ DELETABLE = (
     "error_deleting",
 )
 
+# The same for the recycle bin, but that of what is deleted in part nothing can be taken out again.
+BINNABLE = tuple(status for status in DELETABLE if status != "error_deleting")
+
 # Wherever nothing is under way an administrator may give it up.
 MANAGEABLE = (
     "available",
@@ -85,7 +88,7 @@ SHARE_INSTANCE = StateMachine(
     "share",
     # at                                   event            to
     ("none",                               "create",        "creating"),
-    ("none",                               "clone",         "creating_from_snapshot"),
+    ("creating",                           "copy",          "creating_from_snapshot"),  # it takes its time
     (("creating", "creating_from_snapshot"), "created",     "available"),
     (("creating", "creating_from_snapshot"), "failed",      "error"),
     (("creating", "creating_from_snapshot"), "refuse",      "error"),  # no pool can hold it; a message says why

@@ -63,6 +63,8 @@ class CreateRequest(msgspec.Struct, frozen=True, kw_only=True):
     snapshot_id: str | None = None
     # whether the type of the snapshot's share must say that shares can be made from its snapshots
     clones_by_type: bool = True
+    # whether it lies in one of the zones to which its type is bound
+    zones_by_type: bool = True
     is_public: bool = False
     metadata: object = None
     availability_zone: str | None = None
@@ -84,11 +86,13 @@ def filled(wanted: CreateRequest, source: Source) -> CreateRequest:
 
 
 def _in_zone(tx: Tx, wanted: CreateRequest) -> CreateRequest:
-    """With the name of the zone where its user says an id."""
+    """With the name of the zone where its user says an id. Raises `NotFound`."""
     if wanted.availability_zone is None:
         return wanted
     name = availability_zones.find(tx, wanted.availability_zone)
-    return msgspec.structs.replace(wanted, availability_zone=name or wanted.availability_zone)
+    if name is None:
+        raise errors.NotFound(resource="Availability zone", id=wanted.availability_zone)
+    return msgspec.structs.replace(wanted, availability_zone=name)
 
 
 class ResolvedType(msgspec.Struct, frozen=True):
@@ -102,6 +106,13 @@ class ResolvedType(msgspec.Struct, frozen=True):
     def shown(self) -> shares.ItsType:
         """What its shares show of it."""
         return shares.ItsType(self.name, None if self.id is None else self.specs)
+
+
+def _binding(wanted: CreateRequest, resolved: ResolvedType) -> dict[str, str]:
+    """What of the type says where the share may lie."""
+    if wanted.zones_by_type:
+        return resolved.specs
+    return {key: value for key, value in resolved.specs.items() if key != extra_specs.ZONES}
 
 
 class _RoomTaken(Exception):
@@ -199,9 +210,7 @@ class Admission:
             place = {"host": candidate.pool.host, "availability_zone": candidate.pool.availability_zone}
         on_network = {"share_network_id": wanted.share_network_id}
         instance = share_instances.add(
-            tx,
-            {**ids, **place, **on_network, "share_type_id": resolved.id, "progress": None},
-            "create" if source is None else "clone",
+            tx, {**ids, **place, **on_network, "share_type_id": resolved.id, "progress": None}
         )
         # The answer shows what was asked for, and not yet what came of it.
         row = shares.show_added(share, instance, resolved.shown, columns)
@@ -267,11 +276,10 @@ class Admission:
         if resolved.id is not None:
             share_network_use.check(resolved.specs, wanted.share_network_id)
         if wanted.availability_zone is not None:
-            if availability_zones.find(tx, wanted.availability_zone) is None:
-                raise errors.NotFound(resource="Availability zone", id=wanted.availability_zone)
-            bound = extra_specs.zones(resolved.specs)
-            if bound and wanted.availability_zone not in bound:
-                raise errors.Invalid(f"The share type allows only these availability zones: {', '.join(bound)}.")
+            specs = _binding(wanted, resolved)
+            if not extra_specs.may_lie_in(specs, [wanted.availability_zone]):
+                bound = ", ".join(extra_specs.zones(specs))
+                raise errors.Invalid(f"The share type allows only these availability zones: {bound}.")
         encryption_keys.check(wanted.encryption_key_ref, resolved.specs)
         self._mount_point(wanted, resolved)
         rules.check_smallest(wanted.size_gib or 0, resolved.specs)
@@ -296,7 +304,7 @@ class Admission:
         request = ShareRequest(
             size_gib=wanted.size_gib or 0,
             share_proto=protocol,
-            specs=resolved.specs,
+            specs=_binding(wanted, resolved),
             project_id=self.caller.project_id,
             availability_zone=wanted.availability_zone,
             # it reaches what is disabled; from others it is, as always, no hint at all

@@ -15,7 +15,7 @@ import msgspec
 
 from abaca import errors
 from abaca.db.journal import keys
-from abaca.db.shares import snapshots
+from abaca.db.shares import share_instances, snapshots
 from abaca.domain.administration.messages import Action, Detail
 from abaca.drivers import contract
 from abaca.journal import kinds, queueing
@@ -79,10 +79,12 @@ def cancel_on_backend(op: Op[BackEnd]) -> None:
 
 
 def wait_for_backend(op: Op[BackEnd]) -> None:
-    """Until all is copied."""
+    """Until all is copied; a share that has to wait for it says so."""
     progress = _cloning(op).look_at_clone(_clone(op))
     if not progress.is_done:
         op.progress(progress.percent, 100)
+        with op.write() as tx:
+            share_instances.try_move(tx, op.args.instance.id, "copy", ("creating",))
         raise Wait(progress.details or "the snapshot to be copied", look_again_s=LOOK_S)
 
 
