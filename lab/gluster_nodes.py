@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import html
 import os
 import pathlib
 import shlex
@@ -67,7 +68,14 @@ class Cluster:
         return sorted(snapshot for snapshot, volume in self.snapshots.items() if volume == name)
 
     def run(self, words: list[str]) -> tuple[int, str]:
-        """The exit code of `gluster WORDS`, and what it says."""
+        """The exit code of `gluster WORDS`, and what it says; of what fails it says in XML that it is well."""
+        code, said = self._run(words)
+        if code and "--xml" in words:
+            told = f"<opRet>-1</opRet>\n  <opErrno>30800</opErrno>\n  <opErrstr>{html.escape(said)}</opErrstr>"
+            return 0, f'<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\n<cliOutput>\n  {told}\n</cliOutput>\n'
+        return code, said
+
+    def _run(self, words: list[str]) -> tuple[int, str]:
         self.commands.append(words)
         if words == ["--version"]:
             return 0, "glusterfs 10.3"

@@ -9,6 +9,7 @@ from cryptography import x509
 from abaca.drivers import contract
 from abaca.drivers.authority import Authority
 from abaca.drivers.glusterfs import nfs_certificate
+from lab import processes
 from tests.drivers.harness import GlusterfsHarness
 
 
@@ -64,7 +65,9 @@ def test_renewing_brings_a_new_certificate_to_each_node_and_starts_volumes_of_sh
     assert [line for line in said if "a new certificate, it had one for 10 days" in line] == said
     assert len(said) == 3
     assert min(ends(rig)) - max(before) > datetime.timedelta(days=1800)
-    assert told(driver) > max(before)
+    for seen in (driver, rig.build()):  # volumes serve by the former ones still, of which a worker that comes knows
+        seen.log_in()
+        assert told(seen) <= max(before)
     assert not any("stop" in words for words in rig.bed.gluster.commands)
 
     assert f"volume abaca_{share.id}: started anew" in list(driver.renew(restarts=True))
@@ -72,6 +75,42 @@ def test_renewing_brings_a_new_certificate_to_each_node_and_starts_volumes_of_sh
     assert stopped == [f"abaca_{share.id}"]
     assert (rig.volume(share).is_started, rig.volume(share).is_open, rig.read(share)) == (True, False, "text")
     assert rig.bed.gluster.volumes["theirs"].is_started
+    assert told(driver) > max(before)
+    assert {one.name for one in rig.bed.nodes.ssl("127.0.7.1").iterdir()} == {
+        f"glusterfs.{end}" for end in ("pem", "key", "ca")
+    }
+
+
+def test_certificates_that_are_renewed_by_the_way_are_told_of_until_volumes_are_started_anew(rig, caplog):
+    rig.share()
+    old = ends(rig)
+    driver = rig.start()  # of another lifetime: those that there are end soon
+    rig.share()
+    assert min(ends(rig)) > max(old)
+    assert told(driver) <= max(old)
+    assert "the old certificate ends in 10 days: `abaca certificate renew --restart`" in caplog.text
+    list(driver.renew(restarts=True))
+    assert told(driver) > max(old)
+
+
+def test_what_gluster_cannot_do_since_certificates_have_ended_says_so(rig):
+    share = rig.share()
+    place, then = rig.directory / "authority", datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=9)
+    authority = Authority(place / "ca.pem", place / "ca.key", now=lambda: then, days=7)
+    for host, id in zip(rig.bed.nodes.hosts, rig.bed.heketi.nodes, strict=True):
+        files = rig.bed.nodes.ssl(host)
+        words = ["req", "-new", "-key", str(files / "glusterfs.key"), "-subj", f"/CN=abaca-node-{id}"]
+        request = processes.command(["openssl", *words])
+        (files / "glusterfs.pem").write_text(authority.sign(request, f"abaca-node-{id}"))
+    rig.bed.gluster.refuses["quota"] = "quota command failed : Failed to start aux mount"
+    with pytest.raises(contract.Refused, match=r"node 127.0.7.1 ended 2 days ago.*renew --restart` mends it"):
+        rig.start().shrink(share, 1)
+    rig.bed.gluster.refuses.clear()
+    list(rig.driver.renew(restarts=True))
+    rig.bed.gluster.refuses["quota"] = "quota command failed : Failed to start aux mount"
+    with pytest.raises(contract.Refused, match="gluster says: quota command failed"):
+        rig.driver.shrink(share, 1)
+    rig.bed.gluster.refuses.clear()
 
 
 # The certificate of the NFS server

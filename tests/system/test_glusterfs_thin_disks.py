@@ -14,7 +14,7 @@ import uuid
 import pytest
 
 from abaca.drivers import contract, load
-from lab import gluster_cluster, gluster_machines, heketi_server, runs
+from lab import gluster_cluster, gluster_machines, heketi_server, processes, runs
 from tests.conftest import wait_until
 from tests.drivers.contract.calls import settled
 
@@ -87,7 +87,8 @@ class Rig:
             self.said(TREE, place)
             self.tree = self.said(SEEN, place)
         self.snapshot = contract.Snapshot(id=str(uuid.uuid4()), instance=self.share)
-        self.driver.set_access(self.share, [contract.AccessRule(id="1", type="cert", to="alice", level="rw")])
+        self.rules = [contract.AccessRule(id="1", type="cert", to="alice", level="rw")]
+        self.driver.set_access(self.share, self.rules)
         begun_s = time.monotonic()
         settled(self.driver.create_snapshot, self.snapshot)
         told("a snapshot is taken", begun_s)
@@ -95,11 +96,11 @@ class Rig:
             self.said('cd "$1" && rm -rf deep && echo later > plain', place)
         self.before = self.node.bricks()
 
-    def start(self):
+    def start(self, **options):
         """Another worker."""
         if self.driver is not None:
             self.driver.stop()
-        section = self.cluster.section() | {"durability": "none", "snapshots_per_share": "1"}
+        section = self.cluster.section() | {"durability": "none", "snapshots_per_share": "1"} | options
         state = self.cluster.network.run.path("backend")
         backend = contract.Backend(name="b1", host="h@b1", share_backend_name="B1", state_dir=state)
         self.driver = load.driver(backend, "glusterfs", section)
@@ -160,22 +161,29 @@ def rig(cluster):
     made.driver.stop()
 
 
-@contextlib.contextmanager
-def alice_trying(rig, clone):
-    """Who is let into the share that the snapshot is of tries to mount the new one meanwhile; what she tried."""
+@pytest.fixture
+def alice(rig):
+    """The machine of who is let into the share that the snapshot is of."""
     client = gluster_machines.GlusterClient(rig.cluster.network, "alice").start()
     request = gluster_cluster.make_key(client, "alice")
     issued = rig.driver.issue("alice", request)
     gluster_cluster.seal(client, issued.pem, issued.authority)
     assert client.mount(f"{rig.node.ipv4}:/abaca_{rig.share.id}", PLACE).code == 0
     client.unmount(PLACE)
+    yield client
+    client.stop()
+
+
+@contextlib.contextmanager
+def trying(rig, client, share):
+    """A client tries to mount a share all the while, and never does; when it has tried."""
     tried, reached, over = [], [], threading.Event()
 
     def go_on():
         while not over.is_set():
-            if f"abaca_{clone.instance.id}" in rig.cluster.volumes():
+            if f"abaca_{share.id}" in rig.cluster.volumes():
                 tried.append(time.monotonic())
-                if client.mount(f"{rig.node.ipv4}:/abaca_{clone.instance.id}", PLACE).code == 0:
+                if client.mount(f"{rig.node.ipv4}:/abaca_{share.id}", PLACE).code == 0:
                     reached.append(time.monotonic())
                 client.unmount(PLACE)
 
@@ -186,13 +194,25 @@ def alice_trying(rig, clone):
     finally:
         over.set()
         thread.join()
-        client.stop()
     assert reached == []
 
 
-def test_a_share_from_a_snapshot_has_all_of_it_and_its_users_do_not_reach_it(rig):
+def patiently(call, *arguments):
+    """Call it as its operation does: again, while Heketi has not yet noticed that a node is back."""
+
+    def ended():
+        try:
+            return (settled(call, *arguments),)
+        except contract.Unreachable as error:
+            sys.stderr.write(f"\n{error}\n")
+            return None
+
+    return wait_until(ended, SHOWN_S, 5)[0]
+
+
+def test_a_share_from_a_snapshot_has_all_of_it_and_its_users_do_not_reach_it(rig, alice):
     clone = rig.clone()
-    with alice_trying(rig, clone) as tried:
+    with trying(rig, alice, clone.instance) as tried:
         begun_s = time.monotonic()
         settled(rig.driver.start_clone, clone)
         told("its volume is made, and the copy begun", begun_s)
@@ -233,8 +253,86 @@ def test_a_copy_that_is_cancelled_in_the_middle_leaves_nothing(rig, is_restarted
         rig.node.kill()
         rig.node.start()
     begun_s = time.monotonic()
-    settled(rig.start().cancel_clone, clone)
+    patiently(rig.start().cancel_clone, clone)
     told("a copy is cancelled", begun_s)
     assert rig.cluster.copies() == []
     assert "Stopped" in rig.node.gluster("snapshot", "info", f"abaca_snapshot_{rig.snapshot.id}")
     wait_until(lambda: rig.node.bricks() == rig.before, SHOWN_S, 1)
+
+
+def test_a_share_goes_back_although_its_node_loses_its_power_and_nobody_reaches_it_meanwhile(rig, alice):
+    """She has it mounted, and goes on writing as long as she can."""
+    revert = contract.Revert(snapshot=rig.snapshot, rules=rig.rules)
+    place, name = f"{rig.node.ipv4}:/abaca_{rig.share.id}", f"abaca_{rig.share.id}"
+    assert alice.mount(place, PLACE).code == 0
+    alice.script(f"cd {PLACE} && {{ while echo hers > hers; do sleep 0.1; done > /dev/null 2>&1 & }}", SHOWN_S)
+    settled(rig.driver.start_revert, revert)
+    begun_s = time.monotonic()
+    with pytest.raises(contract.UnderWay):
+        rig.driver.end_revert(revert)
+    told("the share is closed, and the copy begun", begun_s)
+    assert alice.script(f"timeout -s KILL 60 ls {PLACE}/. || exit 1", SHOWN_S).code
+    alice.unmount(PLACE)
+    with trying(rig, alice, rig.share) as tried:
+        copied = f"/run/abaca-copy-{name}/to/big"
+        wait_until(lambda: rig.node.run(["test", "-s", copied], SHOWN_S).code == 0, SHOWN_S)
+        rig.node.kill()
+        with pytest.raises(contract.Unreachable):
+            rig.driver.end_revert(revert)
+        rig.node.start()
+        wait_until(lambda: is_under_way(rig.start(), revert), SHOWN_S, 1)
+    patiently(rig.start().end_revert, revert)
+    told("the share is back", begun_s)
+    assert tried
+    assert alice.mount(place, PLACE).code == 0
+    alice.unmount(PLACE)
+    assert rig.cluster.copies() == []
+    with rig.mounted(rig.share) as where:
+        assert rig.said(SEEN, where) == rig.tree
+    # It is Heketi's as before, which makes it larger.
+    patiently(rig.driver.extend, rig.share, 3)
+    with rig.mounted(rig.share) as where:
+        assert rig.said(SEEN, where) == rig.tree
+
+
+def is_under_way(driver, revert):
+    """Whether it has begun again; what it says else passes."""
+    try:
+        driver.end_revert(revert)
+    except contract.UnderWay:
+        return True
+    except (contract.Unreachable, contract.Busy) as error:
+        sys.stderr.write(f"\n{error}\n")
+    return False
+
+
+def test_a_share_of_nfs_goes_back_and_is_exported_again(rig):
+    address, port = rig.cluster.network.host_ipv4, processes.free_port()
+    driver = rig.start(export_ips=address, ganesha_port=str(port), nfs_minor_versions="0,1,2")
+    share = rig.instance(protocol="NFS")
+    place = f"nfs://{address}/abaca_{share.id}/plain?version=4&nfsport={port}"
+    rules = [contract.AccessRule(id="1", type="ip", to=address, level="rw")]
+    try:
+        settled(driver.create, share)
+        driver.set_access(share, rules)
+        with rig.mounted(share) as where:
+            rig.said('echo before > "$1/plain" && sync', where)
+        assert processes.command(["nfs-cat", place]) == "before\n"
+        snapshot = contract.Snapshot(id=str(uuid.uuid4()), instance=share)
+        settled(driver.create_snapshot, snapshot)
+        with rig.mounted(share) as where:
+            rig.said('echo later > "$1/plain" && sync', where)
+        revert = contract.Revert(snapshot=snapshot, rules=rules)
+        settled(driver.start_revert, revert)
+        with pytest.raises(contract.UnderWay):
+            driver.end_revert(revert)
+        with pytest.raises(processes.LabError):
+            processes.command(["nfs-cat", place])
+        patiently(driver.end_revert, revert)
+        assert processes.command(["nfs-cat", place]) == "before\n"
+        patiently(driver.delete, share)
+        patiently(driver.delete_snapshot, snapshot)
+        wait_until(lambda: rig.node.bricks() == rig.before, SHOWN_S, 1)
+    finally:
+        driver.shutdown()
+        rig.start()

@@ -145,6 +145,16 @@ class Authority:
                 return (found.not_valid_after_utc - self._now()) / datetime.timedelta(days=1)
         return None
 
+    def left_days(self, pem: str) -> float | None:
+        """How long a certificate of ours is good, whoever has its key; None when it is no such certificate."""
+        from cryptography import x509
+
+        with contextlib.suppress(ValueError):
+            found = x509.load_pem_x509_certificate(pem.encode())
+            if self._is_ours(found):
+                return (found.not_valid_after_utc - self._now()) / datetime.timedelta(days=1)
+        return None
+
     def _is_ours(self, found: x509.Certificate) -> bool:
         from cryptography.exceptions import InvalidSignature
 

@@ -293,6 +293,9 @@ release() {
     return 1
 }
 
+# Where a mount by certificate tells what was in its way; GlusterFS names it so.
+log_of() { printf '%s\n' "$mount_point" | sed 's|/|-|g; s|^-|/var/log/glusterfs/|; s|$|.log|'; }
+
 # Locks stay open in what runs for the mount as long as it is there, unless that is a process which serves it.
 mount_now() {
     if [ -z "$identity" ]; then
@@ -302,6 +305,7 @@ mount_now() {
     fi
     said=$(limited "$mount_s" mount -t "$fstype" -o "$options" "$source" "$mount_point" 2>&1 8>&- 9>&-)
     code=$?
+    [ $code -eq 0 ] || said="$said $(tail -n 300 "$(log_of)" 2> /dev/null | sed -n 's/.*SSL routines::/TLS: /p' | tail -n 1)"
     # Killed before it had seen that anybody serves it: what is in the table is not to be believed.
     [ $code -ne 137 ] || limited 15 umount -f -l "$mount_point" 2> /dev/null
 }

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import html
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -18,12 +19,17 @@ _LIMIT = re.compile(
     r"<limit>\s*<path>/</path>\s*<hard_limit>(\d+)</hard_limit>(?:(?!</limit>).)*?<used_space>(\d+)</used_space>",
     re.DOTALL,
 )
+# What `gluster --xml` says, and is well by its exit code.
+_NO_SUCCESS = re.compile(r"<opRet>-\d+</opRet>")
+_WHY = re.compile(r"<opErrstr>(.*?)</opErrstr>", re.DOTALL)
 # What gluster says when somebody else is at the volume, or at the cluster.
 _BUSY = (
     *("Another transaction", "Locking failed", "transaction is in progress", "Please try again", "lock is held"),
     "Request timed out",  # and goes on: what is told to gluster can be told again
     *("bricks are not running", "bricks may be down", "rebalance process is running"),  # no snapshot now
 )
+# A node mounts the volume for what it is asked, by its certificate.
+_NOT_INSIDE = "aux mount"
 _AWAY = ("Connection failed", "glusterd", "Staging failed", "not connected", "is not in 'Peer in Cluster'")
 
 
@@ -48,12 +54,13 @@ class Gluster:
 
     Each call raises `contract.Gone` without the volume, which all nodes that answer must say: one that was made anew
     knows of none. It raises `contract.Busy`, `contract.Unreachable` when no node answers, and `contract.Refused` with
-    gluster's words.
+    gluster's words. `explain` says why nodes may not get into volumes, empty when that is not known.
     """
 
-    def __init__(self, machines: Machines, hosts: Sequence[str]) -> None:
+    def __init__(self, machines: Machines, hosts: Sequence[str], explain: Callable[[], str] = str) -> None:
         self._machines = machines
         self._hosts = hosts
+        self._explain = explain
 
     def info(self, volume: str) -> Info:
         """What gluster knows of the volume."""
@@ -116,9 +123,13 @@ class Gluster:
             except contract.Unreachable as error:
                 away = error
                 continue
+            if _NO_SUCCESS.search(answer.out):  # whatever the exit code says
+                answer = Answer(answer.code or 1, "", _told_in(answer.out))
             if answer.code == 0 or any(one in answer.out + answer.err for one in fine):
                 return answer.out
             problem = failure(answer)
+            if _NOT_INSIDE in problem.message and (why := self._explain()):
+                problem = contract.Refused(reason=f"{why} (gluster says: {_said(answer)})")
             if isinstance(problem, contract.Gone):
                 gone = problem
             elif isinstance(problem, contract.Unreachable):
@@ -130,7 +141,7 @@ class Gluster:
 
 def failure(answer: Answer) -> contract.Gone | contract.Busy | contract.Unreachable | contract.Refused:
     """What a command that failed has said, as the error that it is."""
-    said = " ".join(f"{answer.err} {answer.out}".split())[-_SAID:]
+    said = _said(answer)
     reason = f"gluster says: {said or f'nothing, and ended with {answer.code}'}"
     if answer.code == KILLED:
         return contract.Busy(reason=f"{reason}: it was killed, since it took too long")
@@ -141,6 +152,16 @@ def failure(answer: Answer) -> contract.Gone | contract.Busy | contract.Unreacha
     if any(one in said for one in _AWAY):
         return contract.Unreachable(reason=reason)
     return contract.Refused(reason=reason)
+
+
+def _told_in(text: str) -> str:
+    """The reason that XML tells."""
+    found = _WHY.search(text)
+    return html.unescape(found[1]) if found else ""
+
+
+def _said(answer: Answer) -> str:
+    return " ".join(f"{answer.err} {answer.out}".split())[-_SAID:]
 
 
 def read_info(volume: str, text: str) -> Info:

@@ -14,7 +14,7 @@ from abaca.drivers.clients import heketi
 from abaca.drivers.glusterfs import durability
 from abaca.drivers.glusterfs.copying import PROGRAMS
 from abaca.drivers.glusterfs.nfs_server import check_host
-from abaca.drivers.glusterfs.seal import host_of
+from abaca.drivers.glusterfs.seal import host_of, when
 from abaca.drivers.glusterfs.serving import Serving
 
 _AT_ONCE = 8
@@ -107,7 +107,7 @@ class Examining(Serving):
         if self.machines.run(host, ["gluster", "--version"]).code:
             yield "it has no gluster: install glusterfs-server there"
         if not answer.out and self.authority.is_there:
-            left_days = self.seal.days_left(node)
+            left_days = self.seal.left(node).first
             if left_days is not None and left_days < self.authority.renew_days:
-                mend = "`abaca certificate renew` brings another"
-                yield f"its certificate ends in {left_days:.0f} days: {mend}"
+                mend = "`abaca certificate renew --restart` brings another"
+                yield f"its certificate {when(left_days)}: {mend}"

@@ -9,7 +9,7 @@ from abaca.drivers import contract
 from abaca.drivers.authority import Authority
 from abaca.drivers.clients import heketi
 from abaca.drivers.glusterfs import names, nfs_certificate
-from abaca.drivers.glusterfs.seal import host_of
+from abaca.drivers.glusterfs.seal import host_of, when
 from abaca.drivers.glusterfs.serving import Serving
 
 
@@ -30,12 +30,12 @@ class Renewing(Serving):
         for id in self.clusters().values():
             nodes = self.nodes(id)
             for node in nodes:
-                before = self.seal.days_left(node)
+                before = self.seal.left(node).own
                 self.seal.renew(node)
-                had = "had none" if before is None else f"had one for {before:.0f} days"
-                yield f"node {host_of(node)}: a new certificate, it {had}"
+                yield f"node {host_of(node)}: a new certificate, it {_had(before)}"
             if restarts:
                 yield from self._restart(id, nodes)
+                self.seal.settle(nodes)
         if restarts and self.options.export_ips:
             yield self._renew_nfs()
 
@@ -43,8 +43,7 @@ class Renewing(Serving):
         certificate = nfs_certificate.of(self.backend.state_dir, self.authority)
         before = certificate.days_left()
         certificate.renew()
-        had = "had none" if before is None else f"had one for {before:.0f} days"
-        return f"NFS-Ganesha: a new certificate, it {had}; its worker starts it anew"
+        return f"NFS-Ganesha: a new certificate, it {_had(before)}; its worker starts it anew"
 
     def _restart(self, cluster: str, nodes: list[heketi.Node]) -> Iterator[str]:
         for sized in self.volumes.ordered(nodes, self.client.cluster(cluster).volumes):
@@ -57,3 +56,10 @@ class Renewing(Serving):
                 gluster.stop(sized.name)
                 gluster.start(sized.name)
                 yield f"volume {sized.name}: started anew"
+
+
+def _had(left_days: float | None) -> str:
+    """What there was before."""
+    if left_days is None:
+        return "had none"
+    return f"had one for {left_days:.0f} days" if left_days > 0 else f"had one that {when(left_days)}"

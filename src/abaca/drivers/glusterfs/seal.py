@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 from abaca import errors
 from abaca.drivers import contract
@@ -28,17 +29,20 @@ KNOWN_S = 600.0
 """So long a node that was looked at is believed to be as it was."""
 _AT_ONCE = 8
 _PART = "-----abaca-part-----"
+FORMER = ".abaca.former"
+"""The certificate by which volumes may still serve, since they were not started anew after it was renewed."""
 # Each is a fixed text; what differs comes as words: $1 is the directory.
 _LOOK = f"""cd "$1" || exit 1
-for file in glusterfs.pem glusterfs.ca; do cat "$file" 2>/dev/null; echo {_PART}; done
+for file in glusterfs.pem glusterfs.ca {FORMER}; do cat "$file" 2>/dev/null; echo {_PART}; done
 [ ! -e glusterfs.key ] || openssl pkey -in glusterfs.key -pubout 2>/dev/null || true"""
 _REQUEST = (
     """cd "$1" && umask 077 && exec openssl req -new -newkey rsa:2048 -nodes -keyout .abaca.key -subj "/CN=$2" """
 )
 # The place where OpenSSL looks by itself, and GlusterFS with it, is another one on Debian.
-_KEEP = """set -e
+_KEEP = f"""set -e
 cd "$1"
 umask 077
+[ -z "$4" ] || [ -e {FORMER} ] || {{ cp -f glusterfs.pem {FORMER}.new && mv -f {FORMER}.new {FORMER}; }}
 printf '%s' "$2" > .abaca.pem
 printf '%s' "$3" > .abaca.ca
 chmod 644 .abaca.pem .abaca.ca
@@ -50,6 +54,20 @@ other=$(openssl version -d | sed 's/^OPENSSLDIR: "\\(.*\\)"$/\\1/')
 for file in pem key ca; do
     [ -e "$other/glusterfs.$file" ] || ln -s "$1/glusterfs.$file" "$other/glusterfs.$file"
 done"""
+_SETTLE = f'rm -f "$1/{FORMER}"'
+_RESTART = "`abaca certificate renew --restart`"
+
+
+class Left(NamedTuple):
+    """For how many days a node's certificate is good, and the one by which volumes there may still serve."""
+
+    own: float | None
+    former: float | None
+
+    @property
+    def first(self) -> float | None:
+        """Until the first of them ends; None without any."""
+        return min((one for one in self if one is not None), default=None)
 
 
 class Seal:
@@ -89,14 +107,14 @@ class Seal:
     def _note_end(self, node: heketi.Node) -> None:
         self._looked_s[node.id] = time.monotonic()
         try:
-            left_days = self.days_left(node)
+            left_days = self.left(node).first
         except errors.BackendError as error:
             log.warning("node=%s its certificate cannot be looked at: %s", node.id, error)
             return
         self._note(node, left_days)
         if left_days is not None and left_days < self._authority.renew_days:
-            mend = "`abaca certificate renew --restart` brings another one to all nodes"
-            log.warning("node=%s its certificate ends in %.0f days: %s", host_of(node), left_days, mend)
+            mend = f"{_RESTART} brings another one to all nodes"
+            log.warning("node=%s its certificate %s: %s", host_of(node), when(left_days), mend)
 
     def _note(self, node: heketi.Node, left_days: float | None) -> None:
         if left_days is None:
@@ -105,39 +123,58 @@ class Seal:
             self._ends[node.id] = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=left_days)
 
     def _close(self, node: heketi.Node) -> None:
-        host = host_of(node)
-        left_days = self.days_left(node)
-        if left_days is None or left_days < self._authority.renew_days:
+        left = self.left(node)
+        if left.own is None or left.own < self._authority.renew_days:
             self.renew(node)
         else:
-            self._note(node, left_days)
-        if left_days is not None and left_days < self._authority.renew_days:
+            self._note(node, left.first)
+        if left.own is not None and left.own < self._authority.renew_days:
             # Whatever runs has read the old one, and goes on with it.
-            mend = "`abaca certificate renew --restart` starts the volumes anew, which has to be before that"
-            log.warning("node=%s the old certificate ends in %.0f days: %s", host, left_days, mend)
+            mend = f"{_RESTART} starts the volumes anew, without which they serve by it"
+            log.warning("node=%s the old certificate %s: %s", host_of(node), when(left.own), mend)
         self._seen_s[node.id] = time.monotonic()
 
     def renew(self, node: heketi.Node) -> None:
         """A new key and a new certificate, whatever it has. What runs there goes on with what it has read.
 
-        Raises as `close` does.
+        So the former one is kept there, until `settle`. Raises as `close` does.
         """
         host, name = host_of(node), names.node(node.id)
+        had = "" if self.left(node).own is None else "yes"
         request = self._on(host, _REQUEST, name)
-        self._on(host, _KEEP, self._authority.sign(request, name), self._authority.pem)
-        self._note(node, self.days_left(node))
+        self._on(host, _KEEP, self._authority.sign(request, name), self._authority.pem, had)
+        self._note(node, self.left(node).first)
         log.info("node=%s has a new certificate %s", host, name)
 
-    def days_left(self, node: heketi.Node) -> float | None:
-        """For how many days the node has a good certificate; None when it has none. Raises as `close` does."""
+    def settle(self, nodes: Iterable[heketi.Node]) -> None:
+        """All that runs on these nodes was started since they have their certificates. Raises as `close` does."""
+        for node in nodes:
+            self._on(host_of(node), _SETTLE)
+            self._note(node, self.left(node).first)
+
+    def ended(self, nodes: Iterable[heketi.Node]) -> str:
+        """Which of the nodes have certificates that have ended, or serve by such, and the mend; empty for none."""
+        found = []
+        for node in nodes:
+            try:
+                left_days = self.left(node).first
+            except errors.BackendError:
+                continue  # what is asked is what is known
+            if left_days is not None and left_days <= 0:
+                found.append(f"the certificate of the node {host_of(node)} {when(left_days)}")
+        return f"{', '.join(found)}: {_RESTART} mends it" if found else ""
+
+    def left(self, node: heketi.Node) -> Left:
+        """For how many days the node's certificates are good. Raises as `close` does."""
         host = host_of(node)
-        pem, authority, key = (part.strip() for part in self._on(host, _LOOK).split(_PART))
+        pem, authority, former, key = (part.strip() for part in self._on(host, _LOOK).split(_PART))
         try:
             left_days = self._authority.days_left(pem, names.node(node.id), key)
         except Foreign as error:
             mend = "move it away there, or give its authority to this back end"
             raise contract.Refused(reason=f"{host}, {self._directory}/glusterfs.pem: {error}; {mend}") from error
-        return left_days if authority.split() == self._authority.pem.split() else None
+        is_known = authority.split() == self._authority.pem.split()
+        return Left(left_days if is_known else None, self._authority.left_days(former))
 
     def _on(self, host: str, script: str, *words: str) -> str:
         answer = self._machines.run(host, ["sh", "-c", script, "sh", self._directory, *words])
@@ -147,6 +184,11 @@ class Seal:
             said = " ".join((answer.err or answer.out).split())[-200:]
             raise contract.Refused(reason=f"no certificate can be put on {host}, in {self._directory}: {said}")
         return answer.out
+
+
+def when(left_days: float) -> str:
+    """When a certificate ends, in words that follow it."""
+    return f"ends in {left_days:.0f} days" if left_days > 0 else f"ended {-left_days:.0f} days ago"
 
 
 def host_of(node: heketi.Node) -> str:
