@@ -42,7 +42,7 @@ def cloud(bed):
         "gluster": {"driver": "glusterfs", "driver_handles_share_servers": False, "concurrency": 2, **bed.section()},
     }
     with service.Service(bed.run, sections, directory=directory) as abaca:
-        admin = caller.Caller(abaca.url, caller.basic("admin", passwords["admin"]))
+        bed.admin = admin = caller.Caller(abaca.url, caller.basic("admin", passwords["admin"]))
         caller.ensure_type(admin)
         caller.wait_for_pools(admin, SHOWN_S)
         command.write_clouds(
@@ -108,3 +108,33 @@ def test_a_name_that_somebody_took_is_told_with_the_volume_that_has_it(bed, clou
     assert (action, detail) == ("002", "001")
     assert f"Heketi has a volume {name} that somebody else made: delete it, or give it another name" in said
     assert name in bed.gluster.volumes
+
+
+def test_a_share_is_found_at_the_new_address_of_a_node_once_it_is_ensured(bed, cloud):
+    share = cloud.read("share", "create", "GLUSTERFS", "1")["id"]
+    wait_until(lambda: cloud.read("share", "show", share)["status"] == "available", SHOWN_S, 0.5)
+    node = next(iter(bed.heketi.nodes.values()))
+    old, node["hostnames"] = (
+        node["hostnames"],
+        {"manage": node["hostnames"]["manage"], "storage": ["storage-1.example"]},
+    )
+    try:
+        assert not any("storage-1.example" in path for path in paths(cloud, share))
+        bed.admin.call("POST", "/services/ensure-shares", {"host": "here@gluster"})
+        wait_until(lambda: f"storage-1.example:/{volume(cloud, share)}" in paths(cloud, share), SHOWN_S, 0.5)
+        assert not any(path.startswith(f"{old['storage'][0]}:") for path in paths(cloud, share))
+        assert len(paths(cloud, share)) == 3
+    finally:
+        node["hostnames"] = old
+    cloud.run("share", "delete", share)
+    wait_until(lambda: not statuses(cloud, [share]), SHOWN_S, 0.5)
+
+
+def paths(cloud, share):
+    """Where it can be mounted from."""
+    return [one["Path"] for one in cloud.read("share", "export", "location", "list", share)]
+
+
+def volume(cloud, share):
+    (instance,) = cloud.read("share", "instance", "list", "--share", share)
+    return f"abaca_{instance['ID']}"
