@@ -168,7 +168,8 @@ def alice(rig):
     request = gluster_cluster.make_key(client, "alice")
     issued = rig.driver.issue("alice", request)
     gluster_cluster.seal(client, issued.pem, issued.authority)
-    assert client.mount(f"{rig.node.ipv4}:/abaca_{rig.share.id}", PLACE).code == 0
+    # After a power cut a brick needs a while.
+    wait_until(lambda: client.mount(f"{rig.node.ipv4}:/abaca_{rig.share.id}", PLACE).code == 0, SHOWN_S, 2)
     client.unmount(PLACE)
     yield client
     client.stop()
