@@ -161,18 +161,23 @@ def rig(cluster):
     made.driver.stop()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def alice(rig):
     """The machine of who is let into the share that the snapshot is of."""
     client = gluster_machines.GlusterClient(rig.cluster.network, "alice").start()
     request = gluster_cluster.make_key(client, "alice")
     issued = rig.driver.issue("alice", request)
     gluster_cluster.seal(client, issued.pem, issued.authority)
-    # After a power cut a brick needs a while.
-    wait_until(lambda: client.mount(f"{rig.node.ipv4}:/abaca_{rig.share.id}", PLACE).code == 0, SHOWN_S, 2)
+    let_in(rig, client)
     client.unmount(PLACE)
     yield client
     client.stop()
+
+
+def let_in(rig, client):
+    """The client mounts the share; after a power cut a brick needs a while."""
+    place = f"{rig.node.ipv4}:/abaca_{rig.share.id}"
+    wait_until(lambda: client.mount(place, PLACE).code == 0, SHOWN_S, 2)
 
 
 @contextlib.contextmanager
@@ -264,8 +269,7 @@ def test_a_copy_that_is_cancelled_in_the_middle_leaves_nothing(rig, is_restarted
 def test_a_share_goes_back_although_its_node_loses_its_power_and_nobody_reaches_it_meanwhile(rig, alice):
     """She has it mounted, and goes on writing as long as she can."""
     revert = contract.Revert(snapshot=rig.snapshot, rules=rig.rules)
-    place, name = f"{rig.node.ipv4}:/abaca_{rig.share.id}", f"abaca_{rig.share.id}"
-    assert alice.mount(place, PLACE).code == 0
+    let_in(rig, alice)
     alice.script(f"cd {PLACE} && {{ while echo hers > hers; do sleep 0.1; done > /dev/null 2>&1 & }}", SHOWN_S)
     settled(rig.driver.start_revert, revert)
     begun_s = time.monotonic()
@@ -275,7 +279,7 @@ def test_a_share_goes_back_although_its_node_loses_its_power_and_nobody_reaches_
     assert alice.script(f"timeout -s KILL 60 ls {PLACE}/. || exit 1", SHOWN_S).code
     alice.unmount(PLACE)
     with trying(rig, alice, rig.share) as tried:
-        copied = f"/run/abaca-copy-{name}/to/big"
+        copied = f"/run/abaca-copy-abaca_{rig.share.id}/to/big"
         wait_until(lambda: rig.node.run(["test", "-s", copied], SHOWN_S).code == 0, SHOWN_S)
         rig.node.kill()
         with pytest.raises(contract.Unreachable):
@@ -285,7 +289,7 @@ def test_a_share_goes_back_although_its_node_loses_its_power_and_nobody_reaches_
     patiently(rig.start().end_revert, revert)
     told("the share is back", begun_s)
     assert tried
-    assert alice.mount(place, PLACE).code == 0
+    let_in(rig, alice)
     alice.unmount(PLACE)
     assert rig.cluster.copies() == []
     with rig.mounted(rig.share) as where:
