@@ -104,7 +104,7 @@ def subnets_in_the_way(request: ShareRequest, pools: Iterable[Pool]) -> list[str
         if number == 0:
             found[zone] = f"The share network has no subnet for zone {zone}."
         elif _unreached(request.subnets, pool) is not None:
-            found[zone] = f"The share network has {number} subnets for zone {zone}, where share servers reach one only."
+            found[zone] = f"The share network has {number} subnets for zone {zone}, of which share servers reach one."
     return [found[zone] for zone in sorted(found)]
 
 

@@ -107,7 +107,7 @@ def test_where_share_servers_are_on_one_subnet_only_a_network_with_two_in_the_zo
     share = made(theatre, a_wide_network(theatre))
     told = message(theatre, share["id"])
     assert (share["status"], told["action_id"], told["detail_id"]) == ("error", "001", "007")
-    assert "The share network has 2 subnets for zone nova, where share servers reach one only." in told["user_message"]
+    assert "The share network has 2 subnets for zone nova, of which share servers reach one." in told["user_message"]
     assert (servers(theatre), addresses(theatre)) == ([], [])
     assert made(theatre, cases.a_share_network(theatre))["status"] == "available"
 
