@@ -6,7 +6,6 @@ import hashlib
 import pytest
 import sqlalchemy as sa
 
-from abaca.api.data_processing.plugins import IMAGE_ID
 from abaca.db import tables
 from abaca.db.administration import services
 from abaca.db.tables import administration as administration_tables
@@ -38,6 +37,9 @@ def at_rest(request, directory):
         yield made
 
 
+IMAGE = "3d1f4c52-8b7e-4a63-9c0d-2e5a6b7c8d9e"
+
+
 def of_everybody(busy):
     """What stands in the paths that belong to no project."""
     kinds = busy.ask("admin", "GET", "/types").body["share_types"]
@@ -50,8 +52,14 @@ def of_everybody(busy):
         "/os-quota-class-sets/{class_name}": "default",
         "/plugins/{name}": "abaca",
         "/plugins/{name}/{release}": "1.0",
-        "/images/{id}": IMAGE_ID,
+        "/images/{id}": _image(busy),
     }
+
+
+def _image(busy):
+    """One that the project has registered, as others may for themselves."""
+    answer = busy.ask("member", "POST", f"//data-processing/v2/images/{IMAGE}", {"username": "ubuntu"})
+    return answer.body["image"]["id"]
 
 
 @pytest.fixture

@@ -423,25 +423,6 @@ def test_what_cannot_be_is_refused_with_the_mend(world, version, data):
     assert (found["tolerance"], found["network"]) == (1, "10.8.0.0/16")
 
 
-@BOTH
-def test_the_one_image_is_found_and_none_is_registered(world, version):
-    def names(query=""):
-        return [one["name"] for one in ask(world, version, "GET", f"/images{query}").body["images"]]
-
-    assert names() == names("?tags=abaca") == names("?tags=abaca&tags=1.0") == ["as-it-is"]
-    assert names("?tags=ubuntu") == names("?name=ubuntu") == []
-    (found,) = ask(world, version, "GET", "/images").body["images"]
-    assert "" in found["username"]
-    for method, path, body in (
-        ("POST", "", {"username": "ubuntu", "description": ""}),
-        ("DELETE", "", None),
-        ("PUT", "/tags", {"tags": ["x"]}),
-        ("POST", "/tag", {"tags": ["x"]}),
-    ):
-        answer = ask(world, version, method, f"/images/{found['id']}{path}", body)
-        assert "as-it-is" in refused(answer, 404, "NOT_FOUND")
-
-
 def test_clients_find_the_versions(world):
     versions = world.ask("none", "GET", "//data-processing").body["versions"]
     assert [one["id"] for one in versions] == ["v1.1", "v2"]

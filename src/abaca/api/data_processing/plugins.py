@@ -1,23 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one plugin there is, which takes servers as they are, and the one image that clients need to name."""
+"""The one plugin there is, which takes servers as they are."""
 
 from __future__ import annotations
 
 from abaca import errors
 from abaca.api.data_processing import faults, permissions
 from abaca.api.data_processing.versions import V1, V2
-from abaca.http.bodies import Filters, Text
 from abaca.http.pipeline import Call
 from abaca.http.routing import Resource
 from abaca.http.wire import Plain, View
 
 NAME, VERSION = "abaca", "1.0"
 PROCESS = "node"
-IMAGE, TAGS = "as-it-is", [NAME, VERSION]
-IMAGE_ID = "0e5d8b1c-6a47-4d0e-9a39-5f1c7d3b2a10"
+# What images are to have, as clients filter them.
+TAGS = [NAME, VERSION]
 
 PLUGINS = Resource("plugins of data processing", "/plugins")
-IMAGES = Resource("images of data processing", "/images")
 
 
 class PluginView(View):
@@ -53,25 +51,6 @@ class VersionView(PluginView):
     configs: list[ConfigView]
 
 
-class ImageView(View):
-    """An image; no server is made here, so it stands for whatever a server has."""
-
-    id: str
-    name: str
-    status: str
-    username: str
-    description: str
-    tags: list[str]
-    metadata: dict[str, str]
-
-
-class ImageFilters(Filters):
-    """What lists of images may be asked for."""
-
-    name: Text
-    tags: Text
-
-
 _PLUGIN: dict[str, object] = {
     "name": NAME,
     "title": "Servers as they are",
@@ -89,16 +68,6 @@ CONFIGS = (
     ("cluster", "network", "The shares let in this network, such as 10.0.0.0/16, and no node by itself."),
     ("cluster", "allow_empty", "Node groups may take no server yet: true or false."),
 )
-_IMAGE: dict[str, object] = {
-    "id": IMAGE_ID,
-    "name": IMAGE,
-    "status": "ACTIVE",
-    # clients look for a part of it
-    "username": "",
-    "description": "Whatever the servers have.",
-    "tags": TAGS,
-    "metadata": {},
-}
 
 
 def check(name: str, version: str) -> None:
@@ -151,20 +120,3 @@ def version(_call: Call, name: str, release: str) -> dict[str, object]:
     ]
     more = {"node_processes": {"servers": [PROCESS]}, "required_image_tags": TAGS, "configs": configs}
     return {**_one(name), **more}
-
-
-@IMAGES.get(policy=permissions.IMAGES_V1, until=V1, view=Plain("images", list[ImageView]), filters=ImageFilters)
-@IMAGES.get(policy=permissions.IMAGES_V2, since=V2, view=Plain("images", list[ImageView]), filters=ImageFilters)
-def images(_call: Call, filters: dict[str, object]) -> list[dict[str, object]]:
-    """The one image, unless another name or tag is asked for."""
-    is_asked_for = filters.get("name", IMAGE) == IMAGE and filters.get("tags", NAME) in TAGS
-    return [_IMAGE] if is_asked_for else []
-
-
-@IMAGES.get("/{id}", policy=permissions.IMAGE_V1, until=V1, view=Plain("image", ImageView))
-@IMAGES.get("/{id}", policy=permissions.IMAGE_V2, since=V2, view=Plain("image", ImageView))
-def image(_call: Call, id: str) -> dict[str, object]:
-    """One image."""
-    if id != IMAGE_ID:
-        raise errors.NotFound(resource="Image", id=id)
-    return _IMAGE

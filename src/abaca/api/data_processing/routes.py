@@ -3,6 +3,6 @@
 
 from __future__ import annotations
 
-from abaca.api.data_processing import clusters, plugins, templates
+from abaca.api.data_processing import clusters, images, plugins, templates
 
-RESOURCES = (clusters.RESOURCE, templates.CLUSTERS, templates.NODE_GROUPS, plugins.PLUGINS, plugins.IMAGES)
+RESOURCES = (clusters.RESOURCE, templates.CLUSTERS, templates.NODE_GROUPS, plugins.PLUGINS, images.IMAGES)

@@ -37,6 +37,9 @@ UNMADE: dict[str, object] = {
     "auto_security_group": False,
     "is_proxy_gateway": False,
     "boot_from_volume": False,
+    "boot_volume_type": None,
+    "boot_volume_availability_zone": None,
+    "boot_volume_local_to_instance": False,
 }
 _OF_GROUP: dict[str, object] = {
     "flavor_id": None,
@@ -116,6 +119,9 @@ class _GroupFields(View):
     auto_security_group: bool
     is_proxy_gateway: bool
     boot_from_volume: Annotated[bool, Since(V2)]
+    boot_volume_type: Annotated[str | None, Since(V2)]
+    boot_volume_availability_zone: Annotated[str | None, Since(V2)]
+    boot_volume_local_to_instance: Annotated[bool, Since(V2)]
 
 
 class TemplateGroupView(_GroupFields):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Templates of clusters and of node groups."""
+"""Templates of clusters and of node groups, and images."""
 
 from __future__ import annotations
 
@@ -59,7 +59,16 @@ def show(tx: Tx, kind: Kind, template_id: str) -> Template | None:
     return next(iter(tx.entities(Template, _SHOW, {"template": template_id, "kind": kind})), None)
 
 
-_SHOW = sa.select(*columns_of(Template, t)).where(t.c.id == sa.bindparam("template"), t.c.kind == sa.bindparam("kind"))
+_TEMPLATES = sa.select(*columns_of(Template, t)).where(t.c.kind == sa.bindparam("kind"))
+_SHOW = _TEMPLATES.where(t.c.id == sa.bindparam("template"))
+
+
+def named(tx: Tx, project_id: str, kind: Kind, name: str) -> Template | None:
+    """That of a name in a project, or None."""
+    return tx.entity(Template, _NAMED, {"project": project_id, "kind": kind, "name": name})
+
+
+_NAMED = _TEMPLATES.where(t.c.project_id == sa.bindparam("project"), t.c.name == sa.bindparam("name"))
 
 
 def page(tx: Tx, asked: Mapping[str, object], wanted: lists.Page) -> Sequence[Template]:

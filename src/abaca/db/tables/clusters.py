@@ -92,7 +92,8 @@ cluster_nodes = sa.Table(
     sa.Index("ix_cluster_nodes_server_id", "server_id"),
 )
 
-# What clusters and their node groups may be made of: `kind` says which. All that is said of one is in `content`.
+# What clusters and their node groups may be made of, and images, named by their ids: `kind` says which. All that is
+# said of one is in `content`.
 cluster_templates = sa.Table(
     "cluster_templates",
     metadata,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Templates of clusters and of node groups: what the data processing door keeps to make clusters of."""
+"""What the data processing door keeps to make clusters of: templates of clusters and of node groups, and images."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from typing import Literal
 
 import msgspec
 
-Kind = Literal["cluster", "node_group"]
+Kind = Literal["cluster", "node_group", "image"]
 
 
 class Template(msgspec.Struct, frozen=True, gc=False):
-    """A template; `content` is all that was said of it beside its own columns. Times are naive UTC."""
+    """A template, or an image that is named by its id.
+
+    `content` is all that was said of it beside its own columns. Times are naive UTC.
+    """
 
     id: str
     project_id: str
