@@ -56,6 +56,7 @@ from abaca.operations.parts import DRIVER_CALL_S, PLUGIN_CALL_S, SERVER_CALL_S, 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
     from abaca.db.shares.export_locations import Mounted
+    from abaca.domain.shares.shares import Share
     from abaca.journal.op import Op
     from abaca.journal.requester import Requester
 
@@ -127,8 +128,9 @@ def find_server(op: Op[AttachmentParts]) -> None:
 def grant_access(op: Op[AttachmentParts], tx: Tx) -> None:
     """The rules that it needs, made or made again; and where it shall be mounted from."""
     row = _row(op, tx)
-    row = attachment_rules.follow(tx, row, op.data.get("addresses", row.addresses), op)
-    op.record(row=plan_of(tx, row))
+    share = shares.find(tx, row.share_id)
+    row = attachment_rules.follow(tx, row, share, op.data.get("addresses", row.addresses), op)
+    op.record(row=plan_of(tx, row, share))
 
 
 def leave_access(_op: Op[AttachmentParts], _tx: Tx) -> None:
@@ -344,9 +346,8 @@ def _row(op: Op[AttachmentParts], tx: Tx) -> Attachment:
     return row
 
 
-def plan_of(tx: Tx, row: Attachment) -> MountPlan:
-    """What an attachment comes to now."""
-    share = shares.find(tx, row.share_id)
+def plan_of(tx: Tx, row: Attachment, share: Share | None) -> MountPlan:
+    """What an attachment of a share, which is None where it is gone, comes to now."""
     mounted = export_locations.mounted(tx, row.share_id)
     return MountPlan(
         id=row.id,

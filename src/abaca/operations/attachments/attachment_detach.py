@@ -111,7 +111,7 @@ def unmount_on_server(op: Op[AttachmentParts]) -> None:
 def _planned(op: Op[AttachmentParts]) -> tuple[Attachment | None, MountPlan | None]:
     with op.db.read() as tx:
         row = attachments.show(tx, op.args.attachment_id)
-        return row, None if row is None else plan_of(tx, row)
+        return row, None if row is None else plan_of(tx, row, shares.find(tx, row.share_id))
 
 
 def _is_forced(op: Op[AttachmentParts]) -> bool:

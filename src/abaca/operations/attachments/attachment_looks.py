@@ -62,7 +62,7 @@ class Looks:
             self.lose(row, error)
             return None
         with self.db.read() as tx:
-            plan = attachment_attach.plan_of(tx, row)
+            plan = attachment_attach.plan_of(tx, row, shares.find(tx, row.share_id))
         source = plan.source or plan.wanted_source
         if source is None:
             return None
@@ -119,7 +119,7 @@ def let_go(tx: Tx, row: Attachment) -> None:
 
 
 def _follow(tx: Tx, row: Attachment, addresses: Sequence[str]) -> None:
-    attachment_rules.follow(tx, row, addresses, None)
+    attachment_rules.follow(tx, row, shares.find(tx, row.share_id), addresses, None)
 
 
 def _judge(tx: Tx, row: Attachment, seen: Seen | None) -> None:

@@ -33,6 +33,7 @@ from abaca.operations.shares import access_rules_sync
 
 if TYPE_CHECKING:
     from abaca.db.engine.database import Tx
+    from abaca.domain.shares.shares import Share
     from abaca.journal.requester import Requester
 
 log = logging.getLogger(__name__)
@@ -142,24 +143,25 @@ def is_within(address: str, network: str) -> bool:
     return ipaddress.ip_address(address) in ipaddress.ip_network(network)
 
 
-def follow(tx: Tx, row: Attachment, addresses: Sequence[str], by: Requester | None) -> Attachment:
+def follow(tx: Tx, row: Attachment, share: Share | None, addresses: Sequence[str], by: Requester | None) -> Attachment:
     """Rules for the addresses that an attachment's server (or who mounts for it) has now, and for no former ones.
 
     Where it has none any more the former stay: that is told when its machine is looked at. Gives the attachment as it
-    is then.
+    is then. The share is None where it is gone.
     """
-    shares.lock(tx, row.share_id)
-    share = shares.find(tx, row.share_id)
     if share is None:
         return row
     now = row.addresses
     if not any(map(clients.is_certificate, now)):  # by which it is known whatever its addresses are
         now = let_in(addresses, versions_of(tx, share.host or ""), row.network) or now
+    if now == row.addresses and _are_given(_known(tx, row.share_id, now), row):
+        return (
+            row  # so it mostly is: nobody waits for the others of its share, and what these need is not looked through
+        )
+    shares.lock(tx, row.share_id)
     if now != row.addresses:
         log.info("attachment=%s: server %s has other addresses", row.id, row.server_id)
         attachments.update(tx, row.id, {"addresses": now})
-    elif _are_given(_known(tx, row.share_id, now), row):
-        return row  # so it mostly is; what others need is not looked through
     settle(tx, row.share_id, sorted({*now, *row.addresses}), by)
     return msgspec.structs.replace(row, addresses=now)
 
@@ -167,7 +169,8 @@ def follow(tx: Tx, row: Attachment, addresses: Sequence[str], by: Requester | No
 def _are_given(known: Mapping[str, AccessRule], row: Attachment) -> bool:
     """Whether nothing is to be done about the rules that an attachment needs.
 
-    Who needs more of one has raised it, as this one would, with the share locked.
+    Who needs more of one has raised it, as this one would, with the share locked; and none is taken away that an
+    attachment needs, which this one does since it was written down.
     """
     rules = [known.get(address) for address in row.addresses]
     return all(rule is not None and _is_given(rule, row.access_level) for rule in rules)

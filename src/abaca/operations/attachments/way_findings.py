@@ -11,7 +11,7 @@ import msgspec
 from abaca import errors
 from abaca.db.attachments import attachments
 from abaca.db.journal import keys
-from abaca.db.shares import access_rules
+from abaca.db.shares import access_rules, shares
 from abaca.domain.attachments import attachments as domain
 from abaca.domain.attachments import mount_instructions
 from abaca.nodes.contract import Finding, NodeError
@@ -78,7 +78,7 @@ def _in_database(db: Database, row: domain.Attachment) -> list[Finding]:
 def _on_machine(db: Database, parts: AttachmentParts, row: domain.Attachment) -> list[Finding]:
     """What its server and the machine that mounts for it say."""
     with db.read() as tx:
-        plan = attachment_attach.plan_of(tx, row)
+        plan = attachment_attach.plan_of(tx, row, shares.find(tx, row.share_id))
     source = row.source or plan.wanted_source
     if source is None:
         return [Finding("export", False, "the share has no export location")]
