@@ -155,9 +155,7 @@ def follow(tx: Tx, row: Attachment, share: Share | None, addresses: Sequence[str
     if not any(map(clients.is_certificate, now)):  # by which it is known whatever its addresses are
         now = let_in(addresses, versions_of(tx, share.host or ""), row.network) or now
     if now == row.addresses and _are_given(_known(tx, row.share_id, now), row):
-        return (
-            row  # so it mostly is: nobody waits for the others of its share, and what these need is not looked through
-        )
+        return row  # so it mostly is; nobody waits for the share, and what others need is not looked through
     shares.lock(tx, row.share_id)
     if now != row.addresses:
         log.info("attachment=%s: server %s has other addresses", row.id, row.server_id)
