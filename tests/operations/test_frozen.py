@@ -16,6 +16,7 @@ import sqlalchemy as sa
 
 from abaca.db.attachments import attachments as attachment_rows
 from abaca.db.journal import operations as rows
+from abaca.db.shares import shares
 from abaca.db.tables.attachments import attachments, orphaned_mounts
 from abaca.journal import kinds
 from abaca.operations.attachments import attachment_attach
@@ -280,7 +281,8 @@ def test_a_frozen_worker_that_dies_right_after_its_late_mount_is_looked_after(th
     theatre.enter("another", timing=SUCCESSOR)
     theatre.until_ended("attachment-attach", attachment_id)
     with theatre.db.read() as tx:
-        plan = attachment_attach.plan_of(tx, attachment_rows.show(tx, attachment_id))
+        row = attachment_rows.show(tx, attachment_id)
+        plan = attachment_attach.plan_of(tx, row, shares.find(tx, row.share_id))
     login, guest = theatre.acting.queues[QUEUE].parts.way(plan.server_id, plan.mode, plan.tag)
     cases.detach(theatre, attachment_id)
     theatre.until_ended("attachment-detach", attachment_id)
