@@ -28,6 +28,8 @@ ADDED = 7
 EACH_ITS_RULE = 1_000
 """So many nodes have an access rule each; of more the network is let in."""
 NETWORK = "10.0.0.0/8"
+LARGE, SCALED_BY = 9_000, 1_000
+"""The life of a cluster that becomes as large as one can be: made, given a share more, scaled, deleted."""
 FLAT, ONE_MORE = 1.2, 2
 """The targets: CPU a node from 100 nodes to the most, and one node more for a large cluster, in times a small one."""
 LOOK_INTERVAL_S, USUAL_INTERVAL_S = 5, 600
@@ -50,6 +52,7 @@ def run(stand: Stand) -> Iterator[Figure]:
     with _Paper(stand) as paper:
         yield from _made(paper)
         paper.restart(rehearsal_delays=None)
+        yield from _lived(paper)
         yield from _grown(paper)
 
 
@@ -86,6 +89,22 @@ def _made(paper: _Paper) -> Iterator[Figure]:
 def _cpu(name: str, took: Took, number: int) -> Iterator[Figure]:
     for who, cpu_s in took.cpu_s.items():
         yield Figure(f"{name}: CPU of {who} a node", cpu_s / number * 1000, "ms")
+
+
+def _lived(paper: _Paper) -> Iterator[Figure]:
+    """As many nodes as there can be; what is done to each has its CPU."""
+    cluster_id, made = paper.create(LARGE, NETWORK)
+    more = {"node_groups": [{"name": "nodes", "add_servers": [f"node[{LARGE:05}-{LARGE + SCALED_BY - 1:05}]"]}]}
+    steps = (
+        ("made", LARGE, made),
+        ("a share more", LARGE, paper.change(cluster_id, {"add_shares": [{"id": paper.other_share_id}]})),
+        (f"scaled by {SCALED_BY:,}", SCALED_BY, paper.change(cluster_id, more)),
+        ("deleted", LARGE + SCALED_BY, paper.delete(cluster_id)),
+    )
+    for what, nodes, took in steps:
+        name = f"cluster of {LARGE:,} nodes, {what}"
+        yield Figure(f"{name}: wall", took.wall_s, "s")
+        yield from _cpu(name, took, nodes)
 
 
 def _grown(paper: _Paper) -> Iterator[Figure]:
@@ -152,14 +171,18 @@ class _Paper:
             started.enter_context(self._abaca)
             caller.ensure_type(self._user)
             caller.wait_for_pools(self._user)
-            last = max(GROWN) + ADDED
+            last = max(max(GROWN) + ADDED, LARGE + SCALED_BY)
             for first in range(0, last, _AT_ONCE):
                 said = [_server(number) for number in range(first, min(first + _AT_ONCE, last))]
                 self._user.call("POST", "//abaca/v1/servers/register", {"servers": said})
-            self._share_id = self._user.post("/shares", "share", share_proto="NFS", size=1)["id"]
-            self._user.wait(f"/shares/{self._share_id}", "available")
+            self._share_id, self.other_share_id = (self._share() for _ in range(2))
             self._started = started.pop_all()
         return self
+
+    def _share(self) -> str:
+        share_id = str(self._user.post("/shares", "share", share_proto="NFS", size=1)["id"])
+        self._user.wait(f"/shares/{share_id}", "available")
+        return share_id
 
     def __exit__(self, *_exception: object) -> None:
         self._started.close()
@@ -186,9 +209,12 @@ class _Paper:
 
     def add(self, cluster_id: str, number: int) -> Took:
         """One node more, the server of that number, from the request until the cluster is active."""
-        groups = [{"name": "nodes", "add_servers": [f"node{number:05}"]}]
+        return self.change(cluster_id, {"node_groups": [{"name": "nodes", "add_servers": [f"node{number:05}"]}]})
+
+    def change(self, cluster_id: str, how: dict[str, object]) -> Took:
+        """The cluster changed, from the request until it is active again."""
         begun = self._begin()
-        self._user.call("PATCH", f"{_DOOR}/{cluster_id}", {"cluster": {"node_groups": groups}})
+        self._user.call("PATCH", f"{_DOOR}/{cluster_id}", {"cluster": how})
         return self._until_active(cluster_id, begun)
 
     def delete(self, cluster_id: str) -> Took:
