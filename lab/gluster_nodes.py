@@ -30,7 +30,10 @@ STORED_BYTES = 4093
 
 @dataclasses.dataclass
 class Volume:
-    """A volume, with what its users have written; `is_open` to anybody it stays as it was started."""
+    """A volume, with what its users have written; `is_open` to anybody it stays as it was started.
+
+    `root` is mode, owner and group of its topmost directory.
+    """
 
     options: dict[str, str]
     is_started: bool = True
@@ -38,6 +41,7 @@ class Volume:
     limit_bytes: int | None = None
     used_bytes: int = 0
     content: str = ""
+    root: tuple[int, int, int] = (0o755, 0, 0)
 
 
 class Cluster:
@@ -59,6 +63,10 @@ class Cluster:
 
     def create(self, name: str, options: dict[str, str]) -> None:
         self.volumes[name] = Volume(dict(options))
+
+    def expand(self, name: str) -> None:
+        """It has more bricks, and its topmost directory is healed onto them, as gluster does that."""
+        self.volumes[name].root = (0, 0, 0)
 
     def delete(self, name: str) -> None:
         self.volumes.pop(name, None)

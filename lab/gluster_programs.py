@@ -13,6 +13,7 @@ import os
 import pathlib
 import shutil
 import socketserver
+import stat
 import sys
 import threading
 from typing import Any, Protocol
@@ -46,6 +47,7 @@ class Volume(Protocol):
     options: dict[str, str]
     is_started: bool
     content: str
+    root: tuple[int, int, int]
 
 
 class Cluster(Protocol):
@@ -119,6 +121,10 @@ class Programs:
         self.mounts[place] = volume
         if volume.content:
             (place / FILE).write_text(volume.content)
+        mode, owner, group = volume.root
+        if os.geteuid() == 0:
+            os.chown(place, owner, group)
+            place.chmod(mode)
         return 0, ""
 
     def _mountable(self, path: str) -> Volume | None:
@@ -141,6 +147,8 @@ class Programs:
             return 32, f"umount: {place}: not mounted."
         if not any(volume is one for one in self._cluster.frozen.values()):
             volume.content = (place / FILE).read_text() if (place / FILE).exists() else ""
+            seen = place.stat()
+            volume.root = (stat.S_IMODE(seen.st_mode), seen.st_uid, seen.st_gid)
         for path in place.iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         return 0, ""

@@ -453,6 +453,7 @@ class Heketi(Queue):
 
         def end() -> str:
             volume["size"] += by_gib
+            self.gluster.expand(volume["name"])
             return f"/volumes/{id}"
 
         return self._queued("expand-volume", id, end)

@@ -205,7 +205,9 @@ def live(cluster, cloud, client):
     assert bob.mount(place, PLACE).code == 0
     assert said(bob, f"cat {PLACE}/file") == "hers\n"
 
+    said(bob, f"chown 5:6 {PLACE} && chmod 2770 {PLACE}")
     resize(cloud, share, 4, bob)
+    assert [said(one, f"stat -c '%a %u:%g' {PLACE}") for one in (alice, bob)] == ["2770 5:6\n"] * 2
     names = itertools.count()
     wait_until(lambda: are_all_bricks_used(cluster, bob, names), SHOWN_S, 0.5)
     resize(cloud, share, 2, bob)

@@ -20,7 +20,7 @@ import msgspec
 from abaca.drivers import contract
 from abaca.drivers.clients import heketi
 from abaca.drivers.glusterfs import names
-from abaca.drivers.glusterfs.seal import host_of
+from abaca.drivers.glusterfs.seal import address_of, host_of
 from abaca.drivers.glusterfs.serving import Held, Serving
 from abaca.nodes.shell import KILLED
 
@@ -198,7 +198,7 @@ class Copying(Serving):
         held.gluster.deactivate(snapshot)
         held.gluster.activate(snapshot)
         held.gluster.start(held.name)
-        own = _address(node)
+        own = address_of(node)
         ways = (f"{own}:/snaps/{snapshot}/{origin}", f"{own}:/{held.name}")
         words = (_directory(held.name), *ways, held.name, f"{names.COPY}: {mark}", PAUSES_S, emptied)
         self._on(node, _BEGIN, _JOB, *words)
@@ -293,12 +293,6 @@ def _first(nodes: Sequence[heketi.Node], of: str) -> heketi.Node:
 
 def _instance_of(held: Held) -> str:
     return held.info.options.get(names.MARK, "")
-
-
-def _address(node: heketi.Node) -> str:
-    """Where the node itself is mounted from."""
-    own = next(iter(node.hostnames.storage), "") or host_of(node)
-    return f"[{own}]" if ":" in own else own
 
 
 def _percent(said: str) -> int:

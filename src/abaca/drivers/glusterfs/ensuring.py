@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from abaca.drivers import contract
 from abaca.drivers.glusterfs import names
 from abaca.drivers.glusterfs.exporting import Exporting
+from abaca.drivers.glusterfs.root_directory import RootDirectory
 from abaca.drivers.glusterfs.serving import VOLUME_ID, Held
 
 log = logging.getLogger(__name__)
@@ -19,7 +20,7 @@ _AT_ONCE = 4
 Look = Callable[[contract.ShareInstance], contract.EnsureOutcome | None]
 
 
-class Ensuring(Exporting, contract.Ensures, contract.Inspects):
+class Ensuring(Exporting, RootDirectory, contract.Ensures, contract.Inspects):
     """Certificates, who is let in, limits and export locations as they are known."""
 
     def ensure(self, instances: Sequence[contract.ShareInstance]) -> dict[str, contract.EnsureOutcome]:
@@ -58,6 +59,8 @@ class Ensuring(Exporting, contract.Ensures, contract.Inspects):
             return outcome
         self.mend_seal(held, self.let_in_by(instance, held))
         held = self.look(held.volume)
+        if instance.is_held:
+            self.give_back_root(held)
         if self._untrue_limit(instance, held):
             self.limit(held, instance.size_gib)
         self.hand_out(instance, held)
@@ -75,6 +78,8 @@ class Ensuring(Exporting, contract.Ensures, contract.Inspects):
         repairs = [*self.unsealed(held), *untrue]
         if not held.info.is_started:
             repairs.append("it was not started")
+        if instance.is_held and self.is_root_noted(held):
+            repairs.append("its topmost directory had lost owner and mode")
         is_ruled = self.is_ruled(instance, held)
         if moved is None and is_kept and is_ruled and not repairs:
             return None

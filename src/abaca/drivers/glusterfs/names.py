@@ -24,6 +24,8 @@ REVERT = "user.abaca.revert"
 """The mark of a volume that goes, or went, back to a snapshot (reverting.py): how far it is, `@`, and which."""
 CLOSING, GOING = "closing", "going"
 """How far a volume is that nobody but its nodes reaches, since it goes back to a snapshot."""
+ROOT = "user.abaca.root"
+"""Mode, `@` and owner of the volume's topmost directory, as long as it gets more bricks (root_directory.py)."""
 ALLOW = "auth.ssl-allow"
 SSL = ("client.ssl", "server.ssl")
 OPTIONS_SPEC = "glusterfs:volume_options"

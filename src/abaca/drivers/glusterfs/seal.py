@@ -196,3 +196,9 @@ def host_of(node: heketi.Node) -> str:
     for host in node.hostnames.manage:
         return host
     raise contract.Refused(reason=f"Heketi knows no host name of the node {node.id}")
+
+
+def address_of(node: heketi.Node) -> str:
+    """Where the node itself is mounted from."""
+    own = next(iter(node.hostnames.storage), "") or host_of(node)
+    return f"[{own}]" if ":" in own else own

@@ -15,11 +15,12 @@ from abaca.drivers.exports import clients
 from abaca.drivers.glusterfs import durability, names
 from abaca.drivers.glusterfs.copying import Copying
 from abaca.drivers.glusterfs.exporting import Exporting, is_nfs
+from abaca.drivers.glusterfs.root_directory import RootDirectory
 from abaca.drivers.glusterfs.serving import VOLUME_ID, Held
 from abaca.drivers.glusterfs.volumes import DELETING, GROWING, MAKING, ordered_gib, usable_gib
 
 
-class Shares(Exporting, Copying, contract.Resizes, contract.Manages, contract.MeasuresUsage):
+class Shares(Exporting, Copying, RootDirectory, contract.Resizes, contract.Manages, contract.MeasuresUsage):
     """A volume with a limit each, and a list of certificates or an export by NFS."""
 
     def create(self, instance: contract.ShareInstance) -> contract.Created:
@@ -153,12 +154,14 @@ class Shares(Exporting, Copying, contract.Resizes, contract.Manages, contract.Me
     def extend(self, instance: contract.ShareInstance, new_size_gib: int) -> None:
         self.settle(instance, GROWING)
         held = self.held(instance)
-        volume = held.volume
-        if volume.size < ordered_gib(new_size_gib):
+        if held.volume.size < ordered_gib(new_size_gib):
             self.seal.close(held.nodes)
             self.mend_seal(held, self.let_in_by(instance, held))
-            self.volumes.expand(volume, ordered_gib(new_size_gib))
-            self.write_out(self.held(instance))
+            self.note_root(held)
+            self.volumes.expand(held.volume, ordered_gib(new_size_gib))
+            held = self.held(instance)
+            self.write_out(held)
+        self.give_back_root(held)
         if self.limit_gib(held) != new_size_gib:
             self.limit(held, new_size_gib)
 
