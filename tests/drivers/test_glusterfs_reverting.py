@@ -182,7 +182,7 @@ def test_what_a_dead_worker_had_told_a_node_comes_too_late(rig, revert, nodes):
     rig.driver.start_revert(revert)
     ended(rig, revert)
     rig.write(revert.snapshot.instance, "own")
-    (late,) = [one for one in nodes.scripts[before:] if any("setsid" in word for word in one[1])]
+    late, *_ = [one for one in nodes.scripts[before:] if any("setsid" in word for word in one[1])]
     assert nodes.run(*late).returncode == 0
     wait_until(lambda: nodes.copies() == [])
     assert rig.read(revert.snapshot.instance) == "own"

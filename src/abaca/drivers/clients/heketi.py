@@ -35,7 +35,8 @@ _LONGEST_TEXT = 300
 _PASSING = frozenset((502, 503, 504))
 _ENOUGH_TO_DO = 429
 _TURN_S = 2.0
-_NO_NODES = ("No online storage devices", "no hosts available", "all hosts failed")
+_NO_NODES = ("No online storage devices", "no hosts available")
+_NODE_AWAY = "all hosts failed"
 _NO_ROOM = ("No space", "Maximum number of bricks reached", "Minimum brick size limit reached")
 
 
@@ -413,7 +414,9 @@ def _failure(answer: Answer, other: type[contract.Refused]) -> Exception:
     if "already in use" in said and "Volume name" in said:
         return NameTaken(reason=said)
     if any(one in said for one in _NO_NODES):
-        return contract.Unreachable(reason=f"Heketi says: {said}: it believes that nodes are down")
+        return contract.Unreachable(reason=f"Heketi says: {said}: it believes that all nodes are down")
+    if _NODE_AWAY in said:
+        return contract.Unreachable(reason=f"Heketi says: {said}: a node does not answer")
     if any(one in said for one in _NO_ROOM):
         return contract.Full(reason=f"Heketi says: {said} (or it believes that a node is down)")
     return other(reason=f"Heketi says: {said}")
