@@ -29,8 +29,11 @@ from tests.system.test_glusterfs import (  # noqa: F401 (fixtures)
     renew,
     run,
     said,
+    thorough,
     wait_until_it_is,
 )
+
+pytestmark = thorough
 
 
 @pytest.fixture
