@@ -208,6 +208,35 @@ def test_a_full_disk_leaves_exports_as_they_were_until_there_is_room(cramped):
     assert len(harness.clients(instance)) == 250
 
 
+def make_full(fresh, share):
+    """Not one block more finds room there."""
+    used_bytes = btrfs.usage(fresh.mounted(share), btrfs.tree_id(fresh.mounted(share)))[0]
+    processes.command(["btrfs", "qgroup", "limit", str(used_bytes), str(fresh.mounted(share))])
+    with pytest.raises(OSError, match="quota"):
+        fresh.mounted(share).chmod(0o700)
+
+
+def test_a_share_that_is_full_to_the_last_byte_grows_and_goes_as_any_other(fresh):
+    fresh.start()
+    share, other = fresh.share(), fresh.share()
+    for one in (share, other):
+        fresh.fill(one, 0.5)
+    os.sync()
+    for one in (share, other):
+        make_full(fresh, one)
+    taken = snapshot(share)
+    fresh.driver.create_snapshot(taken)
+    fresh.driver.extend(share, 2)
+    fresh.write(share, "there is room")
+    fresh.driver.revert(taken, [])
+    assert fresh.read(share) != "there is room"
+    assert fresh.limit_bytes(share) == GIB
+    for one in (share, other):
+        fresh.driver.delete(one)
+    fresh.driver.delete_snapshot(taken)
+    assert fresh.held() == fresh.snapshots() == set()
+
+
 # What is counted
 
 

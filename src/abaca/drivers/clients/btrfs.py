@@ -98,8 +98,12 @@ def make_read_only(path: Path, *, so: bool) -> None:
 
 
 def limit(path: Path, size_bytes: int) -> None:
-    """Bound how much the subvolume may refer to; `UNLIMITED` lifts it."""
-    _call(path, _SET_LIMIT, struct.pack("=QQQQQQ", 0, 1, size_bytes, 0, 0, 0), f"limiting {path}")
+    """Bound how much the subvolume may refer to; `UNLIMITED` lifts it. Raises `contract.Gone`.
+
+    The call reserves room in the subvolume through which it is made: in one that is full to its limit there is none.
+    """
+    argument = struct.pack("=QQQQQQ", tree_id(path), 1, size_bytes, 0, 0, 0)
+    _call(path.parent, _SET_LIMIT, argument, f"limiting {path}")
 
 
 def usages(path: Path) -> dict[int, tuple[int, int]]:
