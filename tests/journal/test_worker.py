@@ -9,12 +9,13 @@ import pytest
 from abaca import errors
 from abaca.db.engine.database import Database
 from abaca.db.journal import claims, steering
-from abaca.journal import kinds
+from abaca.journal import kinds, queueing
+from abaca.journal.interruptions import Wait
 from abaca.journal.periodic_tasks import PeriodicTask
 from abaca.journal.worker import Worker
 from abaca.operations.parts import queue_of
 from tests.conftest import wait_until
-from tests.operations.bench import QUEUE, TIMING, Gate, Shelf, operation, shelf, step
+from tests.operations.bench import QUEUE, TIMING, Args, Gate, Shelf, operation, shelf, step
 
 SHORT = msgspec.structs.replace(TIMING, lease_s=0.3)
 # For leases that must not be lost, whatever else the machine does.
@@ -204,6 +205,37 @@ def test_work_that_ends_its_worker_again_and_again_is_paused(bench):
     row = bench.until(op_id, "waiting")
     assert 20 < row.not_before - bench.db.time() < 40
     assert row.attempt == 4
+
+
+def test_work_that_was_paused_goes_on_when_its_time_has_come(bench, monkeypatch):
+    """Nobody looks for minutes, but whoever has put it to rest."""
+    monkeypatch.setattr(claims, "PAUSE_S", 0.2)
+    bench.add("work", step("do", lambda op: bench.diary.note("do")))
+    op_id = bench.enqueue("work")
+    values = {"state": "running", "holds": True, "owner": "worker#1", "token": 9}
+    bench.update(op_id, **values, attempt=3, error_code=claims.WORKER_LOST, lease_until=bench.db.time() + 1000)
+    bench.worker()
+    bench.until(op_id, "done")
+
+
+def test_what_is_to_be_looked_at_a_while_after_a_take_over_is(bench):
+    """Nobody looks for minutes, but whoever has taken over."""
+    later = []
+
+    def take(tx, _left, after_s):
+        target = queueing.Target(queue=QUEUE, keys=("later",), resource_id="late")
+        wait = Wait("what may come late has come", look_again_s=after_s)
+        later.append(queueing.enqueue(tx, bench.known["late"], Args(), target, None, wait=wait))
+
+    bench.add("work", step("do", lambda op: bench.diary.note("do")))
+    bench.add("late", step("do", lambda op: bench.diary.note("late")))
+    op_id = bench.enqueue("work")
+    values = {"state": "running", "holds": True, "owner": "another#1", "token": 1}
+    worker = bench.worker(timing=SHORT)
+    worker._leases.on_taken = take
+    bench.update(op_id, **values, lease_until=bench.db.time() - 1)
+    wait_until(lambda: later)
+    bench.until(later[0], "done")
 
 
 def test_a_lease_that_may_be_lost_is_looked_at_before_the_world_is_touched(bench):

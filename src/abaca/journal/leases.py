@@ -33,6 +33,8 @@ class Leases:
         # held while work is taken and noted down, lest what was just taken looks like left behind
         self.taking = threading.Lock()
         self.wake: Callable[[str], None] = lambda _queue: None
+        # told to look at a queue in so many seconds
+        self.again: Callable[[str, float], None] = lambda _queue, _delay_s: None
         # told, in that transaction, of work taken over from a worker that may still be in the middle of it; it locks no
         # rows that are there
         self.on_taken: Callable[[Tx, claims.Left, float], None] = lambda _tx, _left, _after_s: None
@@ -101,6 +103,7 @@ class Leases:
         found = claims.take_over(tx, queues, list(self.held), now_s=self.db.time())
         for row in found:
             self.on_taken(tx, row, 2 * self.lease_s)
+            self.again(row.queue, 2 * self.lease_s)
         return found
 
     def _look(self, take: Callable[[Tx], Sequence[claims.Left]]) -> None:
@@ -110,3 +113,5 @@ class Leases:
         for row in found:
             log.info("op=%s kind=%s goes on here, at step %d (%s)", row.id, row.kind, row.step, row.direction)
             self.wake(row.queue)
+            if row.not_before:
+                self.again(row.queue, row.not_before - self.db.time())

@@ -116,7 +116,7 @@ class Worker(Hooks):
         self._schedule = Schedule(self._stopping)
         self._agenda = Agenda(self.queues, self.timing.poll_s)
         self._leases = Leases(name, self.owner, db, self.timing.lease_s)
-        self._leases.wake = self.wake
+        self._leases.wake, self._leases.again = self.wake, self._agenda.again
         self._overdue = Overdue(db, self._agenda.changed, self.wake)
         self._until_it_works = functools.partial(starting.until_it_works, self._stopping, self.timing.start_again_s)
         self._pool = Threads()

@@ -160,7 +160,10 @@ _BACK: dict[str, object] = {
 
 
 class Left(msgspec.Struct, frozen=True, gc=False):
-    """An operation that its worker has left, or lost: the step from which it goes on, and what it is about."""
+    """An operation that its worker has left, or lost: the step from which it goes on, and what it is about.
+
+    With `not_before` (Unix time in seconds) it waits until then.
+    """
 
     id: str
     kind: str
@@ -170,6 +173,7 @@ class Left(msgspec.Struct, frozen=True, gc=False):
     home: str
     args: dict[str, object]
     data: dict[str, object]
+    not_before: float = 0.0
 
 
 _LEFT_BY = columns_of(Left, t)
@@ -199,7 +203,7 @@ _LEGACY = sa.select(t.c.id).where(_left, _of_an_earlier_life)
 _INHERIT_ONE = (
     sa.update(t).where(_left, _of_an_earlier_life, t.c.id == sa.bindparam("op")).values(_LOST).returning(*_LEFT_BY)
 )
-_PAUSE_S = 30.0
+PAUSE_S = 30.0
 
 
 def regain(tx: Tx, queues: Sequence[str], held: Sequence[str], *, owner: str) -> list[Left]:
@@ -239,7 +243,7 @@ def _earlier(worker: str) -> dict[str, object]:
 
 
 def _losing(tx: Tx, queues: Sequence[str], held: Sequence[str], now_s: float) -> dict[str, object]:
-    return {"queues": queues, "held": held, "due": now_s, "later": now_s + _PAUSE_S, "at": tx.now}
+    return {"queues": queues, "held": held, "due": now_s, "later": now_s + PAUSE_S, "at": tx.now}
 
 
 def renew(tx: Tx, owner: str, held: Sequence[str], until_s: float) -> set[str]:
