@@ -151,6 +151,8 @@ class Guest:
             code = answer.result(timeout_s + GRACE_S)
         except concurrent.futures.TimeoutError:
             raise processes.TimedOut(f"guest {self.name}, no answer in {timeout_s + GRACE_S:g} s: {text}") from None
+        except concurrent.futures.CancelledError:
+            raise processes.LabError(f"guest {self.name} lost its power meanwhile: {text}") from None
         finally:
             self._waiting.pop(number, None)
         if code == KILLED and time.monotonic() - begun >= timeout_s - 0.5:

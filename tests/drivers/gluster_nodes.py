@@ -49,8 +49,10 @@ class GlusterfsNodesHarness(GlusterfsHarness):
         """Where the share is mounted on the node meanwhile."""
         place = f"/mnt/{share.id}"
         assert self.node.mount(f"{self.node.ipv4}:/{self.names()[share.id]}", place).code == 0
-        yield place
-        self.node.unmount(place)
+        try:
+            yield place
+        finally:
+            self.node.unmount(place)
 
     def names(self):
         """The names of volumes by the ids of the instances that they are."""
