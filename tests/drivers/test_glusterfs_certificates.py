@@ -10,6 +10,7 @@ from abaca.drivers import contract
 from abaca.drivers.authority import Authority
 from abaca.drivers.glusterfs import nfs_certificate
 from lab import processes
+from lab.heketi import fresh
 from tests.drivers.harness import GlusterfsHarness
 
 
@@ -36,10 +37,28 @@ def told(driver):
 
 def test_a_pool_tells_when_the_first_certificate_ends_that_it_rests_on(rig):
     before = told(rig.driver)
-    assert before == rig.driver.authority.ends_at
+    assert before < rig.driver.authority.ends_at
+    assert abs(before - min(ends(rig))) < datetime.timedelta(minutes=1)
     rig.share()
+    assert abs(told(rig.driver) - before) < datetime.timedelta(minutes=1)
+
+
+def test_a_node_that_was_added_has_a_certificate_as_soon_as_the_pool_was_looked_at(rig):
+    """Heketi moves bricks to it without asking anybody."""
+    rig.driver.pools()
+    place = rig.bed.nodes.ssl(rig.bed.nodes.hosts[-1])
+    for file in list(place.iterdir()):
+        file.unlink()
+    heketi = rig.bed.heketi
+    (cluster,) = heketi.clusters.values()
+    added = heketi.nodes.pop(cluster["nodes"].pop())
+    added["id"] = fresh()
+    heketi.nodes[added["id"]] = added
+    cluster["nodes"].append(added["id"])
+    rig.driver.pools()
+    pem = x509.load_pem_x509_certificate((place / "glusterfs.pem").read_bytes())
+    assert pem.subject.rfc4514_string() == f"CN=abaca-node-{added['id']}"
     assert abs(told(rig.driver) - min(ends(rig))) < datetime.timedelta(minutes=1)
-    assert told(rig.start()) < before
 
 
 def test_the_operator_is_told_of_an_end_that_is_near_with_the_mend(rig, caplog):

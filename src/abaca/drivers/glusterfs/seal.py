@@ -96,7 +96,8 @@ class Seal:
     def first_end(self, nodes: Iterable[heketi.Node]) -> datetime.datetime | None:
         """When the first of the nodes' certificates ends, as far as that is known; they are looked at now and then.
 
-        Whose end is near is told to the operator. A node that cannot be looked at has the end that it had.
+        A node that has none, since it was added or made anew, gets one: Heketi may move bricks there unasked. Whose end
+        is near is told to the operator. A node that cannot be looked at has the end that it had.
         """
         asked = list(nodes)
         due = [node for node in asked if time.monotonic() > self._looked_s.get(node.id, -KNOWN_S) + KNOWN_S]
@@ -107,10 +108,15 @@ class Seal:
     def _note_end(self, node: heketi.Node) -> None:
         self._looked_s[node.id] = time.monotonic()
         try:
-            left_days = self.left(node).first
+            left = self.left(node)
+            if left.own is None:
+                self._seen_s.pop(node.id, None)
+                self.close([node])
+                return
         except errors.BackendError as error:
             log.warning("node=%s its certificate cannot be looked at: %s", node.id, error)
             return
+        left_days = left.first
         self._note(node, left_days)
         if left_days is not None and left_days < self._authority.renew_days:
             mend = f"{_RESTART} brings another one to all nodes"
