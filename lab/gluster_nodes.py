@@ -15,12 +15,12 @@ import pathlib
 import shlex
 import subprocess
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import asyncssh
 
-from lab import gluster_programs, processes
+from lab import gluster_programs, heketi_orders, processes
 
 GIB = 1 << 30
 TLS_DIRECTORY = "/etc/ssl"
@@ -32,7 +32,7 @@ STORED_BYTES = 4093
 class Volume:
     """A volume, with what its users have written; `is_open` to anybody it stays as it was started.
 
-    `root` is mode, owner and group of its topmost directory.
+    `root` is mode, owner and group of its topmost directory, `leaving` the bricks that others take the place of.
     """
 
     options: dict[str, str]
@@ -42,6 +42,8 @@ class Volume:
     used_bytes: int = 0
     content: str = ""
     root: tuple[int, int, int] = (0o755, 0, 0)
+    bricks: list[str] = dataclasses.field(default_factory=lambda: ["n:/brick"])
+    leaving: list[str] = dataclasses.field(default_factory=list)
 
 
 class Cluster:
@@ -64,9 +66,16 @@ class Cluster:
     def create(self, name: str, options: dict[str, str]) -> None:
         self.volumes[name] = Volume(dict(options))
 
-    def expand(self, name: str) -> None:
-        """It has more bricks, and its topmost directory is healed onto them, as gluster does that."""
+    def expand(self, name: str, bricks: Sequence[str]) -> None:
+        """It has more bricks, of these ids, and its topmost directory is healed onto them, as gluster does that."""
         self.volumes[name].root = (0, 0, 0)
+        self.volumes[name].bricks += map(_brick, bricks)
+
+    def take_away(self, name: str, bricks: Sequence[str]) -> None:
+        """Bricks are unmounted and removed, which those that are in use cannot be."""
+        volume = self.volumes[name]
+        if volume.is_started and not set(volume.bricks).isdisjoint(map(_brick, bricks)):
+            raise heketi_orders.Problem(500, "Unable to execute command on 127.0.7.1: umount: target is busy.")
 
     def delete(self, name: str) -> None:
         self.volumes.pop(name, None)
@@ -99,7 +108,7 @@ class Cluster:
         volume = self.volumes.get(name)
         if volume is None:
             return 1, f"Volume {name} does not exist"
-        return getattr(self, f"_{verb}")(name, volume, rest[1:])
+        return getattr(self, f"_{verb.replace('-', '_')}")(name, volume, rest[1:])
 
     def _snapshot(self, verb: str, rest: list[str]) -> tuple[int, str]:
         if verb == "list":
@@ -145,9 +154,23 @@ class Cluster:
     def _info(self, name: str, volume: Volume, rest: list[str]) -> tuple[int, str]:
         state = "Started" if volume.is_started else "Stopped"
         count = f"Snapshot Count: {len(self.of(name))}"
-        facts = f"\nVolume Name: {name}\nType: Replicate\nStatus: {state}\n{count}\nBricks:\nBrick1: n:/brick\n"
+        facts = f"\nVolume Name: {name}\nType: Replicate\nStatus: {state}\n{count}\nBricks:\n"
+        facts += "".join(f"Brick{number}: {brick}\n" for number, brick in enumerate(volume.bricks, 1))
         options = "".join(f"{key}: {value}\n" for key, value in volume.options.items())
         return 0, f"{facts}Options Reconfigured:\n{options}"
+
+    def _remove_brick(self, name: str, volume: Volume, rest: list[str]) -> tuple[int, str]:
+        *bricks, what = rest
+        if not set(bricks) <= set(volume.bricks):
+            return 1, f"volume remove-brick {what}: failed: Incorrect brick {bricks[0]} for volume {name}"
+        if what == "start":
+            volume.leaving = bricks
+        elif volume.leaving != bricks:
+            return 1, "volume remove-brick: failed: remove-brick not started."
+        elif what == "commit":
+            volume.bricks = [one for one in volume.bricks if one not in bricks]
+            volume.leaving = []
+        return 0, "localhost 0 0Bytes 0 0 0 completed 0:00:00" if what == "status" else "success"
 
     def _set(self, name: str, volume: Volume, rest: list[str]) -> tuple[int, str]:
         if len("=".join(rest)) + 2 > STORED_BYTES:
@@ -182,6 +205,11 @@ class Cluster:
         elif rest[0] == "list":
             return 0, _quota_list(volume)
         return 0, "volume quota : success"
+
+
+def _brick(id: str) -> str:
+    """Where the brick of an id of Heketi's is."""
+    return f"n:/var/lib/heketi/mounts/vg_1/brick_{id}/brick"
 
 
 def _quota_list(volume: Volume) -> str:

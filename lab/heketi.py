@@ -34,7 +34,7 @@ _LEAST_KIB = 1 << 20
 
 @dataclasses.dataclass
 class Work:
-    """What is begun: how it ends, and whether it has."""
+    """What is begun: how it ends, and whether it has; `bricks` are the ids of those that it adds to a volume."""
 
     id: str
     kind: str
@@ -44,6 +44,7 @@ class Work:
     place: str = ""
     is_ended: bool = False
     answer: tuple[int, str] = (204, "")
+    bricks: Sequence[str] = ()
 
 
 def fresh() -> str:
@@ -140,9 +141,12 @@ class Inventory:
                 device["storage"]["used"] += pool_kib
         return True
 
-    def _free(self, volume: dict[str, Any]) -> None:
+    def _free(self, volume: dict[str, Any], bricks: Sequence[str] | None = None) -> None:
+        """Take bricks of a volume away from devices: all, unless some are named."""
+        wanted = [one["id"] for one in volume["bricks"]] if bricks is None else bricks
+        volume["bricks"] = [one for one in volume["bricks"] if one["id"] not in wanted]
         for device in list(self._devices(volume["cluster"])):
-            gone = [brick for brick in device["bricks"] if brick["volume"] == volume["id"]]
+            gone = [brick for brick in device["bricks"] if brick["id"] in wanted]
             for brick in gone:
                 device["bricks"].remove(brick)
                 pool_kib = math.ceil(brick["size"] * volume["snapshot"]["factor"])
@@ -176,10 +180,12 @@ class Queue(Inventory):
             for work in [one for one in self.works.values() if not one.status]:
                 self._end(work)
 
-    def _queued(self, kind: str, about: str, end: Callable[[], str]) -> tuple[int, Any, dict[str, str]]:
+    def _queued(
+        self, kind: str, about: str, end: Callable[[], str], bricks: Sequence[str] = ()
+    ) -> tuple[int, Any, dict[str, str]]:
         if self.is_busy or sum(not one.is_ended for one in self.works.values()) >= MOST_IN_FLIGHT:
             raise Problem(429, "Server busy. Retry operation later.")
-        work = Work(fresh(), kind, about, end, place=fresh())
+        work = Work(fresh(), kind, about, end, place=fresh(), bricks=bricks)
         self.works[work.id] = self.queue[work.place] = work
         if not self.is_held:
             self._end(work)
@@ -225,7 +231,8 @@ class Queue(Inventory):
         work = self.works.get(of)
         if work is None:
             raise Problem(404, f"Id not found: {of}")
-        changes = [{"id": work.about, "description": work.kind.replace("-", " ").capitalize()}]
+        changes = [{"id": brick, "description": "Add brick"} for brick in work.bricks]
+        changes.append({"id": work.about, "description": work.kind.replace("-", " ").capitalize()})
         return next(one for one in shown if one["id"] == of) | {"changes": changes}
 
     def _clean_up(self, given: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
@@ -236,6 +243,10 @@ class Queue(Inventory):
                     volume = self.hidden.pop(work.about)
                     self.gluster.delete(volume["name"])
                     self._free(volume)
+                elif work.bricks:
+                    volume = self.volumes[work.about]
+                    self.gluster.take_away(volume["name"], work.bricks)
+                    self._free(volume, work.bricks)
                 del self.works[work.id]
             return ""
 
@@ -448,18 +459,24 @@ class Heketi(Queue):
         by_gib = given.get("expand_size", 0)
         heketi_orders.refuse_size("expand_size", by_gib)
         volume = self._known(id)
+        had = len(volume["bricks"])
         if not self._place(volume, by_gib, heketi_orders.copies(volume["durability"])):
             raise Problem(500, "Failed to allocate volume expansion: Maximum number of bricks reached.")
+        bricks = [one["id"] for one in volume["bricks"][had:]]
 
         def end() -> str:
             volume["size"] += by_gib
-            self.gluster.expand(volume["name"])
+            self.gluster.expand(volume["name"], bricks)
             return f"/volumes/{id}"
 
-        return self._queued("expand-volume", id, end)
+        return self._queued("expand-volume", id, end, bricks)
 
     def _begin_deletion(self, id: str) -> tuple[int, Any, dict[str, str]]:
         self.hidden[id] = self._known(id)
+        if any(work.bricks and work.about == id for work in self.works.values()):
+            del self.hidden[id]
+            text = "The target exists, contains other items, or is in use."
+            raise Problem(500, f"Failed to set up volume delete: {text}")
         del self.volumes[id]
         try:
             return self._queued("delete-volume", id, lambda: self._delete(id))

@@ -85,6 +85,12 @@ class HeketiServer:
             self._asked("/devices", {"node": node["id"], "name": disk})
         return cluster
 
+    def is_at(self, kind: str) -> bool:
+        """Whether it has begun work of the kind, such as `create-volume`, and not ended it."""
+        status, _, text = self._send("GET", "/operations/pending")
+        found = json.loads(text)["pendingoperations"] if status == 200 else []
+        return any(one["type_name"] == kind for one in found)
+
     def _asked(self, path: str, body: object) -> Any:
         status, place, text = self._send("POST", path, body)
         if place.startswith("/queue/"):

@@ -159,6 +159,43 @@ def test_growing_in_which_heketi_was_killed_is_begun_anew(rig, heketi, going_on)
     rig.driver.delete(share)
 
 
+def cut_short(rig, share):
+    """Heketi is killed when GlusterFS has the bricks by which the share's volume grows, and Heketi has not heard it."""
+    begun(rig.bed.heketi, rig.driver.extend, share, 9)
+    (work,) = rig.bed.heketi.works.values()
+    rig.bed.gluster.expand(f"abaca_{share.id}", work.bricks)
+    killed(rig.bed.heketi)
+
+
+def test_growing_in_which_heketi_was_killed_at_its_end_leaves_no_brick_that_it_does_not_know(rig, heketi, going_on):
+    share = rig.share("text")
+    cut_short(rig, share)
+    settled(going_on().extend, share, 9)
+    (volume,) = volumes_of(rig, share)
+    assert (volume["size"], rig.size_gib(share), heketi.works, rig.read(share)) == (10, 9, {}, "text")
+    known = [brick["id"] for brick in volume["bricks"][-3:]]
+    assert [brick.split("brick_")[1].removesuffix("/brick") for brick in rig.volume(share).bricks[1:]] == known
+    rig.driver.delete(share)
+
+
+@pytest.mark.parametrize("is_at_its_end", [False, True])
+def test_a_share_of_which_heketi_gave_up_the_growing_can_be_deleted(rig, heketi, going_on, is_at_its_end):
+    """As long as Heketi has such work it deletes nothing of the volume."""
+    share = rig.share()
+    if is_at_its_end:
+        cut_short(rig, share)
+    else:
+        begun(heketi, rig.driver.extend, share, 9)
+        heketi.fails["expand-volume"] = "no route to host"
+        heketi.release()
+        heketi.fails.clear()
+    free = [device["storage"]["used"] for node in heketi.nodes.values() for device in node["devices"]]
+    assert any(free)
+    settled(going_on().delete, share)
+    assert (volumes_of(rig, share), heketi.works) == ([], {})
+    assert not any(device["bricks"] for node in heketi.nodes.values() for device in node["devices"])
+
+
 def test_what_heketi_has_no_hand_free_for_waits_its_turn(rig, heketi):
     shares = [rig.instance() for _ in range(20)]
     heketi.is_held = True

@@ -22,24 +22,30 @@ _LIMIT = re.compile(
 # What `gluster --xml` says, and is well by its exit code.
 _NO_SUCCESS = re.compile(r"<opRet>-\d+</opRet>")
 _WHY = re.compile(r"<opErrstr>(.*?)</opErrstr>", re.DOTALL)
+_BRICK = re.compile(r"Brick\d+")
 # What gluster says when somebody else is at the volume, or at the cluster.
 _BUSY = (
     *("Another transaction", "Locking failed", "transaction is in progress", "Please try again", "lock is held"),
     "Request timed out",  # and goes on: what is told to gluster can be told again
     *("bricks are not running", "bricks may be down", "rebalance process is running"),  # no snapshot now
 )
+_NOT_LEAVING = "remove-brick not started"
 # A node mounts the volume for what it is asked, by its certificate.
 _NOT_INSIDE = "aux mount"
 _AWAY = ("Connection failed", "glusterd", "Staging failed", "not connected", "is not in 'Peer in Cluster'")
 
 
 class Info(msgspec.Struct, frozen=True):
-    """A volume as gluster knows it: whether it is started, the options that somebody set, how many snapshots it has."""
+    """A volume as gluster knows it: whether it is started, the options that somebody set, how many snapshots it has.
+
+    Its bricks are `host:/path` each, in the order in which those of one set stand together.
+    """
 
     name: str
     is_started: bool
     options: Mapping[str, str]
     snapshot_count: int = 0
+    bricks: Sequence[str] = ()
 
 
 class Quota(msgspec.Struct, frozen=True):
@@ -77,6 +83,24 @@ class Gluster:
     def stop(self, volume: str) -> None:
         """Stop all bricks; clients hang or fail until they are started."""
         self._run("volume", "stop", volume, "force", fine=("not in the started state", "is not started"))
+
+    def take_out(self, volume: str, bricks: Sequence[str]) -> bool:
+        """Have these bricks, whole sets, leave the volume; whether they have.
+
+        What was written to them goes to the others before, and is reached all the while.
+        """
+        words = ("volume", "remove-brick", volume, *bricks)
+        said = self._run(*words, "status", fine=(_NOT_LEAVING,))
+        if "in progress" in said:
+            return False
+        is_leaving = said.strip() != "" and _NOT_LEAVING not in said
+        if is_leaving and "completed" in said and "failed" not in said:
+            self._run(*words, "commit")
+            return True
+        if is_leaving:  # some node has failed: once more
+            self._run(*words, "stop")
+        self._run(*words, "start")
+        return False
 
     def enable_quota(self, volume: str) -> None:
         """Count what is used, at once and not some seconds later."""
@@ -170,7 +194,13 @@ def read_info(volume: str, text: str) -> Info:
     known = _pairs(facts)
     if known.get("Volume Name") != volume:
         raise contract.Gone(reason=f"gluster shows no volume {volume}")
-    return Info(volume, known.get("Status") == "Started", _pairs(options), int(known.get("Snapshot Count") or 0))
+    return Info(
+        volume,
+        is_started=known.get("Status") == "Started",
+        options=_pairs(options),
+        snapshot_count=int(known.get("Snapshot Count") or 0),
+        bricks=[value for name, value in known.items() if _BRICK.fullmatch(name)],
+    )
 
 
 def _pairs(text: str) -> dict[str, str]:

@@ -35,6 +35,8 @@ _LONGEST_TEXT = 300
 _PASSING = frozenset((502, 503, 504))
 _ENOUGH_TO_DO = 429
 _TURN_S = 2.0
+ADDS_BRICK = "Add brick"
+"""What Heketi calls a change that makes a brick."""
 _NO_NODES = ("No online storage devices", "no hosts available")
 _NODE_AWAY = "all hosts failed"
 _NO_ROOM = ("No space", "Maximum number of bricks reached", "Minimum brick size limit reached")

@@ -15,12 +15,12 @@ from abaca.drivers.exports import clients
 from abaca.drivers.glusterfs import durability, names
 from abaca.drivers.glusterfs.copying import Copying
 from abaca.drivers.glusterfs.exporting import Exporting, is_nfs
-from abaca.drivers.glusterfs.root_directory import RootDirectory
+from abaca.drivers.glusterfs.growing import Growing
 from abaca.drivers.glusterfs.serving import VOLUME_ID, Held
 from abaca.drivers.glusterfs.volumes import DELETING, GROWING, MAKING, ordered_gib, usable_gib
 
 
-class Shares(Exporting, Copying, RootDirectory, contract.Resizes, contract.Manages, contract.MeasuresUsage):
+class Shares(Exporting, Copying, Growing, contract.Resizes, contract.Manages, contract.MeasuresUsage):
     """A volume with a limit each, and a list of certificates or an export by NFS."""
 
     def create(self, instance: contract.ShareInstance) -> contract.Created:
@@ -110,7 +110,7 @@ class Shares(Exporting, Copying, RootDirectory, contract.Resizes, contract.Manag
                 self._retire(instance, held)
                 return
             self.take_back(instance, [volume.name])
-            self.volumes.delete(volume)
+            self.delete_volume(held)
 
     def _retire(self, instance: contract.ShareInstance, held: Held) -> None:
         """Keep the volume for its snapshots alone, out of everybody's reach.
@@ -157,8 +157,7 @@ class Shares(Exporting, Copying, RootDirectory, contract.Resizes, contract.Manag
         if held.volume.size < ordered_gib(new_size_gib):
             self.seal.close(held.nodes)
             self.mend_seal(held, self.let_in_by(instance, held))
-            self.note_root(held)
-            self.volumes.expand(held.volume, ordered_gib(new_size_gib))
+            self.grow(held, ordered_gib(new_size_gib))
             held = self.held(instance)
             self.write_out(held)
         self.give_back_root(held)

@@ -45,7 +45,7 @@ class Snapshots(Shares, contract.Snapshots, contract.ClonesSnapshots):
         with contextlib.suppress(contract.Gone):
             held = self.look(volume)
             if held.info.options.get(names.MARK) == names.RETIRED and not held.info.snapshot_count:
-                self.volumes.delete(volume)
+                self.delete_volume(held)
 
     def start_clone(self, clone: contract.Clone) -> None:
         origin = self._origin(clone)

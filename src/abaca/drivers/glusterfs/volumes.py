@@ -139,18 +139,32 @@ class Volumes:
     def expand(self, volume: heketi.Volume, to_gib: int) -> None:
         """The volume has at least that size. Begun twice for one volume it would grow twice."""
         with self._one_at_a_time:
-            under_way = [one for one in self.client.pending("expand-volume") if _is_of(one, volume.id)]
-            if any(not one.is_abandoned for one in under_way):
+            if self._growth(volume):
                 raise self._under_way(f"{GROWING} {volume.name}")
             now = self.client.volume(volume.id)
-            if under_way:
-                self._begin(volume.name, CLEANING, lambda: self.client.clean_up([one.id for one in under_way]))
-                raise self._under_way(f"{CLEANING} {volume.name}")
             if now.size >= to_gib:
                 return
             is_done = self._begin(volume.name, GROWING, lambda: self.client.expand(volume.id, to_gib - now.size))
         if not is_done:
             raise self._under_way(f"{GROWING} {volume.name} anew, which it has lost")
+
+    def left_bricks(self, volume: heketi.Volume) -> list[str]:
+        """The ids of the bricks of expansions that were abandoned. Raises `contract.UnderWay` for one that goes on."""
+        growth = self._growth(volume)
+        if any(not one.is_abandoned for one in growth):
+            raise self._under_way(f"{GROWING} {volume.name}")
+        return [change.id for one in growth for change in one.changes if change.description == heketi.ADDS_BRICK]
+
+    def forget_growth(self, volume: heketi.Volume) -> None:
+        """Nothing is left in Heketi of expansions that were abandoned. Raises `contract.UnderWay` until it is so."""
+        with self._one_at_a_time:
+            abandoned = [one.id for one in self._growth(volume) if one.is_abandoned]
+            if abandoned:
+                self._begin(volume.name, CLEANING, lambda: self.client.clean_up(abandoned))
+                raise self._under_way(f"{CLEANING} {volume.name}")
+
+    def _growth(self, volume: heketi.Volume) -> list[heketi.Pending]:
+        return [one for one in self.client.pending("expand-volume") if _is_of(one, volume.id)]
 
     def delete(self, volume: heketi.Volume) -> None:
         """The volume is gone, with its data. Raises `contract.UnderWay`."""
