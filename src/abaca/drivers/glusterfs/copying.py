@@ -46,6 +46,10 @@ export LC_ALL
 mounted() {
     mount -t glusterfs -o "$3acl,log-file=/var/log/glusterfs/abaca-copy.log" "$1" "$2" 9>&- && mountpoint -q "$2"
 }
+failed() {
+    [ "$1" -lt 128 ] || echo "not connected any more, since it was killed"
+    return 1
+}
 copy() {
     seen=$(gluster --mode=script volume info "$4" 2>&1 9>&-) || case $seen in
         *"does not exist"*) ;;
@@ -56,8 +60,8 @@ copy() {
     mounted "$2" from ro, || { echo "$2 cannot be mounted"; return 3; }
     mounted "$3" to "" || { echo "$3 cannot be mounted"; return 3; }
     : > copying
-    [ -z "$7" ] || find to -mindepth 1 -delete || return 1
-    cp -a from/. to/ || { [ $? -lt 128 ] || echo "not connected any more, since it was killed"; return 1; }
+    [ -z "$7" ] || find to -mindepth 1 -delete || { failed $?; return 1; }
+    cp -a from/. to/ || failed $?
 }
 for pause in $6; do
     copy "$@" > said 2>&1
