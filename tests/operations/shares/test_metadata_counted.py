@@ -52,8 +52,8 @@ class User:
         self.numbers = itertools.count(1)
         self.done = set()
         self.acts = (
-            self.create, self.of_share, self.rule, self.of_rule, self.of_location, self.ensure, self.deny, self.bin,
-            self.delete,
+            self.create, self.create_near, self.of_share, self.rule, self.of_rule, self.of_location, self.ensure,
+            self.deny, self.bin, self.delete,
         )  # fmt: skip
 
     def ask(self, method, path, body=None):
@@ -78,6 +78,10 @@ class User:
 
     def create(self):
         return self.ask("POST", "/shares", {"share": {"share_proto": "NFS", "size": 1, "metadata": self.pairs()}})
+
+    def create_near(self):
+        hints = {"same_host": self.one(tables.shares)}
+        return self.ask("POST", "/shares", {"share": {"share_proto": "NFS", "size": 1, "scheduler_hints": hints}})
 
     def write(self, path):
         method = self.random.choice(("POST", "PUT"))
@@ -135,7 +139,7 @@ def test_what_is_counted_is_what_there_is_however_it_is_changed(theatre):
     assert user.done == set(user.acts)
     most = counted(theatre)
     for _ in range(ROUNDS):
-        for act in user.random.sample(user.acts * 2, 14):
+        for act in user.random.sample(user.acts * 2, 15):
             user.act(act)
         theatre.settle()
         most = max(most, counted(theatre))

@@ -304,15 +304,40 @@ _LOCK_MANY = (
 )
 
 
+class Pairs(msgspec.Struct, frozen=True, gc=False):
+    """A share's metadata, and whose it is."""
+
+    id: str
+    project_id: str
+    metadata: dict[str, str]
+
+
+def pairs_for_update(tx: Tx, share_ids: Sequence[str]) -> list[Pairs]:
+    """The metadata of those of these that are there, locked in the order of their ids until this transaction ends."""
+    return tx.entities(Pairs, _PAIRS_FOR_UPDATE, {"shares": share_ids})
+
+
+_PAIRS_FOR_UPDATE = (
+    sa.select(*columns_of(Pairs, shares))
+    .where(shares.c.id.in_(sa.bindparam("shares", expanding=True)))
+    .order_by(shares.c.id)
+    .with_for_update()
+)
+
+
+def set_metadata(tx: Tx, pairs: Mapping[str, Mapping[str, str]]) -> None:
+    """Make these the metadata of shares that this transaction has locked."""
+    if pairs:
+        tx.execute(_SET_METADATA, [{"share": id, "pairs": new, "at": tx.now} for id, new in pairs.items()])
+
+
 def merge_metadata(tx: Tx, more: Mapping[str, Mapping[str, str]]) -> dict[str, int]:
     """Add pairs to the metadata of many shares; by id how many characters longer those are that have changed."""
     if not more:
         return {}
     statement = sa.select(shares.c.id, shares.c.metadata).where(shares.c.id.in_(list(more))).with_for_update()
     merged = [(row.id, row.metadata, {**row.metadata, **more[row.id]}) for row in tx.rows(statement)]
-    changed = [{"share": id, "pairs": new, "at": tx.now} for id, old, new in merged if new != old]
-    if changed:
-        tx.execute(_SET_METADATA, changed)
+    set_metadata(tx, {id: new for id, old, new in merged if new != old})
     return {id: metadata.characters(new) - metadata.characters(old) for id, old, new in merged if new != old}
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 import logging
-import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +29,14 @@ from abaca.domain.shares import shares as rules
 from abaca.drivers import contract
 from abaca.operations import events
 from abaca.operations.networks import share_network_use
-from abaca.operations.shares import encryption_keys, metadata_limits, share_clone, share_create, share_sources
+from abaca.operations.shares import (
+    affinities,
+    encryption_keys,
+    metadata_limits,
+    share_clone,
+    share_create,
+    share_sources,
+)
 from abaca.operations.shares.share_instances import pool_name
 from abaca.scheduler import choose
 from abaca.scheduler.filters import ShareRequest
@@ -48,7 +54,6 @@ log = logging.getLogger(__name__)
 
 # How often it is tried again when somebody else took the room in between.
 TRIES = 4
-SAME, DIFFERENT = "__affinity_same_host", "__affinity_different_host"
 
 
 class CreateRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,28 +157,7 @@ class Admission:
     def _metadata(self, wanted: CreateRequest) -> dict[str, str]:
         pairs = metadata.check(wanted.metadata) if wanted.metadata is not None else {}
         metadata.check_admin_only(pairs, self.settings.admin_only_metadata, is_admin=self.caller.is_admin)
-        for hint, key in (("same_host", SAME), ("different_host", DIFFERENT)):
-            ids = self._hinted(wanted, hint)
-            if ids:
-                pairs[key] = ",".join(ids)
-        return pairs
-
-    @staticmethod
-    def _hinted(wanted: CreateRequest, hint: str) -> list[str]:
-        said = wanted.scheduler_hints.get(hint)
-        if said is None:
-            return []
-        if not isinstance(said, str | list):
-            raise errors.Invalid(f"Scheduler hint {hint} must be the ids of shares, with commas between them.")
-        ids = [one.strip() for one in said.split(",")] if isinstance(said, str) else said
-        for one in ids:
-            try:
-                uuid.UUID(one)
-            except (ValueError, AttributeError, TypeError):
-                raise errors.Invalid(f"Scheduler hint {hint}: {one!r} is not the id of a share.") from None
-        if len(",".join(ids)) > metadata.MAX_VALUE:
-            raise errors.Invalid(f"Scheduler hint {hint} names too many shares: {len(ids)}.")
-        return list(ids)
+        return {**pairs, **affinities.pairs(wanted.scheduler_hints)}
 
     # ---------------------------------------------------------------- inside the transaction
 
@@ -223,6 +207,10 @@ class Admission:
             else:
                 args = share_clone.Args(value, source.value, source.snapshot.id, wanted.share_network_id)
                 share_clone.start(tx, args, candidate.pool.host, self.caller)
+        others = affinities.add(tx, self.settings, self.caller, share_id, wanted.scheduler_hints)
+        if pairs:
+            taken[METADATA] += others.pop(self.caller.project_id, 0)
+            metadata_limits.count_anyway(tx, others)
         if wanted.encryption_key_ref is not None:
             encryption_keys.count(tx, self.caller.project_id, share_id, wanted.encryption_key_ref, limits)
         taker = quotas.Taker(self.caller.project_id, self.caller.user_id, resolved.id)
@@ -320,7 +308,7 @@ class Admission:
 
     def _hosts(self, tx: Tx, wanted: CreateRequest, hint: str) -> list[str]:
         found = []
-        for share_id in self._hinted(wanted, hint):
+        for share_id in affinities.hinted(wanted.scheduler_hints, hint):
             share = shares.find(tx, share_id)
             if share is None or (share.project_id != self.caller.project_id and not self.caller.is_admin):
                 raise errors.NotFound(resource="Share", id=share_id)

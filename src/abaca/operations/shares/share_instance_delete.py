@@ -32,7 +32,7 @@ from abaca.drivers import contract
 from abaca.journal import kinds, queueing
 from abaca.operations import events
 from abaca.operations.parts import DRIVER_CALL_S, BackEnd
-from abaca.operations.shares import encryption_keys, metadata_limits
+from abaca.operations.shares import affinities, encryption_keys, metadata_limits
 from abaca.operations.shares.share_instances import (
     changed_by,
     contract_instance,
@@ -91,7 +91,7 @@ def succeed(op: Op[BackEnd], tx: Tx) -> None:
     row = share_instances.whole(tx, op.args.instance.id)
     if row is None:
         return
-    shares.lock(tx, row.share_id)
+    affinities.lock(tx, row.share_id, row.metadata)
     if len(share_instances.of_share(tx, row.share_id)) == 1:
         notify_deletion(tx, row.share_id, op)
     forget(tx, row, Cause(op.id, op.what.kind))
@@ -106,7 +106,7 @@ def notify_deletion(tx: Tx, share_id: str, by: Requester | None) -> None:
 def forget(tx: Tx, row: ShareInstance, cause: Cause = NOBODY) -> None:
     """Take away the rows of an instance (a row of `share_instances.whole`), with the last those of its share."""
     # the share, its rules, its instance: in the order in which those who change its rules lock them
-    shares.lock(tx, row.share_id)
+    others = affinities.lock(tx, row.share_id, row.metadata)
     access_rules.lock(tx, row.share_id)
     export_location_history.end_of_instance(tx, row.id, cause)
     if row.driver_data is not None:
@@ -118,6 +118,9 @@ def forget(tx: Tx, row: ShareInstance, cause: Cause = NOBODY) -> None:
     if share_instances.INSTANCES.one(tx, ("id",), {"share_id": row.share_id}) is None:
         characters += access_rules.remove_all(tx, row.share_id)
         characters += shares.delete(tx, row.share_id)
+        elsewhere = affinities.forget(tx, row.share_id, others)
+        characters -= elsewhere.pop(row.project_id, 0)
+        metadata_limits.count_anyway(tx, elsewhere)
         gone = {"shares": 1, "gigabytes": row.size, METADATA: characters}
         if row.encryption_key_ref is not None:
             encryption_keys.count_without(tx, row.project_id, row.share_id, row.encryption_key_ref)
