@@ -207,14 +207,13 @@ def test_work_that_ends_its_worker_again_and_again_is_paused(bench):
     assert row.attempt == 4
 
 
-def test_work_that_was_paused_goes_on_when_its_time_has_come(bench, monkeypatch):
+def test_work_that_was_paused_goes_on_when_its_time_has_come(bench):
     """Nobody looks for minutes, but whoever has put it to rest."""
-    monkeypatch.setattr(claims, "PAUSE_S", 0.2)
     bench.add("work", step("do", lambda op: bench.diary.note("do")))
     op_id = bench.enqueue("work")
     values = {"state": "running", "holds": True, "owner": "worker#1", "token": 9}
     bench.update(op_id, **values, attempt=3, error_code=claims.WORKER_LOST, lease_until=bench.db.time() + 1000)
-    bench.worker()
+    bench.worker(timing=msgspec.structs.replace(TIMING, pause_s=0.2))
     bench.until(op_id, "done")
 
 
@@ -231,9 +230,10 @@ def test_what_is_to_be_looked_at_a_while_after_a_take_over_is(bench):
     bench.add("late", step("do", lambda op: bench.diary.note("late")))
     op_id = bench.enqueue("work")
     values = {"state": "running", "holds": True, "owner": "another#1", "token": 1}
+    bench.update(op_id, **values, lease_until=bench.db.time() + 1000)
     worker = bench.worker(timing=SHORT)
     worker._leases.on_taken = take
-    bench.update(op_id, **values, lease_until=bench.db.time() - 1)
+    bench.update(op_id, lease_until=bench.db.time() - 1)
     wait_until(lambda: later)
     bench.until(later[0], "done")
 

@@ -24,11 +24,12 @@ log = logging.getLogger(__name__)
 class Leases:
     """`held` are the operations under way, by their ids; `wake` is told of queues with work that was left."""
 
-    def __init__(self, name: str, owner: str, db: Database, lease_s: float) -> None:
+    def __init__(self, name: str, owner: str, db: Database, lease_s: float, pause_s: float = 30.0) -> None:
         self.name = name
         self.owner = owner
         self.db = db
         self.lease_s = lease_s
+        self.pause_s = pause_s
         self.held: dict[str, Op[object]] = {}
         # held while work is taken and noted down, lest what was just taken looks like left behind
         self.taking = threading.Lock()
@@ -87,7 +88,7 @@ class Leases:
     def inherit(self, queue: str) -> None:
         """Queue again what has been left on a queue: by an earlier life of this worker at any time."""
         self._look(
-            lambda tx: claims.inherit(tx, [queue], list(self.held), worker=self.name, now_s=self.db.time()),
+            lambda tx: claims.inherit(tx, [queue], list(self.held), worker=self.name, at=self._now()),
         )
         with self.db.read() as tx:
             later = claims.left_by(tx, [queue], list(self.held), worker=self.name)
@@ -96,15 +97,17 @@ class Leases:
         self._look(lambda tx: self._take_over(tx, [queue]))
 
     def _inherit_one(self, op_id: str, queue: str, tx: Tx) -> Sequence[claims.Left]:
-        now_s = self.db.time()
-        return claims.inherit_one(tx, op_id, [queue], list(self.held), worker=self.name, now_s=now_s)
+        return claims.inherit_one(tx, op_id, [queue], list(self.held), worker=self.name, at=self._now())
 
     def _take_over(self, tx: Tx, queues: Sequence[str]) -> Sequence[claims.Left]:
-        found = claims.take_over(tx, queues, list(self.held), now_s=self.db.time())
+        found = claims.take_over(tx, queues, list(self.held), at=self._now())
         for row in found:
             self.on_taken(tx, row, 2 * self.lease_s)
             self.again(row.queue, 2 * self.lease_s)
         return found
+
+    def _now(self) -> claims.Moment:
+        return claims.Moment(now_s=self.db.time(), pause_s=self.pause_s)
 
     def _look(self, take: Callable[[Tx], Sequence[claims.Left]]) -> None:
         """Each in a transaction of its own: the rows that one statement locks are in order, those of two are not."""

@@ -54,6 +54,8 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     poll_s: float = 5.0
     # how long running steps may take to end when it is told to stop
     grace_s: float = 10.0
+    # for how long work pauses that has ended its workers again and again
+    pause_s: float = 30.0
     start_again_s: Sequence[float] = (1, 2, 5, 10, 30)
     retry: Retry = Retry()
 
@@ -115,7 +117,7 @@ class Worker(Hooks):
         weakref.finalize(self, _close, self._stop_asked, self._ask_to_stop)
         self._schedule = Schedule(self._stopping)
         self._agenda = Agenda(self.queues, self.timing.poll_s)
-        self._leases = Leases(name, self.owner, db, self.timing.lease_s)
+        self._leases = Leases(name, self.owner, db, self.timing.lease_s, self.timing.pause_s)
         self._leases.wake, self._leases.again = self.wake, self._agenda.again
         self._overdue = Overdue(db, self._agenda.changed, self.wake)
         self._until_it_works = functools.partial(starting.until_it_works, self._stopping, self.timing.start_again_s)

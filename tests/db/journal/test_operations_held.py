@@ -94,7 +94,7 @@ def test_renewing_prolongs_only_what_is_held_and_ones_own(db):
 
 def take_over(db, held=(), now_s=1000.0):
     with db.write() as tx:
-        return {row.id for row in claims.take_over(tx, ["q"], list(held), now_s=now_s)}
+        return {row.id for row in claims.take_over(tx, ["q"], list(held), at=claims.Moment(now_s=now_s))}
 
 
 def regain(db, held=(), owner="w#1"):
@@ -104,7 +104,7 @@ def regain(db, held=(), owner="w#1"):
 
 def inherit(db, worker, now_s=1000.0):
     with db.write() as tx:
-        return {row.id for row in claims.inherit(tx, ["q"], [], worker=worker, now_s=now_s)}
+        return {row.id for row in claims.inherit(tx, ["q"], [], worker=worker, at=claims.Moment(now_s=now_s))}
 
 
 def test_a_lease_that_has_ended_is_taken_by_anybody_who_does_not_hold_it(db, held):

@@ -32,8 +32,8 @@ ACTS = {
 # What looks for work that was left behind, again and again, and waits for nobody.
 LOOKS = {
     "regain": lambda tx: claims.regain(tx, ["q"], [], owner="w#1"),
-    "take-over": lambda tx: claims.take_over(tx, ["q"], [], now_s=100.0),
-    "inherit": lambda tx: claims.inherit(tx, ["q"], [], worker="w", now_s=5.0),
+    "take-over": lambda tx: claims.take_over(tx, ["q"], [], at=claims.Moment(now_s=100.0)),
+    "inherit": lambda tx: claims.inherit(tx, ["q"], [], worker="w", at=claims.Moment(now_s=5.0)),
 }
 
 

@@ -203,7 +203,13 @@ _LEGACY = sa.select(t.c.id).where(_left, _of_an_earlier_life)
 _INHERIT_ONE = (
     sa.update(t).where(_left, _of_an_earlier_life, t.c.id == sa.bindparam("op")).values(_LOST).returning(*_LEFT_BY)
 )
-PAUSE_S = 30.0
+
+
+class Moment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """When work is taken over (Unix time in seconds), and the pause of what has ended its workers again and again."""
+
+    now_s: float
+    pause_s: float = 30.0
 
 
 def regain(tx: Tx, queues: Sequence[str], held: Sequence[str], *, owner: str) -> list[Left]:
@@ -215,14 +221,14 @@ def regain(tx: Tx, queues: Sequence[str], held: Sequence[str], *, owner: str) ->
     return tx.entities(Left, _REGAIN, {"queues": queues, "held": held, "mine": owner, "at": tx.now})
 
 
-def take_over(tx: Tx, queues: Sequence[str], held: Sequence[str], *, now_s: float) -> list[Left]:
+def take_over(tx: Tx, queues: Sequence[str], held: Sequence[str], *, at: Moment) -> list[Left]:
     """Queue again what has outlived its lease."""
-    return tx.entities(Left, _TAKE_OVER, _losing(tx, queues, held, now_s))
+    return tx.entities(Left, _TAKE_OVER, _losing(tx, queues, held, at))
 
 
-def inherit(tx: Tx, queues: Sequence[str], held: Sequence[str], *, worker: str, now_s: float) -> list[Left]:
+def inherit(tx: Tx, queues: Sequence[str], held: Sequence[str], *, worker: str, at: Moment) -> list[Left]:
     """Queue again all that `worker` has left in an earlier life, whatever its lease says."""
-    return tx.entities(Left, _INHERIT, {**_losing(tx, queues, held, now_s), **_earlier(worker)})
+    return tx.entities(Left, _INHERIT, {**_losing(tx, queues, held, at), **_earlier(worker)})
 
 
 def left_by(tx: Tx, queues: Sequence[str], held: Sequence[str], *, worker: str) -> list[str]:
@@ -231,10 +237,10 @@ def left_by(tx: Tx, queues: Sequence[str], held: Sequence[str], *, worker: str) 
 
 
 def inherit_one(
-    tx: Tx, op_id: str, queues: Sequence[str], held: Sequence[str], *, worker: str, now_s: float
+    tx: Tx, op_id: str, queues: Sequence[str], held: Sequence[str], *, worker: str, at: Moment
 ) -> list[Left]:
     """The same for one operation, which is waited for."""
-    return tx.entities(Left, _INHERIT_ONE, {**_losing(tx, queues, held, now_s), **_earlier(worker), "op": op_id})
+    return tx.entities(Left, _INHERIT_ONE, {**_losing(tx, queues, held, at), **_earlier(worker), "op": op_id})
 
 
 def _earlier(worker: str) -> dict[str, object]:
@@ -242,8 +248,8 @@ def _earlier(worker: str) -> dict[str, object]:
     return {"earlier": earlier, "length": len(earlier)}
 
 
-def _losing(tx: Tx, queues: Sequence[str], held: Sequence[str], now_s: float) -> dict[str, object]:
-    return {"queues": queues, "held": held, "due": now_s, "later": now_s + PAUSE_S, "at": tx.now}
+def _losing(tx: Tx, queues: Sequence[str], held: Sequence[str], at: Moment) -> dict[str, object]:
+    return {"queues": queues, "held": held, "due": at.now_s, "later": at.now_s + at.pause_s, "at": tx.now}
 
 
 def renew(tx: Tx, owner: str, held: Sequence[str], until_s: float) -> set[str]:
