@@ -70,7 +70,11 @@ def test_what_is_changed_is_a_difference(world):
     assert {row["id"] for row in attachments(world, share_id=one)} == kept.keys()
     assert {row["access_level"] for row in attachments(world, share_id=one)} == {"ro"}
     assert {level for level, _ in rules(world, one).values()} == {"ro"}
-    changed(world, cluster_id, shares=[{"id": two, "path": "/data/moved"}])
+    found = changed(world, cluster_id, shares=[{"id": two, "path": "/data/moved"}])
+    twice = {"add_shares": [{"id": one}, {"id": one, "path": "/data/one"}]}
+    answer = world.ask("member", "PATCH", f"{DOOR}/{cluster_id}", {"cluster": twice})
+    assert (answer.status, f"Share {one} is named twice" in str(answer.body)) == (400, True), answer
+    assert shown(world, cluster_id)["shares"] == found["shares"]
     assert attachments(world, share_id=one) == []
     assert {row["mount_point"] for row in attachments(world, share_id=two)} == {"/data/moved"}
     found = changed(world, cluster_id, remove_shares=[two])

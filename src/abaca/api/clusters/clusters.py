@@ -333,8 +333,9 @@ def _changed_shares(call: Call, tx: Tx, body: UpdateCluster, cluster: Cluster) -
             raise errors.NotFound(f"Share {missing[0][:64]} is none of the cluster's.")
         found = [one for one in found if one.id not in {*gone, *gone.values()}]
     if not isinstance(body.add_shares, UnsetType):
-        more = {one.id: one for one in _shares(call, tx, cluster.project_id, body.add_shares)}
-        found = [*(one for one in found if one.id not in more), *more.values()]
+        more = domain.check_shares(_shares(call, tx, cluster.project_id, body.add_shares), "the cluster")
+        named = {one.id for one in more}
+        found = [*(one for one in found if one.id not in named), *more]
     return found
 
 
