@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is attached on the nodes of a cluster, compared by the database with what is wanted there."""
 
+import threading
+
 import pytest
+import sqlalchemy as sa
 
 from abaca.db.attachments import attachments
 from abaca.db.clusters import clusters, nodes
 from abaca.domain.clusters.clusters import MOST_GROUPS, MOST_SHARES, Selector, WantedShare
+from tests.conftest import wait_until
+from tests.databases import on_postgres
 from tests.db.shares.test_access_rules import SHARE, a_share
 
 SERVERS = ("s0", "s1")
@@ -59,3 +64,26 @@ def test_what_failed_and_is_tried_again_is_not_waited_for(db):
         assert not nodes.is_busy(tx, cluster_id)
         # and is named
         assert {one.error_text for one in nodes.problems(tx, cluster_id, 5)} == {"it does not answer"}
+
+
+@pytest.mark.parametrize("database", [on_postgres], indirect=True)
+def test_of_those_that_end_at_the_same_moment_the_last_sees_that_none_is_left(db):
+    cluster_id, _, (first, second) = a_cluster(db)
+    seen = []
+
+    def end(tx, attachment_id):
+        assert attachments.try_move(tx, attachment_id, "attached")
+        seen.append(nodes.is_busy(tx, cluster_id))
+
+    def beside():
+        with db.write() as tx:
+            end(tx, second)
+
+    thread = threading.Thread(target=beside)
+    with db.write() as tx, db.read() as reading:
+        end(tx, first)
+        thread.start()
+        waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'advisory' AND datname = current_database()"
+        wait_until(lambda: len(seen) == 2 or reading.scalar(sa.text(waiting)))
+    thread.join(30)
+    assert seen == [True, False]

@@ -37,6 +37,8 @@ NODES = lists.Listing(
 )
 # So many are named in one statement.
 AT_ONCE = 500
+# So many of a cluster may end at the same moment.
+FEW = 64
 Only = Sequence[str] | None
 """Servers that alone are looked at, `AT_ONCE` at most; None: all."""
 
@@ -395,8 +397,16 @@ _SHARES_ON = (
 
 
 def is_busy(tx: Tx, cluster_id: str) -> bool:
-    """Whether anything of a cluster is on its way for the first time."""
-    return tx.scalar(_IS_BUSY, {"cluster": cluster_id}) is not None
+    """Whether anything of a cluster is on its way for the first time.
+
+    Transactions that end the last of it at the same moment do not see each other: where few are on their way, each
+    waits for those that look at that moment, and so the last of them sees it.
+    """
+    number = len(tx.rows(_BUSY, {"cluster": cluster_id, "most": FEW}))
+    if 0 < number < FEW:
+        tx.lock_names([f"ends of {cluster_id}"])
+        number = len(tx.rows(_BUSY, {"cluster": cluster_id, "most": 1}))
+    return number > 0
 
 
 def number_busy(tx: Tx, cluster_id: str, *, again: bool = False, only: Only = None) -> tuple[int, int]:
@@ -410,7 +420,7 @@ def number_busy(tx: Tx, cluster_id: str, *, again: bool = False, only: Only = No
 
 _OF_CLUSTER = a.c.cluster_id == sa.bindparam("cluster")
 _FOR_THE_FIRST_TIME = sa.and_(_ARE_BUSY, a.c.attempts == 0)
-_IS_BUSY = sa.select(a.c.id).where(_OF_CLUSTER, _FOR_THE_FIRST_TIME).limit(1)
+_BUSY = sa.select(a.c.id).where(_OF_CLUSTER, _FOR_THE_FIRST_TIME).limit(sa.bindparam("most"))
 
 
 def _counting(busy: sa.ColumnElement[bool]) -> Select:
