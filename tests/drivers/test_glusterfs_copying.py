@@ -58,6 +58,15 @@ def done(rig, clone):
     return rig.driver.look_at_clone(clone).is_done
 
 
+SLOW_FLOCK = """#!/bin/sh
+if [ "$*" = "-n lock true" ]; then
+    until [ -e status ]; do /bin/sleep 0.02; done
+    shift
+fi
+exec {flock} "$@"
+"""
+
+
 def pid_in(place):
     return int((place.parent / "pid").read_text())
 
@@ -82,6 +91,20 @@ def test_a_share_that_gets_its_content_is_sealed_and_nobody_but_nodes_reaches_it
     assert (rig.read(clone.instance), let_in(rig, clone.instance)) == ("text", set())
     wait_until(lambda: not processes.alive(pid))
     assert rig.bed.nodes.copies() == []
+
+
+def test_a_copy_that_ends_while_it_is_looked_at_is_not_begun_again(rig, clone, nodes):
+    held_up(rig, clone)
+    slow = nodes.programs.bin / "flock"
+    slow.write_text(SLOW_FLOCK.format(flock=shutil.which("flock")))
+    slow.chmod(0o755)
+    begun_before = len(nodes.scripts)
+    go_on(rig)
+    try:
+        assert done(rig, clone)
+    finally:
+        slow.unlink()
+    assert not [words for _, words in nodes.scripts[begun_before:] if any("setsid" in word for word in words)]
 
 
 @pytest.mark.parametrize("what", ["all of it", "what copies"])

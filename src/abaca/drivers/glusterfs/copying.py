@@ -80,10 +80,12 @@ setsid -f sh -c "$job" sh "$@" < /dev/null > /dev/null 2>&1
 """
 _LOOK = """
 cd "$1" 2> /dev/null || { echo none; exit 0; }
+free=
+flock -n lock true && free=y
 if [ -e status ]; then
     echo "ended $(cat status)"
     tail -c 300 said
-elif flock -n lock true; then
+elif [ $free ]; then
     echo none
 elif [ -e copied ]; then
     echo copied
