@@ -473,7 +473,7 @@ def _saying(command: str) -> Callable[[Any, object], None]:
 # Looks go by indexes whatever the values are, and planning a page anew costs twice as much as reading it.
 _plan_once = _saying(PLAN_ONCE)
 # A plan that is made once, of a table that is empty then, would read all of it for ever, and for each row anew.
-_go_by_indexes = _saying("SET enable_seqscan = off")
+_go_by_indexes = _saying("SET enable_seqscan = off; SET enable_bitmapscan = off")
 
 
 def _not_abandoned(after_s: float) -> Callable[[Any, object], None]:

@@ -61,9 +61,11 @@ def _claiming(most: int, dialect: str) -> sa.Update:
         # a CTE that locks is evaluated once; a plain subquery may be evaluated, and lock, again and again
         .cte("due")
     )
+    # PostgreSQL joins nothing with an array: with a plan from when there were no rows it would go through all of them
+    taken = sa.any_(sa.func.array(sa.select(due.c.id).scalar_subquery(), type_=sa.ARRAY(t.c.id.type)))
     claimed = (
         sa.update(t)
-        .where(t.c.seq.in_(sa.select(due.c.seq)))
+        .where(t.c.id == taken if dialect == "postgresql" else t.c.seq.in_(sa.select(due.c.seq)))
         .values(
             state="running",
             coalesce_key=None,
@@ -78,8 +80,8 @@ def _claiming(most: int, dialect: str) -> sa.Update:
     if dialect != "postgresql":
         return claimed
     # one round trip where it can be one
-    mine = (k.c.operation_id.in_(sa.select(due.c.id)), k.c.held_key.is_(None))
-    return claimed.add_cte(sa.update(k).where(*mine).values(held_key=k.c.key).returning(k.c.key).cte("held"))
+    mine = sa.update(k).where(k.c.operation_id == taken, k.c.held_key.is_distinct_from(k.c.key))
+    return claimed.add_cte(mine.values(held_key=k.c.key).returning(k.c.key).cte("held"))
 
 
 class Lease(msgspec.Struct, frozen=True, kw_only=True):
