@@ -123,7 +123,7 @@ class Grown:
     def act(self, method, path, body=None):
         answer = self.world.ask("member", method, f"//v2{path}", body, **VERSION)
         assert answer.status < 300, (method, path, answer.body)
-        wait_until(lambda: self.world.number(LIVE) == 0)
+        self._counted.apart(lambda: wait_until(lambda: self.world.number(LIVE) == 0))
         return answer.body
 
     def live(self):

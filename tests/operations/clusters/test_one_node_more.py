@@ -38,7 +38,7 @@ class Crowd:
     def change(self, **how):
         groups = [{"name": "nodes", **how}]
         self.theatre.ask("PATCH", f"//abaca/v1/clusters/{self.id}", {"cluster": {"node_groups": groups}})
-        self.theatre.settle()
+        self._counted.apart(self.theatre.settle)
 
     def cost(self, **how):
         return self._counted.cost(self.theatre.db, lambda: self.change(**how))
