@@ -71,8 +71,8 @@ def a_share_network(theatre, **subnet):
     return theatre.ask("POST", "/share-networks", {"share_network": {"name": "net", **subnet}})["share_network"]["id"]
 
 
-def new_share_on(theatre, network_id, size=3):
-    body = {"share_proto": "NFS", "size": size, "share_type": "served", "share_network_id": network_id}
+def new_share_on(theatre, network_id, size=3, share_type="served"):
+    body = {"share_proto": "NFS", "size": size, "share_type": share_type, "share_network_id": network_id}
     return theatre.ask("POST", "/shares", {"share": body})["share"]["id"]
 
 

@@ -11,8 +11,10 @@ from abaca.db.tables.networks import network_allocations, share_networks, share_
 from abaca.reconcile.share_servers import UnusedShareServers
 from abaca.reconcile.stuck_states import StuckStates
 from tests import planting
-from tests.operations import cases, server_takeover
+from tests.operations import cases, server_takeover, takeover
+from tests.operations import theatre as stage_of
 from tests.operations.networks.test_share_servers import HOST, a_theatre, addresses, exports, made, servers
+from tests.operations.snapshot_cases import take_snapshot
 
 
 @pytest.fixture
@@ -104,6 +106,22 @@ def test_a_server_that_a_share_was_released_on_is_not_deleted_by_itself(theatre)
     planting.put(theatre.db, share_servers, unused_since=long_ago)
     assert UnusedShareServers(theatre.db, [HOST], unused_for_s=600).delete() == 0
     assert [one.id for one in servers(theatre)] == [share["share_server_id"]]
+
+
+def test_a_snapshot_that_was_released_keeps_no_server_and_no_share_network(theatre):
+    copied = {"name": "copied there", "extra_specs": {stage_of.DHSS: "True", "snapshot_support": "True"}}
+    theatre.ask("POST", "/types", {"share_type": copied}, who="admin")
+    network_id = cases.a_share_network(theatre)
+    share = made(theatre, network_id, share_type="copied there")
+    snapshot_id = take_snapshot(theatre, share["id"])
+    theatre.settle()
+    takeover.unmanage_snapshot(theatre, (share["id"], snapshot_id))
+    theatre.settle()
+    cases.delete(theatre, share["id"])
+    theatre.settle()
+    theatre.ask("DELETE", f"/share-networks/{network_id}")
+    theatre.settle()
+    assert servers(theatre) == []
 
 
 def test_one_that_the_back_end_does_not_know_leaves_nothing_but_its_row(theatre):

@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from abaca import errors
-from abaca.db.networks import share_servers
 from abaca.db.shares import share_instances, snapshot_instances
 from abaca.domain.administration.messages import Action, Detail
 from abaca.drivers import contract
@@ -59,8 +58,6 @@ def succeed(op: Op[BackEnd], tx: Tx) -> None:
     if row is not None:
         instance = share_instances.whole(tx, row.share_instance_id)
         forget(tx, row, None if instance is None else instance.share_type_id)
-        if instance is not None and instance.share_server_id is not None:
-            share_servers.keep_unused(tx, instance.share_server_id)
 
 
 def fail(op: Op[BackEnd], tx: Tx, error: errors.AbacaError) -> None:
