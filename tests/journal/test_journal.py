@@ -47,8 +47,7 @@ def test_a_rollback_leaves_nothing_and_wakes_nobody(bench):
     woken = []
     listener = bench.place.listener("ear")
     listener.start(woken.append)
-    # PostgreSQL keeps no word for who does not listen yet.
-    wait_until(lambda: woken == [""] or bench.place.is_sqlite)
+    wait_until(lambda: woken == [""] or bench.place.is_sqlite)  # PostgreSQL tells only those who listen already
 
     def refused():
         with bench.db.write() as tx:
