@@ -7,11 +7,13 @@ Drivers from other packages are found by the entry point group `abaca.drivers`. 
 from __future__ import annotations
 
 import difflib
+import functools
 import importlib
 import importlib.metadata
 import inspect
 import pkgutil
 import re
+import sys
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
@@ -44,7 +46,7 @@ def driver(backend: contract.Backend, name: str, section: Mapping[str, str]) -> 
 
 def driver_class(name: str) -> type[contract.Driver]:
     """The class of the driver called `name`. Raises `errors.ConfigError` with the nearest name."""
-    for entry_point in importlib.metadata.entry_points(group=ENTRY_POINTS):
+    for entry_point in _outside(tuple(sys.path)):
         if entry_point.name == name:
             loaded = entry_point.load()
             if inspect.isclass(loaded) and issubclass(loaded, contract.Driver):
@@ -59,8 +61,14 @@ def driver_class(name: str) -> type[contract.Driver]:
 def names() -> list[str]:
     """Every driver that can be named, sorted."""
     shipped = [module.name for module in pkgutil.iter_modules(drivers.__path__)]
-    outside = [entry_point.name for entry_point in importlib.metadata.entry_points(group=ENTRY_POINTS)]
+    outside = [entry_point.name for entry_point in _outside(tuple(sys.path))]
     return sorted({*outside, *(name for name in shipped if _in_module(name))})
+
+
+@functools.cache
+def _outside(_places: tuple[str, ...]) -> importlib.metadata.EntryPoints:
+    """The drivers of packages in these places; to look for them is to read the metadata of each package."""
+    return importlib.metadata.entry_points(group=ENTRY_POINTS)
 
 
 def is_within(module: str, path: str) -> bool:
