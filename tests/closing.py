@@ -44,7 +44,7 @@ def lines(reporter: pytest.TerminalReporter) -> None:
         reporter.write_line(f"hostile: {sent} requests, {fives} 5xx, {undeclared} undeclared statuses")
     tried = _told(reporter, "schemathesis")
     if tried:
-        reporter.write_line(" ".join([made_up(tried), *sorted(set(_told(reporter, "made up on")))]))
+        reporter.write_line(f"{made_up(tried)} ({', '.join(sorted(set(_told(reporter, 'made up on'))))})")
 
 
 def dearest(took: list[tuple[str, float]]) -> list[str]:

@@ -3,11 +3,15 @@
 
 Every answer is as the description says: its status, its form, each field of it. Half of the requests are aimed: they
 name things that are there, and say of the fields that decide how far a request comes what is possible.
+
+Where there are many, they are sent to one of the two databases, drawn by FUZZ_SEED; in `make thorough` to both.
 """
 
 import collections
 import contextlib
 import json
+import os
+import random
 from typing import Any, NamedTuple
 
 import pytest
@@ -202,6 +206,8 @@ def tried(record_property):
     """What the test tries; the run's closing line adds it up for each door."""
     doors = collections.defaultdict(Tried)
     yield doors
+    if doors:
+        record_property("made up on", CHOSEN)
     for name, said in doors.items():
         record_property("schemathesis", [name, said.cases, said.fives, said.undeclared])
 
@@ -244,10 +250,27 @@ def labels(number):
 
 
 ONCE = [pytest.param(label, id=label.replace("/", ":")) for label in labels("2.99")]
-OFTEN = [
-    pytest.param(number, who, id=f"{number}-{who}", marks=pytest.mark.system)
-    for number, who in (("2.0", "admin"), ("2.6", "member"), ("2.45", "admin"), ("2.99", "admin"), ("2.99", "member"))
-]
+IS_THOROUGH = bool(os.environ.get("FUZZ_THOROUGH"))
+SEED = os.environ.get("FUZZ_SEED", "0")
+DRAWN = random.Random(SEED)
+CHOSEN = "both databases" if IS_THOROUGH else f"databases drawn by FUZZ_SEED={SEED}"
+
+
+def on_databases(*asked):
+    """Each version, and who asks, on a database of the two, or on both if all are wanted."""
+    databases = [on_sqlite, on_postgres]
+    found = [(one, databases if IS_THOROUGH else [DRAWN.choice(databases)]) for one in asked]
+    return pytest.mark.parametrize(
+        ("garden", "number", "who"),
+        [
+            pytest.param(*on.values, *one, id=f"{on.id}-{'-'.join(one)}", marks=on.marks)
+            for on in databases
+            for one, its in found
+            if on in its
+        ],
+        indirect=["garden"],
+        scope="module",
+    )
 
 
 @pytest.fixture(scope="module")
@@ -260,26 +283,26 @@ def test_a_few_made_up_requests_are_answered_as_described(garden, described, lab
     fuzz(garden, described[label], "admin", 3, tried[SHARES.name])
 
 
-@pytest.mark.parametrize(("number", "who"), OFTEN)
+@on_databases(("2.0", "admin"), ("2.6", "member"), ("2.45", "admin"), ("2.99", "admin"), ("2.99", "member"))
+@pytest.mark.system
 def test_many_made_up_requests_are_answered_as_described(garden, number, who, tried):
     for operation in garden.describe(number).values():
         fuzz(garden, operation, who, 6, tried[SHARES.name])
 
 
-@pytest.mark.parametrize("number", ["2.1", "2.97"])
-@pytest.mark.parametrize("who", ["admin", "member"])
+@on_databases(("2.1", "admin"), ("2.1", "member"), ("2.97", "admin"), ("2.97", "member"))
 def test_made_up_requests_to_the_compute_door_are_answered_as_described(garden, number, who, tried):
     for operation in garden.describe(number, COMPUTE).values():
         fuzz(garden, operation, who, 10, tried[COMPUTE.name], COMPUTE)
 
 
-@pytest.mark.parametrize("who", ["admin", "member"])
-def test_made_up_requests_to_the_own_door_are_answered_as_described(garden, who, tried):
-    for operation in garden.describe("1", OWN).values():
+@on_databases(("1", "admin"), ("1", "member"))
+def test_made_up_requests_to_the_own_door_are_answered_as_described(garden, number, who, tried):
+    for operation in garden.describe(number, OWN).values():
         fuzz(garden, operation, who, 4, tried[OWN.name], OWN)
 
 
-@pytest.mark.parametrize(("number", "who"), [("v1.1", "member"), ("v2", "admin")])
+@on_databases(("v1.1", "member"), ("v2", "admin"))
 def test_made_up_requests_to_the_data_processing_door_are_answered_as_described(garden, number, who, tried):
     for operation in garden.describe(number, DATA).values():
         fuzz(garden, operation, who, 3, tried[DATA.name], DATA)
