@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When operations are hurt: the moments of each step of each case, drawn by FAULTS_SEED unless all are wanted.
+"""When and how operations are hurt, drawn by FAULTS_SEED unless everything is wanted at every moment.
 
 A moment is before a step, inside it (its effect is there, nothing is recorded yet) or after it, on the way forward, on
 the way back, and at the end of either.
@@ -47,10 +47,11 @@ def kind_of(case):
 
 
 class Moments:
-    """The moments of these cases. `deaths` are all the ways in which something dies."""
+    """The moments of these cases, all `errors` that can be raised there, and all `deaths` that can be died."""
 
-    def __init__(self, cases, deaths):
+    def __init__(self, cases, errors, deaths):
         self.cases = cases
+        self.errors = errors
         self.deaths = deaths
 
     def ways(self):
@@ -70,21 +71,21 @@ class Moments:
         same_step = itertools.groupby(self.ways(), key=lambda one: (one.values[:2], one.values[2].rpartition(":")[0]))
         return [list(moments) for _, moments in same_step]
 
-    def raised_at(self, of):
-        """One moment of each step, drawn by the seed, or all if all are wanted."""
-        drawn = random.Random(f"{SEED} {of}")
-        return list(self.ways()) if IS_THOROUGH else [drawn.choice(moments) for moments in self.of_steps()]
+    def raised_at(self, error):
+        """Where this is raised: at one moment of each step one of the errors is, by turns, or all at all if wanted."""
+        return self._by_turns(error, self.errors, "errors")
 
-    def dies_at(self, of):
-        """Where it is this that dies: at one moment of each step something does, by turns, or all at all if wanted.
+    def dies_at(self, death):
+        """Where it is this that dies: at one moment of half the steps something does, by turns, or all if wanted."""
+        return self._by_turns(death, self.deaths, "deaths", of_steps=2)
 
-        With whom the turns of a case begin is drawn by the seed.
-        """
+    def _by_turns(self, this, among, name, of_steps=1):
+        """With which of them the turns of a case begin is drawn by the seed, as is which of so many steps it is."""
         if IS_THOROUGH:
             return list(self.ways())
-        drawn, found = random.Random(f"{SEED} deaths"), []
+        drawn, found = random.Random(f"{SEED} {name}"), []
         for _, steps in itertools.groupby(self.of_steps(), key=lambda moments: moments[0].values[0]):
-            first = drawn.randrange(len(self.deaths))
+            first = drawn.randrange(len(among) * of_steps)
             chosen = [drawn.choice(moments) for moments in steps]
-            found += chosen[(self.deaths.index(of) - first) % len(self.deaths) :: len(self.deaths)]
+            found += chosen[(among.index(this) * of_steps - first) % (len(among) * of_steps) :: len(among) * of_steps]
         return found

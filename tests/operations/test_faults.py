@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every operation is hurt at every moment, in every way: it ends, and what is left is what the database says.
 
-Kinds are discovered, and so are their steps and the moments of these. At each step of each case both errors are raised
-at one moment, and at one of them something dies: which moments, what dies, and on which of the two databases
+Kinds are discovered, and so are their steps and the moments of these. At each step of each case an error is raised,
+and at every other one something dies: at which moment, which error, what dies, and on which of the two databases
 FAULTS_SEED draws. In `make thorough` everything happens at every moment on both.
 """
 
@@ -22,8 +22,9 @@ from tests.operations.hurting import Hurting, armed, arms
 from tests.operations.moments import CHOSEN, DATABASES, IS_THOROUGH, SEED, Moments, failing, kind_of
 from tests.operations.nursery import Nursery
 
+ERRORS = ("final", "passing")
 DEATHS = ("comes back", "takes over", "database")
-ALL = Moments(CASES, DEATHS)
+ALL = Moments(CASES, ERRORS, DEATHS)
 
 
 def on_databases(found, of, *, system=()):

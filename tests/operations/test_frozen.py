@@ -5,6 +5,7 @@ Then the back end is what the database says, for every kind of operation that wo
 """
 
 import contextlib
+import itertools
 import os
 import random
 import signal
@@ -143,21 +144,25 @@ def freeze(theatre, nursery, tmp_path):
         yield freeze
 
 
-def everywhere():
-    """Each way on both drivers: `dummy` refuses what comes too late, `dummy_each` does it.
+FENCES = {"dummy": "", "dummy_each": "-unfenced"}
 
-    It is on one of the databases, drawn by FAULTS_SEED, and on both if all are wanted.
+
+def everywhere():
+    """Each way on one of both drivers, `dummy` that refuses what comes too late and `dummy_each` that does it.
+
+    With the database they are drawn by FAULTS_SEED; if all are wanted, each way is on both and on both databases.
     """
+    stands = [*itertools.product(DATABASES, FENCES)]
     drawn, found = random.Random(f"{SEED} frozen"), []
-    for driver, fence in (("dummy", ""), ("dummy_each", "-unfenced")):
-        places = [DATABASES if IS_THOROUGH else (drawn.choice(DATABASES),) for _ in ways()]
-        for name in DATABASES:
-            stands, marks = (name, driver), [pytest.mark.system] if name == "postgresql" else []
-            found += [
-                pytest.param(stands, (stands, *way.values), id=f"{way.id}-{name}{fence}", marks=marks)
-                for way, its in zip(ways(), places, strict=True)
-                if name in its
-            ]
+    its = [(way, stands if IS_THOROUGH else [drawn.choice(stands)]) for way in ways()]
+    for one in stands:  # those on one stage together
+        name, driver = one
+        marks = [pytest.mark.system] if name == "postgresql" else []
+        found += [
+            pytest.param(one, (one, *way.values), id=f"{way.id}-{name}{FENCES[driver]}", marks=marks)
+            for way, on in its
+            if one in on
+        ]
     return found
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operations on GlusterFS are hurt, over doubles of Heketi and of the nodes: no volume, brick, key or copy is left.
 
-In each case both errors are raised, and its worker dies, at a moment of a step that FAULTS_SEED draws; in
-`make thorough` at one of every step. Its worker is killed too in the middle of what it says to Heketi and to nodes, and
-Heketi while it is at what it was told to do.
+In each case an error is raised, and its worker dies, at a moment of a step that FAULTS_SEED draws; in `make thorough`
+both errors are and in both ways, at one of every step. Its worker is killed too in the middle of what it says to Heketi
+and to nodes, and Heketi while it is at what it was told to do.
 """
 
 import contextlib
@@ -29,12 +29,18 @@ CUTS = 20 if IS_THOROUGH else 1
 LONG = ("share-clone", "share-create", "share-delete", "share-extend")
 
 
-def at(of):
-    """Where that is to happen: at one moment of each step, or of one step of each case."""
+ERRORS = ("final", "passing")
+DEATHS = ("comes back", "takes over")
+
+
+def at(of, among):
+    """Where it is this that happens: at one moment of each step, or of one step of each case that has drawn it."""
     drawn = random.Random(f"{SEED} {of}")
-    found = [drawn.choice(moments) for moments in Moments(CASES, ()).of_steps()]
+    found = [drawn.choice(moments) for moments in Moments(CASES, ERRORS, DEATHS).of_steps()]
     if not IS_THOROUGH:
-        found = [drawn.choice(list(its)) for _, its in itertools.groupby(found, key=lambda one: one.values[0])]
+        turn = random.Random(f"{SEED} {among}")
+        of_cases = [list(its) for _, its in itertools.groupby(found, key=lambda one: one.values[0])]
+        found = [drawn.choice(its) for its in of_cases if turn.choice(among) == of]
     return with_stage([pytest.param((of, *one.values), id=one.id) for one in found])
 
 
@@ -70,20 +76,20 @@ def hurting(theatre, record_property):
     return Hurting(theatre, CASES, record_property, CHOSEN)
 
 
-@at("final")
+@at("final", ERRORS)
 def test_a_final_error_is_raised(hurting, hurt):
     _, case, way, point = hurt
     ended = hurting.raised(case, way, point, "final")
     assert way == "forward" or ended.state == "failed"
 
 
-@at("passing")
+@at("passing", ERRORS)
 def test_a_passing_error_is_raised(hurting, hurt):
     _, case, way, point = hurt
     assert hurting.raised(case, way, point, "passing").state == ("failed" if way == "back" else "done")
 
 
-@at("comes back")
+@at("comes back", DEATHS)
 def test_its_worker_is_killed_and_comes_back(theatre, hurting, hurt):
     _, case, way, point = hurt
     subject = hurting.kill(case, way, point, stage.TIMING)
@@ -91,7 +97,7 @@ def test_its_worker_is_killed_and_comes_back(theatre, hurting, hurt):
     hurting.conclude(case, subject, "kill and restart", point)
 
 
-@at("takes over")
+@at("takes over", DEATHS)
 def test_its_worker_is_killed_and_another_takes_over(theatre, hurting, hurt):
     _, case, way, point = hurt
     subject = hurting.kill(case, way, point, stage.HASTY)
