@@ -322,6 +322,7 @@ def is_under_way(driver, revert):
 
 def test_a_share_of_nfs_goes_back_and_is_exported_again(rig):
     address, port = rig.cluster.network.host_ipv4, processes.free_port()
+    before = rig.node.bricks()
     driver = rig.start(export_ips=address, ganesha_port=str(port), nfs_minor_versions="0,1,2")
     share = rig.instance(protocol="NFS")
     place = f"nfs://{address}/abaca_{share.id}/plain?version=4&nfsport={port}"
@@ -346,7 +347,7 @@ def test_a_share_of_nfs_goes_back_and_is_exported_again(rig):
         assert processes.command(["nfs-cat", place]) == "before\n"
         patiently(driver.delete, share)
         patiently(driver.delete_snapshot, snapshot)
-        wait_until(lambda: rig.node.bricks() == rig.before, SHOWN_S, 1)
+        wait_until(lambda: rig.node.bricks() == before, SHOWN_S, 1)
     finally:
         driver.shutdown()
         rig.start()
