@@ -16,8 +16,11 @@ from tests.system.test_glusterfs import (  # noqa: F401 (fixtures)
     run,
     said,
     size_gib,
+    thorough,
     wait_until_it_is,
 )
+
+pytestmark = thorough
 
 
 def bricks_of(cluster, place):
