@@ -90,20 +90,27 @@ def client(cluster, abaca):
     """`client("alice")`: a machine with a certificate of that name, issued for its own key; one a name."""
     known = {}
 
-    def certificate(*words, said=""):
-        argv = [sys.executable, "-m", "abaca", "certificate", *words, "--config-file", str(abaca.configuration)]
-        return subprocess.run(argv, input=said, capture_output=True, text=True, check=True).stdout
-
     def client(name):
         if name not in known:
             made = known[name] = gluster_machines.GlusterClient(cluster.network, name).start()
-            request = gluster_cluster.make_key(made, name)
-            gluster_cluster.seal(made, certificate("issue", name, said=request), certificate("authority"))
+            certify(abaca, made, name)
         return known[name]
 
     yield client
     for made in known.values():
         made.stop()
+
+
+def certify(abaca, machine, name):
+    """The machine has a key, and a certificate of that name, issued for it."""
+    request = gluster_cluster.make_key(machine, name)
+    gluster_cluster.seal(machine, certificate(abaca, "issue", name, said=request), certificate(abaca, "authority"))
+
+
+def certificate(abaca, *words, said=""):
+    """What `abaca certificate` says."""
+    argv = [sys.executable, "-m", "abaca", "certificate", *words, "--config-file", str(abaca.configuration)]
+    return subprocess.run(argv, input=said, capture_output=True, text=True, check=True).stdout
 
 
 @contextlib.contextmanager
@@ -351,9 +358,7 @@ def left_on(machine):
 
 def renew(abaca):
     """Each node has a new certificate, and each volume of a share serves by it."""
-    argv = [sys.executable, "-m", "abaca", "certificate", "renew", "--restart"]
-    argv += ["--config-file", str(abaca.configuration)]
-    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()
+    return certificate(abaca, "renew", "--restart").splitlines()
 
 
 def test_a_share_is_attached_to_servers_that_have_keys_of_their_own(cluster, abaca, cloud):

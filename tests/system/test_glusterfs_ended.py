@@ -18,7 +18,10 @@ from tests.system.test_glusterfs import (  # noqa: F401 (fixtures)
     PROJECT,
     a_server,
     abaca,
+    active,
     allow,
+    attach,
+    certify,
     client,
     cloud,
     cluster,
@@ -34,6 +37,7 @@ from tests.system.test_glusterfs import (  # noqa: F401 (fixtures)
 )
 
 pytestmark = thorough
+STILL_GOOD = "openssl x509 -noout -checkend 0 > /dev/null"
 
 
 @pytest.fixture
@@ -149,7 +153,7 @@ def test_certificates_that_workers_renewed_by_themselves_are_told_of_until_all_w
 
 def are_good(cluster):
     """Whether no node has a certificate that has ended."""
-    look = "openssl x509 -in /etc/ssl/glusterfs.pem -noout -checkend 0 > /dev/null || exit 1"
+    look = f"{STILL_GOOD} < /etc/ssl/glusterfs.pem || exit 1"
     return not any(node.script(look).code for node in cluster.nodes)
 
 
@@ -166,3 +170,33 @@ def healed_among(cluster, machine):
     lost.start()
     look = "cat /var/lib/heketi/mounts/*/*/brick/healed 2> /dev/null; true"
     wait_until(lambda: said(lost, look) == "meanwhile\n", SHOWN_S, 0.5)
+
+
+def test_a_server_whose_certificate_has_ended_gets_another_and_a_client_by_hand(cluster, abaca, cloud, client, aged):
+    share = made(cloud, "of clients")
+    place, bob = location(cloud, share), client("bob")
+    allow(cloud, share, "bob")
+    aged(bob)
+    assert bob.mount(place, PLACE).code
+    bob.unmount(PLACE)
+    certify(abaca, bob, "bob")
+    assert bob.mount(place, PLACE).code == 0
+    bob.unmount(PLACE)
+    with a_server(cluster, abaca, "two") as (two, server):
+        here = attach(abaca, share, server)
+        file = f"{here['mount_point']}/file"
+        said(two, f"echo text > {file} && sync {file}")
+        abaca.stop()
+        aged(two, "/etc/ssl/abaca/")
+        said(two, f"umount {here['mount_point']}; ! mount -a 2> /dev/null")
+        abaca.start()
+        wait_until(lambda: two.script(f"cat {file}").stdout == "text\n", SHOWN_S, 0.5)
+        wait_until(lambda: active(abaca, here["id"]), SHOWN_S, 0.5)
+        aged(two, "/etc/ssl/abaca/")  # of one that is mounted, which goes on
+        abaca.admin.call("POST", f"{ATTACHMENTS}/{here['id']}/verify")
+        wait_until(lambda: two.script(f"{STILL_GOOD} < /etc/ssl/abaca/pem || exit 1").code == 0, SHOWN_S, 0.5)
+        assert said(two, f"cat {file}") == "text\n"
+        wait_until(lambda: active(abaca, here["id"]), SHOWN_S, 0.5)
+        detach(abaca, here["id"])
+    delete(cloud, share)
+    assert (cluster.volumes(), cluster.bricks()) == ([], [])
