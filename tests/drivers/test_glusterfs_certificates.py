@@ -2,6 +2,8 @@
 """Certificates of GlusterFS nodes that end, and are renewed."""
 
 import datetime
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from cryptography import x509
@@ -11,6 +13,7 @@ from abaca.drivers.authority import Authority
 from abaca.drivers.glusterfs import nfs_certificate
 from lab import processes
 from lab.heketi import fresh
+from tests.drivers.contract.calls import settled
 from tests.drivers.harness import GlusterfsHarness
 
 
@@ -130,6 +133,37 @@ def test_what_gluster_cannot_do_since_certificates_have_ended_says_so(rig):
     with pytest.raises(contract.Refused, match="gluster says: quota command failed"):
         rig.driver.shrink(share, 1)
     rig.bed.gluster.refuses.clear()
+
+
+def test_workers_that_see_to_a_node_in_the_same_second_leave_one_pair_there(rig):
+    """Each makes a share, of those that are the first on nodes without certificates."""
+    for _ in range(3):
+        shares = [rig.instance() for _ in range(3)]
+        for host in rig.bed.nodes.hosts:
+            for file in rig.bed.nodes.ssl(host).iterdir():
+                file.unlink()
+        together = threading.Barrier(len(shares))
+
+        def make(share, together=together):
+            driver = rig.build(certificate_days="10")
+            driver.start()
+            together.wait(20)
+            assert settled(driver.create, share).exports
+            driver.stop()
+
+        with ThreadPoolExecutor(len(shares)) as pool:
+            list(pool.map(make, shares))
+        left = {left_on(rig, host) for host in rig.bed.nodes.hosts}
+        assert left == {("glusterfs.ca", "glusterfs.key", "glusterfs.pem")}
+
+
+def left_on(rig, host):
+    """The names of the files for certificates of a node, whose key and certificate belong together."""
+    place = rig.bed.nodes.ssl(host)
+    certified = processes.command(["openssl", "x509", "-in", str(place / "glusterfs.pem"), "-noout", "-pubkey"])
+    assert certified == processes.command(["openssl", "pkey", "-in", str(place / "glusterfs.key"), "-pubout"])
+    assert (place / "glusterfs.key").stat().st_mode & 0o777 == 0o600
+    return tuple(sorted(file.name for file in place.iterdir()))
 
 
 # The certificate of the NFS server

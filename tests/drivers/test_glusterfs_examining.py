@@ -63,7 +63,9 @@ def test_a_node_that_is_away_is_named_and_the_others_are_looked_at_all_the_same(
         rig.bed.nodes.revive("127.0.7.2")
 
 
-def test_a_node_without_the_client_of_glusterfs_is_named_where_shares_start_from_snapshots(rig, ssl, tmp_path):
+def test_a_node_without_programs_is_named_and_the_client_of_glusterfs_is_one_where_shares_start_from_snapshots(
+    rig, ssl, tmp_path
+):
     programs = rig.bed.nodes.programs
     for name in ("sh", "openssl"):
         (tmp_path / name).symlink_to(shutil.which(name))
@@ -72,6 +74,7 @@ def test_a_node_without_the_client_of_glusterfs_is_named_where_shares_start_from
     try:
         for most, count in (("0", 0), ("1", 3)):
             said = found(rig, snapshots_per_share=most)
+            assert (said.count("flock is not installed"), "openssl is not" in said) == (3, False)
             assert said.count("it has no mount.glusterfs, with which shares start from snapshots") == count
     finally:
         programs.path = before

@@ -20,7 +20,9 @@ from abaca.drivers.glusterfs.serving import Serving
 _AT_ONCE = 8
 # A fixed text: $1 is the directory of the certificates, and what follows are programs that it must have. Each line that
 # it says is something that is missing.
-_MISSING = """command -v openssl > /dev/null || echo "openssl is not installed"
+_MISSING = """for program in openssl flock; do
+    command -v "$program" > /dev/null || echo "$program is not installed"
+done
 [ -d "$1" ] || echo "there is no directory $1"
 [ ! -d "$1" ] || [ -w "$1" ] || echo "$1 cannot be written: log in as root, or by sudo without a password"
 shift

@@ -35,19 +35,25 @@ FORMER = ".abaca.former"
 _LOOK = f"""cd "$1" || exit 1
 for file in glusterfs.pem glusterfs.ca {FORMER}; do cat "$file" 2>/dev/null; echo {_PART}; done
 [ ! -e glusterfs.key ] || openssl pkey -in glusterfs.key -pubout 2>/dev/null || true"""
-_REQUEST = (
-    """cd "$1" && umask 077 && exec openssl req -new -newkey rsa:2048 -nodes -keyout .abaca.key -subj "/CN=$2" """
-)
+# Several workers may see to one node in the same second: a key that is not in use yet serves them all, whoever comes
+# first puts it in its place, and what is signed for another key than is there by then is left.
+_ALONE = """cd "$1" && umask 077 && exec 9< . && flock 9 || exit 1
+"""
+_REQUEST = f"""{_ALONE}openssl pkey -in .abaca.key -noout 2> /dev/null ||
+    {{ openssl genrsa -out .abaca.key.new 2048 && mv -f .abaca.key.new .abaca.key; }} || exit 1
+exec openssl req -new -key .abaca.key -subj "/CN=$2"
+"""
 # The place where OpenSSL looks by itself, and GlusterFS with it, is another one on Debian.
-_KEEP = f"""set -e
-cd "$1"
-umask 077
-[ -z "$4" ] || [ -e {FORMER} ] || {{ cp -f glusterfs.pem {FORMER}.new && mv -f {FORMER}.new {FORMER}; }}
+_KEEP = f"""{_ALONE}set -e
 printf '%s' "$2" > .abaca.pem
 printf '%s' "$3" > .abaca.ca
 chmod 644 .abaca.pem .abaca.ca
+certified=$(openssl x509 -in .abaca.pem -noout -pubkey)
+is_certified() {{ [ "$(openssl pkey -in "$1" -pubout 2> /dev/null)" = "$certified" ]; }}
+is_certified .abaca.key || is_certified glusterfs.key || {{ rm .abaca.pem .abaca.ca; exit 0; }}
+[ -z "$4" ] || [ -e {FORMER} ] || {{ cp -f glusterfs.pem {FORMER}.new && mv -f {FORMER}.new {FORMER}; }}
 mv -f .abaca.ca glusterfs.ca
-mv -f .abaca.key glusterfs.key
+! is_certified .abaca.key || mv -f .abaca.key glusterfs.key
 mv -f .abaca.pem glusterfs.pem
 other=$(openssl version -d | sed 's/^OPENSSLDIR: "\\(.*\\)"$/\\1/')
 [ "$1" = /etc/ssl ] && [ -d "$other" ] && ! [ "$other" -ef "$1" ] || exit 0
@@ -131,7 +137,7 @@ class Seal:
     def _close(self, node: heketi.Node) -> None:
         left = self.left(node)
         if left.own is None or left.own < self._authority.renew_days:
-            self.renew(node)
+            self._renew(node, left)
         else:
             self._note(node, left.first)
         if left.own is not None and left.own < self._authority.renew_days:
@@ -145,8 +151,11 @@ class Seal:
 
         So the former one is kept there, until `settle`. Raises as `close` does.
         """
+        self._renew(node, self.left(node))
+
+    def _renew(self, node: heketi.Node, seen: Left) -> None:
         host, name = host_of(node), names.node(node.id)
-        had = "" if self.left(node).own is None else "yes"
+        had = "" if seen.own is None else "yes"
         request = self._on(host, _REQUEST, name)
         self._on(host, _KEEP, self._authority.sign(request, name), self._authority.pem, had)
         self._note(node, self.left(node).first)
