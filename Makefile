@@ -7,7 +7,7 @@ MAKEFLAGS += --no-print-directory
 
 BIN := .venv/bin
 LOCK := $(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --universal --python-version 3.11 --no-header $(if $(UPGRADE),--upgrade)
-# A process for each core, as tests/spread.py says. One that dies is not replaced: the test that it had has failed.
+# Some processes more than cores, as tests/spread.py says. One that dies is not replaced: the test that it had has failed.
 SPREAD := --numprocesses auto --maxprocesses 8 --dist loadscope --max-worker-restart 0
 # make test ARGS="-k extend -x" hands its arguments to pytest.
 ARGS ?=

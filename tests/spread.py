@@ -21,6 +21,12 @@ class Spread(LoadScopeScheduling):
         return together[0] if together else nodeid.partition("::")[0]
 
 
+def processes() -> int:
+    """How many share the tests: half more than there are cores, since real components are waited for."""
+    cores = len(os.sched_getaffinity(0))
+    return cores + cores // 2
+
+
 def own_mounts() -> None:
     """Give this process and its children a mount table of their own, where root may make one.
 
