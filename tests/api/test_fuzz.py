@@ -287,7 +287,7 @@ def test_a_few_made_up_requests_are_answered_as_described(garden, described, lab
 @pytest.mark.system
 def test_many_made_up_requests_are_answered_as_described(garden, number, who, tried):
     for operation in garden.describe(number).values():
-        fuzz(garden, operation, who, 6, tried[SHARES.name])
+        fuzz(garden, operation, who, 4, tried[SHARES.name])
 
 
 @on_databases(("2.1", "admin"), ("2.1", "member"), ("2.97", "admin"), ("2.97", "member"))
