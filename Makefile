@@ -33,7 +33,7 @@ quick: environment ## Run the tests that need no real components, in about two m
 .PHONY: thorough
 thorough: environment openstack packages ## All faults, all toys of the journal, a real GlusterFS, all pages and forms of Horizon, Terraform, OpenTofu and gophercloud, twice the hostile requests of `make test`, made-up ones on both databases (FAULTS_SEED, TOYS_SEED, FUZZ_SEED, HOSTILE_SEED, HORIZON_SEED=n: others)
 	@$(BIN)/python -m lab.go_programs
-	@FAULTS_THOROUGH=1 FUZZ_THOROUGH=1 GO_THOROUGH=1 TOYS_THOROUGH=1 HOSTILE_THOROUGH=1 GLUSTER_THOROUGH=1 HORIZON_THOROUGH=1 $(BIN)/python -m pytest $(SPREAD) $(ARGS) tests/operations/test_faults.py tests/operations/test_glusterfs_faults.py tests/operations/test_frozen.py tests/journal tests/api/test_fuzz.py tests/api/test_hostile.py tests/drivers/contract tests/system/test_glusterfs.py tests/system/test_glusterfs_ended.py tests/system/test_glusterfs_hurt.py tests/clients/test_horizon.py tests/clients/test_terraform.py tests/clients/test_gophercloud.py
+	@FAULTS_THOROUGH=1 FUZZ_THOROUGH=1 GO_THOROUGH=1 TOYS_THOROUGH=1 HOSTILE_THOROUGH=1 GLUSTER_THOROUGH=1 HORIZON_THOROUGH=1 $(BIN)/python -m pytest $(SPREAD) $(ARGS) tests/operations/test_faults.py tests/operations/test_glusterfs_faults.py tests/operations/test_frozen.py tests/journal tests/api/test_fuzz.py tests/api/test_hostile.py tests/drivers/contract tests/system/test_glusterfs*.py tests/clients/test_horizon.py tests/clients/test_terraform.py tests/clients/test_gophercloud.py
 
 .PHONY: bed
 bed: environment packages ## Run what needs GlusterFS on real thin LVM, on user-mode-linux nodes: minutes, by hand or by night
