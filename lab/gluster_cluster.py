@@ -46,9 +46,10 @@ class GlusterCluster:
         self.heketi.start()
         self.cluster = self.heketi.load([node.ipv4 for node in self.nodes], self.disk)
         # Heketi does not wait for that; a node that is not yet one of them never hears of a volume that is made.
-        processes.wait_until(self._is_joined, 60.0, "all nodes of GlusterFS to know each other")
+        processes.wait_until(self.is_joined, 60.0, "all nodes of GlusterFS to know each other")
 
-    def _is_joined(self) -> bool:
+    def is_joined(self) -> bool:
+        """Whether all nodes know all others, and reach them."""
         others = len(self.nodes) - 1
         return all(node.gluster("peer", "status").count("Peer in Cluster (Connected)") == others for node in self.nodes)
 

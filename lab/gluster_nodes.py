@@ -274,6 +274,9 @@ class Nodes:
         found = [str(path) for host in self.hosts for path in self.run_directory(host).iterdir()]
         return [*found, *map(str, self.programs.mounts), *self.cluster.activated]
 
+    def is_up(self, host: str) -> bool:
+        return host in self._listening
+
     def revive(self, host: str) -> None:
         self._listening[host] = self._do(self._listen(host))
 

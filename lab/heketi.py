@@ -155,7 +155,10 @@ class Inventory:
 
 
 class Queue(Inventory):
-    """Work that is begun and ends, whose end is told once. `is_held` keeps it from ending."""
+    """Work that is begun and ends, whose end is told once. `is_held` keeps it from ending.
+
+    It `cleans_in_vain` where it cannot log in to the node of a brick; it does not say so.
+    """
 
     def __init__(self, gluster: gluster_nodes.Cluster | None, device_gib: int) -> None:
         super().__init__(gluster, device_gib)
@@ -164,6 +167,7 @@ class Queue(Inventory):
         self.is_held = False
         self.is_busy = False
         self.fails: dict[str, str] = {}
+        self.cleans_in_vain = False
         self.lock = threading.RLock()
 
     def restart(self) -> None:
@@ -237,7 +241,7 @@ class Queue(Inventory):
 
     def _clean_up(self, given: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
         def end() -> str:
-            chosen = given.get("operations") or list(self.works)
+            chosen = [] if self.cleans_in_vain else given.get("operations") or list(self.works)
             for work in [one for one in self.works.values() if one.id in chosen and one.status]:
                 if work.about in self.hidden:
                     volume = self.hidden.pop(work.about)

@@ -38,7 +38,9 @@ _TURN_S = 2.0
 ADDS_BRICK = "Add brick"
 """What Heketi calls a change that makes a brick."""
 _NO_NODES = ("No online storage devices", "no hosts available")
-_NODE_AWAY = "all hosts failed"
+# A node that loses its power in the middle of a command is noticed by Heketi when the connection has been silent for
+# minutes, and is told of in these words.
+_NODE_AWAY = ("all hosts failed", "dial tcp", "exited without exit status", "SSH command timeout")
 _NO_ROOM = ("No space", "Maximum number of bricks reached", "Minimum brick size limit reached")
 
 
@@ -52,6 +54,10 @@ class Forgotten(contract.Gone):
 
 class Failed(contract.Refused):
     """Heketi has given up: {reason}"""
+
+
+class NodeAway(contract.Unreachable):
+    """A node does not answer Heketi: {reason}"""
 
 
 class Cluster(msgspec.Struct, frozen=True):
@@ -317,7 +323,8 @@ class Heketi:
     def look(self, place: str) -> str | None:
         """None while what has that place in the queue goes on; then once where its result is, empty for none.
 
-        Raises `Failed` with Heketi's reason, `contract.Full`, `Forgotten` when nobody will ever hear the end of it.
+        Raises `Failed` with Heketi's reason, `NodeAway`, `contract.Full`, `Forgotten` when nobody will ever hear the
+        end of it.
         """
         answer = self._send("GET", place, None)
         if answer.status == 404:
@@ -417,8 +424,8 @@ def _failure(answer: Answer, other: type[contract.Refused]) -> Exception:
         return NameTaken(reason=said)
     if any(one in said for one in _NO_NODES):
         return contract.Unreachable(reason=f"Heketi says: {said}: it believes that all nodes are down")
-    if _NODE_AWAY in said:
-        return contract.Unreachable(reason=f"Heketi says: {said}: a node does not answer")
+    if any(one in said for one in _NODE_AWAY):
+        return NodeAway(reason=f"Heketi says: {said}")
     if any(one in said for one in _NO_ROOM):
         return contract.Full(reason=f"Heketi says: {said} (or it believes that a node is down)")
     return other(reason=f"Heketi says: {said}")

@@ -74,6 +74,29 @@ class Machines:
             failed = contract.Unreachable if error.may_pass else contract.Refused
             raise failed(reason=error.message) from error
 
+    def silent(self, hosts: Sequence[str], within_s: float) -> dict[str, str]:
+        """Those of the machines that carry out no command within so many seconds, each with the reason.
+
+        One that refuses does answer.
+        """
+
+        async def problems() -> list[str]:
+            return await asyncio.gather(*(self._problem(host, within_s) for host in hosts))
+
+        return {host: problem for host, problem in zip(hosts, self._wait(problems()), strict=True) if problem}
+
+    async def _problem(self, host: str, within_s: float) -> str:
+        try:
+            async with asyncio.timeout(within_s):
+                await self._run(host, ["true"], within_s)
+        except TimeoutError:
+            return f"{host} did not answer within {within_s:g} s"
+        except nodes.NodeError as error:
+            return error.message if error.may_pass else ""
+        except contract.Refused:
+            return ""
+        return ""
+
     def close(self) -> None:
         """Let go of all connections, and of whoever waits for a command; the next one makes them anew."""
         with self._starting:

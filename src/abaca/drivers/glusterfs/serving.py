@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from abaca import errors
 from abaca.drivers import contract
 from abaca.drivers.clients import heketi
 from abaca.drivers.clients.gluster import GIB, Gluster, Info
@@ -26,6 +28,9 @@ VOLUME_ID = "volume"
 """What is kept of a share: the id of its volume in Heketi."""
 KNOWN_S = 10.0
 """So long is believed what Heketi has told of a node."""
+SILENT_S = 10.0
+"""So long is believed which nodes do not answer."""
+_ANSWERS_WITHIN_S = 5.0
 _AT_ONCE = 8
 _QUOTA = {"features.quota": "on", "features.soft-timeout": "0", "features.hard-timeout": "0"}
 
@@ -60,8 +65,9 @@ class Serving:
         self.client = heketi.Heketi(
             options.heketi_url, key, ca_file=options.heketi_ca_file or None, timeout_s=options.heketi_timeout_s
         )
-        self.volumes = Volumes(self.client, options.patience_s)
+        self.volumes = Volumes(self.client, options.patience_s, self.away)
         self._known: dict[str, tuple[float, heketi.Node]] = {}
+        self._silent: dict[str, tuple[float, Mapping[str, str]]] = {}
 
     def clusters(self) -> Mapping[str, str]:
         """The ids of the clusters that are pools, by the pools' names."""
@@ -86,6 +92,25 @@ class Serving:
             found.append(node)
         return found
 
+    def silent(self, cluster: str) -> Mapping[str, str]:
+        """The nodes of a cluster that do not answer, each with the reason, as it was a moment ago."""
+        seen_s, found = self._silent.get(cluster, (-SILENT_S, {}))
+        if time.monotonic() > seen_s + SILENT_S:
+            # Others take what was known meanwhile, rather than wait as well for a node that does not answer.
+            self._silent[cluster] = time.monotonic(), found
+            hosts = {host_of(node): node.id for node in self.nodes(cluster)}
+            problems = self.machines.silent(list(hosts), _ANSWERS_WITHIN_S)
+            found = {hosts[host]: problem for host, problem in problems.items()}
+            self._silent[cluster] = time.monotonic(), found
+        return found
+
+    def away(self, cluster: str) -> str:
+        """Which nodes of a cluster do not answer, and why; empty for none, and where Heketi does not tell."""
+        with contextlib.suppress(errors.BackendError):
+            if found := self.silent(cluster).values():
+                return f"while nodes are away: {' '.join(found)}"
+        return ""
+
     def gluster(self, nodes: list[heketi.Node]) -> Gluster:
         """Gluster as any of the nodes speaks for it; those that Heketi knows to be online are asked first."""
         asked = sorted(nodes, key=lambda node: node.state != "online")
@@ -97,9 +122,13 @@ class Serving:
         Among that are bricks that were just made, and what Heketi writes for the next start of a node: after a power
         cut a brick would be missing that has neither.
         """
-        holders = {brick.node for brick in held.volume.bricks}
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            list(pool.map(self._write_out, (host_of(node) for node in held.nodes if node.id in holders)))
+            list(pool.map(self._write_out, map(host_of, self.holders(held))))
+
+    def holders(self, held: Held) -> list[heketi.Node]:
+        """The nodes of the volume's bricks."""
+        ids = {brick.node for brick in held.volume.bricks}
+        return [node for node in held.nodes if node.id in ids]
 
     def _write_out(self, host: str) -> None:
         try:

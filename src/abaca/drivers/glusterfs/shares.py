@@ -35,11 +35,13 @@ class Shares(Exporting, Copying, Growing, contract.Resizes, contract.Manages, co
         if is_nfs(instance):
             self.server()
         nodes = self.nodes(cluster)
+        kept = durability.wanted(instance.extra_specs, self.options.durability)
+        answering = self._answering(cluster, nodes, kept)
         first = {names.NFS} if is_nfs(instance) else ()
         order = heketi.Order(
             name=names.volume_of(instance.id),
             size=ordered_gib(instance.size_gib),
-            durability=durability.wanted(instance.extra_specs, self.options.durability),
+            durability=kept,
             clusters=[cluster],
             glustervolumeoptions=[
                 *names.options_of(instance.extra_specs),
@@ -50,18 +52,27 @@ class Shares(Exporting, Copying, Growing, contract.Resizes, contract.Manages, co
             ],
             snapshot=self._snapshot_room(),
         )
-        self.seal.close(nodes)
+        self.seal.close(answering)
         volume = self.volumes.make(order)
         if f"{names.MARK} {instance.id}" not in volume.glustervolumeoptions:
             reason = f"Heketi has a volume {volume.name} that somebody else made: delete it, or give it another name"
             raise contract.Refused(reason=reason)
         held = self.look(volume)
+        self.seal.close(self.holders(held))
         self.write_out(held)
         if not held.info.is_started:
             held.gluster.start(held.name)
         if self.limit_gib(held) is None:
             self.limit(held, instance.size_gib)
         return held
+
+    def _answering(self, cluster: str, nodes: list[heketi.Node], kept: heketi.Durability) -> list[heketi.Node]:
+        """The nodes that can be logged in to; Heketi puts bricks on no others. Raises `contract.Unreachable`."""
+        silent = self.silent(cluster)
+        answering = [node for node in nodes if node.id not in silent]
+        if silent and len(answering) < durability.nodes(kept):
+            raise contract.Unreachable(reason=" ".join(silent.values()))
+        return answering
 
     def created(self, instance: contract.ShareInstance, held: Held) -> contract.Created:
         """The volume is handed out, to nobody yet, and where it can be mounted from."""

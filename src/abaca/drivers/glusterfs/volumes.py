@@ -29,10 +29,15 @@ _PAUSE_S = 2.0
 _ALL = "itself"
 
 
+Away = Callable[[str], str]
+"""Which nodes of a cluster do not answer, and why; empty for none."""
+
+
 class Begun(msgspec.Struct, frozen=True):
-    """What Heketi was told to do for a volume, the place of that in its queue, and when that was."""
+    """What Heketi was told to do for a volume of a cluster, the place of that in its queue, and when that was."""
 
     work: str
+    cluster: str
     place: str
     at_s: float
 
@@ -59,14 +64,16 @@ def usable_gib(ordered: int) -> int:
 
 
 class Volumes:
-    """The volumes of a Heketi. What it raises is what the client raises."""
+    """The volumes of a Heketi. What it raises is what the client raises; while nodes are `away` it names them."""
 
-    def __init__(self, client: heketi.Heketi, patience_s: float) -> None:
+    def __init__(self, client: heketi.Heketi, patience_s: float, away: Away) -> None:
         self.client = client
         self._patience_s = patience_s
+        self._away = away
         self._names: dict[str, str] = {}
         self._sized: dict[str, Sized] = {}
         self._begun: dict[str, Begun] = {}
+        self._cleaned: set[str] = set()
         self._one_at_a_time = threading.Lock()
 
     def named(self, name: str) -> heketi.Volume | None:
@@ -100,24 +107,26 @@ class Volumes:
     def settle(self, name: str, work: str) -> bool:
         """Whether `work`, begun here for the volume, has ended well; False for none, and for what Heketi has forgotten.
 
-        Other work for it has ended then, however it did. Raises `contract.UnderWay` before, and why `work` failed.
+        Other work for it has ended then, however it did. Raises `contract.UnderWay` before, and why `work` failed:
+        `heketi.NodeAway` where nodes do not answer, since it may do better when they are back.
         """
         begun = self._begun.get(name)
         if begun is None:
             return False
         try:
             result = self.client.look(begun.place)
-        except (contract.Busy, contract.Unreachable):
-            raise
-        except (contract.Full, contract.Gone, contract.Refused) as error:  # it is told once
+        except (heketi.NodeAway, contract.Full, contract.Gone, contract.Refused) as error:  # it is told once
             self._begun.pop(name, None)
             if begun.work == work and not isinstance(error, heketi.Forgotten):
+                away = self._away(begun.cluster)
+                if away:
+                    raise heketi.NodeAway(reason=f"{error.details['reason']}; {away}") from error
                 raise
             return False
         if result is None:
             # a twentieth of what it has taken
             pause_s = min(max((time.monotonic() - begun.at_s) / 20, _LEAST_PAUSE_S), _GREATEST_PAUSE_S)
-            raise self._under_way(f"{begun.work} {name}", pause_s)
+            raise self._under_way(f"{begun.work} {name}", begun.cluster, pause_s)
         self._begun.pop(name, None)
         return begun.work == work
 
@@ -126,42 +135,42 @@ class Volumes:
         found = self.named(order.name)
         if found is not None:
             return found
+        (cluster,) = order.clusters
         try:
-            self._begin(order.name, MAKING, lambda: self.client.make(order))
+            self._begin(order.name, MAKING, cluster, lambda: self.client.make(order))
         except heketi.NameTaken:
-            self._clean_up()
-            raise self._under_way(f"still at {order.name}") from None
+            self._clean_up(cluster)
+            raise self._under_way(f"still at {order.name}", cluster) from None
         found = self.named(order.name)
         if found is None:
-            raise self._under_way(f"{MAKING} {order.name} anew, which it has lost")
+            raise self._under_way(f"{MAKING} {order.name} anew, which it has lost", cluster)
         return found
 
     def expand(self, volume: heketi.Volume, to_gib: int) -> None:
         """The volume has at least that size. Begun twice for one volume it would grow twice."""
         with self._one_at_a_time:
             if self._growth(volume):
-                raise self._under_way(f"{GROWING} {volume.name}")
+                raise self._under_way(f"{GROWING} {volume.name}", volume.cluster)
             now = self.client.volume(volume.id)
             if now.size >= to_gib:
                 return
-            is_done = self._begin(volume.name, GROWING, lambda: self.client.expand(volume.id, to_gib - now.size))
+            by_gib = to_gib - now.size
+            is_done = self._begin(volume.name, GROWING, volume.cluster, lambda: self.client.expand(volume.id, by_gib))
         if not is_done:
-            raise self._under_way(f"{GROWING} {volume.name} anew, which it has lost")
+            raise self._under_way(f"{GROWING} {volume.name} anew, which it has lost", volume.cluster)
 
     def left_bricks(self, volume: heketi.Volume) -> list[str]:
         """The ids of the bricks of expansions that were abandoned. Raises `contract.UnderWay` for one that goes on."""
         growth = self._growth(volume)
         if any(not one.is_abandoned for one in growth):
-            raise self._under_way(f"{GROWING} {volume.name}")
+            raise self._under_way(f"{GROWING} {volume.name}", volume.cluster)
         return [change.id for one in growth for change in one.changes if change.description == heketi.ADDS_BRICK]
 
     def forget_growth(self, volume: heketi.Volume) -> None:
         """Nothing is left in Heketi of expansions that were abandoned. Raises `contract.UnderWay` until it is so."""
         with self._one_at_a_time:
-            abandoned = [one.id for one in self._growth(volume) if one.is_abandoned]
-            if abandoned:
-                self._begin(volume.name, CLEANING, lambda: self.client.clean_up(abandoned))
-                raise self._under_way(f"{CLEANING} {volume.name}")
+            if self._clean(volume.name, volume.cluster, self._growth(volume)):
+                raise self._under_way(f"{CLEANING} {volume.name}", volume.cluster)
 
     def _growth(self, volume: heketi.Volume) -> list[heketi.Pending]:
         return [one for one in self.client.pending("expand-volume") if _is_of(one, volume.id)]
@@ -170,15 +179,15 @@ class Volumes:
         """The volume is gone, with its data. Raises `contract.UnderWay`."""
         is_done = False
         with contextlib.suppress(contract.Gone):  # or it is hidden, since somebody has begun to delete it
-            is_done = self._begin(volume.name, DELETING, lambda: self.client.delete(volume.id))
+            is_done = self._begin(volume.name, DELETING, volume.cluster, lambda: self.client.delete(volume.id))
         if not is_done:
-            raise self._under_way(f"{DELETING} {volume.name}")
+            raise self._under_way(f"{DELETING} {volume.name}", volume.cluster)
 
     def forget(self, name: str, cluster: str) -> None:
         """Nothing that Heketi hides has the name, which no volume has. Raises `contract.UnderWay`."""
         if self._is_taken(name, cluster):
-            self._clean_up()
-            raise self._under_way(f"still at {name}")
+            self._clean_up(cluster)
+            raise self._under_way(f"still at {name}", cluster)
 
     def ordered(self, nodes: Sequence[heketi.Node], ids: Sequence[str]) -> list[Sized]:
         """Name and size of each volume; only those whose bricks have changed are asked for."""
@@ -209,22 +218,36 @@ class Volumes:
             return False
         raise contract.Refused(reason=f"Heketi makes a volume of {_NEVER_FITS_GIB} GiB, see {place}")
 
-    def _clean_up(self) -> None:
-        """Volumes that were begun, or begun to be deleted, and abandoned are taken away. Raises `contract.UnderWay`."""
+    def _clean_up(self, cluster: str) -> None:
+        """Volumes that were begun, or begun to be deleted, and abandoned are taken away. Raises as `_clean` does."""
         with self._one_at_a_time:
             self.settle(_ALL, CLEANING)
             hiding = [one for kind in ("create-volume", "delete-volume") for one in self.client.pending(kind)]
-            abandoned = [one.id for one in hiding if one.is_abandoned]
-            if abandoned:
-                self._begin(_ALL, CLEANING, lambda: self.client.clean_up(abandoned))
+            self._clean(_ALL, cluster, hiding)
 
-    def _begin(self, name: str, work: str, begin: Callable[[], str]) -> bool:
+    def _clean(self, name: str, cluster: str, pending: Iterable[heketi.Pending]) -> bool:
+        """Whether Heketi was told to clean up after any of these, since they were abandoned.
+
+        It does not say whether it could. Raises `contract.UnderWay`, and `heketi.NodeAway` where it could not since
+        nodes of the cluster do not answer: it is told again when they do.
+        """
+        abandoned = [one.id for one in pending if one.is_abandoned]
+        if not self._cleaned.isdisjoint(abandoned) and (away := self._away(cluster)):
+            raise heketi.NodeAway(reason=f"it cannot take away what it has given up; {away}")
+        if abandoned:
+            self._cleaned.update(abandoned)
+            self._begin(name, CLEANING, cluster, lambda: self.client.clean_up(abandoned))
+        return bool(abandoned)
+
+    def _begin(self, name: str, work: str, cluster: str, begin: Callable[[], str]) -> bool:
         """Begin it, and look at once whether it has ended; as for `settle`."""
-        self._begun[name] = Begun(work, begin(), time.monotonic())
+        self._begun[name] = Begun(work, cluster, begin(), time.monotonic())
         return self.settle(name, work)
 
-    def _under_way(self, what: str, pause_s: float = _PAUSE_S) -> contract.UnderWay:
-        return contract.UnderWay(reason=f"Heketi is {what}", look_again_s=pause_s, within_s=self._patience_s)
+    def _under_way(self, what: str, cluster: str, pause_s: float = _PAUSE_S) -> contract.UnderWay:
+        away = self._away(cluster)
+        reason = f"Heketi is {what}, {away}" if away else f"Heketi is {what}"
+        return contract.UnderWay(reason=reason, look_again_s=pause_s, within_s=self._patience_s)
 
 
 def _is_of(pending: heketi.Pending, volume_id: str) -> bool:

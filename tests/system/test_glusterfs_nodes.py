@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: F811
+"""Shares on a real GlusterFS of which a node loses its power while Heketi is at something, or has no room left.
+
+Heketi hears of such a node minutes later, when its connection there has been silent for that long, or at once when the
+node is back.
+"""
+
+import pytest
+
+from tests.conftest import wait_until
+from tests.system.stranger import PLACE, SHOWN_S
+from tests.system.test_glusterfs import (  # noqa: F401 (fixtures)
+    abaca,
+    allow,
+    client,
+    cloud,
+    cluster,
+    delete,
+    location,
+    made,
+    run,
+    said,
+    size_gib,
+    thorough,
+    wait_until_it_is,
+)
+
+pytestmark = thorough
+
+GIVEN_UP_S = 1800.0
+"""Within that the connection is given up, and all tries are over, forward and back."""
+
+
+@pytest.fixture
+def lost(cluster):
+    """A node that the test cuts off; it is back at the end."""
+    node = cluster.nodes[2]
+    yield node
+    if not node.is_up:
+        node.start()
+    wait_until(cluster.is_joined, SHOWN_S, 0.5)
+
+
+def until_it_is_told_of(abaca, node):
+    """The operation that waits says which node does not answer."""
+
+    def is_told():
+        found = abaca.admin.get("//abaca/v1/operations")
+        return any(node.ipv4 in f"{one['waits_for']} {one['error_text']}" for one in found)
+
+    wait_until(is_told, GIVEN_UP_S, 0.5)
+
+
+def is_nothing_left(cluster):
+    return (cluster.volumes(), cluster.bricks()) == ([], [])
+
+
+def test_a_share_is_made_although_a_node_loses_its_power_meanwhile(abaca, cluster, cloud, lost):
+    share = cloud.read("share", "create", "GLUSTERFS", "1", "--name", "cut off")["id"]
+    wait_until(lost.bricks, SHOWN_S)
+    lost.kill()
+    until_it_is_told_of(abaca, lost)
+    lost.start()
+    wait_until_it_is(cloud, share, "available", 1)
+    delete(cloud, share)
+    assert is_nothing_left(cluster)
+
+
+def test_a_share_that_waits_in_vain_for_a_node_is_in_error_and_can_be_deleted_later(abaca, cluster, cloud, lost):
+    share = cloud.read("share", "create", "GLUSTERFS", "1", "--name", "cut off for long")["id"]
+    wait_until(lost.bricks, SHOWN_S)
+    lost.kill()
+    wait_until(lambda: cloud.read("share", "show", share)["status"] == "error", GIVEN_UP_S, 1)
+    (message,) = cloud.read("share", "message", "list", "--resource-id", share)
+    assert lost.ipv4 in cloud.read("share", "message", "show", message["ID"])["user_message"]
+    lost.start()
+    delete(cloud, share)
+    assert is_nothing_left(cluster)
+
+
+def test_a_share_grows_although_a_node_loses_its_power_meanwhile(abaca, cluster, cloud, client, lost):
+    share = made(cloud, "cut off while it grows")
+    place, alice = location(cloud, share), client("alice")
+    allow(cloud, share, "alice")
+    assert alice.mount(place, PLACE).code == 0
+    said(alice, f"echo text > {PLACE}/file && sync {PLACE}/file")
+    had = len(lost.bricks())
+    cloud.run("share", "resize", share, "4")
+    wait_until(lambda: len(lost.bricks()) > had, SHOWN_S)
+    lost.kill()
+    until_it_is_told_of(abaca, lost)
+    assert said(alice, f"cat {PLACE}/file") == "text\n"
+    lost.start()
+    wait_until_it_is(cloud, share, "available", 4)
+    wait_until(lambda: size_gib(alice) == 4, SHOWN_S, 0.5)
+    assert said(alice, f"cat {PLACE}/file") == "text\n"
+    alice.unmount(PLACE)
+    delete(cloud, share)
+    assert is_nothing_left(cluster)
+
+
+def test_a_share_is_deleted_although_a_node_loses_its_power_meanwhile(abaca, cluster, cloud, lost):
+    share = made(cloud, "cut off while it goes")
+    cloud.run("share", "delete", share)
+    wait_until(lambda: cluster.heketi.is_at("delete-volume"), SHOWN_S)
+    lost.kill()
+    until_it_is_told_of(abaca, lost)
+    lost.start()
+    wait_until(lambda: share not in str(cloud.read("share", "list")), SHOWN_S, 0.5)
+    assert is_nothing_left(cluster)
+
+
+def test_devices_without_room_are_told_and_have_room_again(cluster, cloud):
+    large = cloud.read("share", "create", "GLUSTERFS", "150", "--name", "large")["id"]
+    wait_until_it_is(cloud, large, "available", 150)
+    cloud.run("share", "resize", large, "250")
+    wait_until(lambda: cloud.read("share", "show", large)["status"] == "extending_error", SHOWN_S, 0.5)
+    (message,) = cloud.read("share", "message", "list", "--resource-id", large)
+    assert "has no room left" in cloud.read("share", "message", "show", message["ID"])["user_message"]
+    delete(cloud, large)
+    other = cloud.read("share", "create", "GLUSTERFS", "150", "--name", "as large")["id"]
+    wait_until_it_is(cloud, other, "available", 150)
+    delete(cloud, other)
+    assert is_nothing_left(cluster)
