@@ -117,6 +117,10 @@ class HostClient:
         return self
 
     @property
+    def is_up(self) -> bool:
+        return self._process is not None and self._process.alive()
+
+    @property
     def root(self) -> pathlib.Path:
         """Its files, as this host sees them."""
         return pathlib.Path(f"/proc/{self._inside}/root")

@@ -183,10 +183,6 @@ class Guest:
         self.kill()
         self.network.remove_port(self._port)
 
-    @property
-    def is_up(self) -> bool:
-        return self._process is not None and self._process.alive()
-
     def unplug(self) -> None:
         """Pull its network cable; it runs on, and takes commands."""
         self.network.unplug(self._port)

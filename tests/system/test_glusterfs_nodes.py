@@ -6,8 +6,12 @@ Heketi hears of such a node minutes later, when its connection there has been si
 node is back.
 """
 
+import contextlib
+
 import pytest
 
+from abaca.drivers.clients import heketi
+from lab import gluster_bed
 from tests.conftest import wait_until
 from tests.system.stranger import PLACE, SHOWN_S
 from tests.system.test_glusterfs import (  # noqa: F401 (fixtures)
@@ -111,15 +115,45 @@ def test_a_share_is_deleted_although_a_node_loses_its_power_meanwhile(abaca, clu
     assert is_nothing_left(cluster)
 
 
-def test_devices_without_room_are_told_and_have_room_again(cluster, cloud):
-    large = cloud.read("share", "create", "GLUSTERFS", "150", "--name", "large")["id"]
-    wait_until_it_is(cloud, large, "available", 150)
-    cloud.run("share", "resize", large, "250")
-    wait_until(lambda: cloud.read("share", "show", large)["status"] == "extending_error", SHOWN_S, 0.5)
-    (message,) = cloud.read("share", "message", "list", "--resource-id", large)
-    assert "has no room left" in cloud.read("share", "message", "show", message["ID"])["user_message"]
-    delete(cloud, large)
-    other = cloud.read("share", "create", "GLUSTERFS", "150", "--name", "as large")["id"]
-    wait_until_it_is(cloud, other, "available", 150)
-    delete(cloud, other)
+@pytest.fixture
+def theirs(cluster):
+    """`theirs(150)`: a volume of so many GiB that somebody else has Heketi make."""
+    asked = heketi.Heketi(cluster.heketi.url, heketi.read_key(cluster.heketi.key_file))
+    three = heketi.Durability("replicate", replicate=heketi.Copies(3))
+
+    @contextlib.contextmanager
+    def theirs(size_gib):
+        order = heketi.Order("theirs", size_gib, three, [cluster.cluster])
+        id = gluster_bed.result(asked, asked.make(order), SHOWN_S).rpartition("/")[2]
+        yield
+        gluster_bed.result(asked, asked.delete(id), SHOWN_S)
+
+    yield theirs
+    asked.close()
+
+
+def test_devices_without_room_are_told_and_have_room_again(abaca, cluster, cloud, theirs):
+    def has_room():
+        (pool,) = abaca.admin.get("/scheduler-stats/pools/detail")
+        return pool["capabilities"]["free_capacity_gb"] > 150
+
+    def told(share, status):
+        wait_until(lambda: cloud.read("share", "show", share)["status"] == status, SHOWN_S, 0.5)
+        (message,) = cloud.read("share", "message", "list", "--resource-id", share)
+        return cloud.read("share", "message", "show", message["ID"])["user_message"]
+
+    share = made(cloud, "has no room to grow")
+    wait_until(has_room, SHOWN_S, 0.5)
+    with theirs(150):
+        # Abaca, which has asked for the room some seconds ago, believes that the share fits.
+        cloud.run("share", "resize", share, "140")
+        assert "has no room left: Heketi says: No space" in told(share, "extending_error")
+        other = cloud.read("share", "create", "GLUSTERFS", "140", "--name", "has no room")["id"]
+        assert "No storage could be allocated" in told(other, "error")
+        for one in (share, other):
+            delete(cloud, one)
+    wait_until(has_room, SHOWN_S, 0.5)
+    share = cloud.read("share", "create", "GLUSTERFS", "140", "--name", "has room")["id"]
+    wait_until_it_is(cloud, share, "available", 140)
+    delete(cloud, share)
     assert is_nothing_left(cluster)
