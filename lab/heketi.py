@@ -164,10 +164,8 @@ class Queue(Inventory):
         super().__init__(gluster, device_gib)
         self.queue: dict[str, Work] = {}
         self.works: dict[str, Work] = {}
-        self.is_held = False
-        self.is_busy = False
+        self.is_held = self.is_busy = self.cleans_in_vain = False
         self.fails: dict[str, str] = {}
-        self.cleans_in_vain = False
         self.lock = threading.RLock()
 
     def restart(self) -> None:
