@@ -88,6 +88,7 @@ def test_who_waits_for_heketi_is_told_which_node_is_away(rig, heketi, lost):
         "wait: remote command exited without exit status or exit signal",
         "dial tcp 10.78.1.13:22: connect: no route to host",
         "Unable to find space: all hosts failed",
+        "volume create: failed: Host 10.78.1.13 is not in 'Peer in Cluster' state",
     ],
 )
 def test_what_heketi_gave_up_because_a_node_went_away_is_tried_again(rig, heketi, lost, said):
@@ -97,6 +98,17 @@ def test_what_heketi_gave_up_because_a_node_went_away_is_tried_again(rig, heketi
     heketi.fails.clear()
     settled(lost.create, share)
     settled(lost.delete, share)
+
+
+def test_what_gluster_could_not_do_for_now_is_tried_again_with_all_nodes_there(rig, heketi):
+    driver = rig.start()
+    share = rig.share()
+    heketi.fails["delete-volume"] = "volume delete: failed: Some of the peers are down"
+    with pytest.raises(contract.Unreachable, match="peers are down"):
+        driver.delete(share)
+    heketi.fails.clear()
+    settled(driver.delete, share)
+    assert (volumes_of(rig, share), heketi.works) == ([], {})
 
 
 def test_what_heketi_cannot_take_away_without_a_node_ends_and_names_the_node(rig, heketi, lost):
@@ -134,11 +146,24 @@ def test_a_share_whose_growing_heketi_cannot_take_back_without_a_node_names_it(r
 
 def test_a_deletion_that_failed_while_a_node_is_away_is_tried_again(rig, heketi, lost):
     share = rig.share(extra_specs=TWO_COPIES)
-    heketi.fails["delete-volume"] = "volume delete: failed: Some of the peers are down"
-    assert "peers are down" in named(lost.delete, share)
+    heketi.fails["delete-volume"] = "volume delete: failed: Operation not permitted"
+    assert "not permitted" in named(lost.delete, share)
     heketi.fails.clear()
     settled(lost.delete, share)
     assert (volumes_of(rig, share), heketi.works) == ([], {})
+
+
+def test_a_node_that_was_away_is_asked_last_until_it_answers(rig):
+    driver = rig.start()
+    share = rig.share()
+    first, *others = rig.bed.nodes.hosts
+    rig.bed.nodes.kill(first)
+    settled(driver.set_access, share, ())
+    assert driver.machines.answering_first([first, *others]) == [*others, first]
+    rig.bed.nodes.revive(first)
+    driver.machines.run(first, ["true"])
+    assert driver.machines.answering_first([first, *others]) == [first, *others]
+    settled(driver.delete, share)
 
 
 def _ends_well(call, *arguments):

@@ -169,10 +169,16 @@ def wait_until_it_is(cloud, share, status, size):
 
     def is_so():
         shown = cloud.read("share", "show", share)
-        assert "error" not in shown["status"]
+        assert "error" not in shown["status"], messages(cloud, share)
         return (shown["status"], int(shown["size"])) == (status, size)
 
     wait_until(is_so, SHOWN_S, 0.5)
+
+
+def messages(cloud, share):
+    """What users read of what went wrong with the share."""
+    listed = cloud.read("share", "message", "list", "--resource-id", share)
+    return [cloud.read("share", "message", "show", one["ID"])["user_message"] for one in listed]
 
 
 def resize(cloud, share, size, machine):

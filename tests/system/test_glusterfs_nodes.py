@@ -23,6 +23,7 @@ from tests.system.test_glusterfs import (  # noqa: F401 (fixtures)
     delete,
     location,
     made,
+    messages,
     run,
     said,
     size_gib,
@@ -76,8 +77,8 @@ def test_a_share_that_waits_in_vain_for_a_node_is_in_error_and_can_be_deleted_la
     wait_until(lost.bricks, SHOWN_S)
     lost.kill()
     wait_until(lambda: cloud.read("share", "show", share)["status"] == "error", GIVEN_UP_S, 1)
-    (message,) = cloud.read("share", "message", "list", "--resource-id", share)
-    assert lost.ipv4 in cloud.read("share", "message", "show", message["ID"])["user_message"]
+    (told,) = messages(cloud, share)
+    assert lost.ipv4 in told
     lost.start()
     delete(cloud, share)
     assert is_nothing_left(cluster)
@@ -139,15 +140,15 @@ def test_devices_without_room_are_told_and_have_room_again(abaca, cluster, cloud
 
     def told(share, status):
         wait_until(lambda: cloud.read("share", "show", share)["status"] == status, SHOWN_S, 0.5)
-        (message,) = cloud.read("share", "message", "list", "--resource-id", share)
-        return cloud.read("share", "message", "show", message["ID"])["user_message"]
+        (message,) = messages(cloud, share)
+        return message
 
     share = made(cloud, "has no room to grow")
     wait_until(has_room, SHOWN_S, 0.5)
     with theirs(150):
         # Abaca, which has asked for the room some seconds ago, believes that the share fits.
         cloud.run("share", "resize", share, "140")
-        assert "has no room left: Heketi says: No space" in told(share, "extending_error")
+        assert "The back end has no room left: Heketi says" in told(share, "extending_error")
         other = cloud.read("share", "create", "GLUSTERFS", "140", "--name", "has no room")["id"]
         assert "No storage could be allocated" in told(other, "error")
         for one in (share, other):

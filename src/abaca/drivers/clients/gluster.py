@@ -32,7 +32,10 @@ _BUSY = (
 _NOT_LEAVING = "remove-brick not started"
 # A node mounts the volume for what it is asked, by its certificate.
 _NOT_INSIDE = "aux mount"
-_AWAY = ("Connection failed", "glusterd", "Staging failed", "not connected", "is not in 'Peer in Cluster'")
+_AWAY = (
+    *("Connection failed", "glusterd", "Staging failed", "not connected", "is not in 'Peer in Cluster'"),
+    "peers are down",
+)
 
 
 class Info(msgspec.Struct, frozen=True):
@@ -176,6 +179,11 @@ def failure(answer: Answer) -> contract.Gone | contract.Busy | contract.Unreacha
     if any(one in said for one in _AWAY):
         return contract.Unreachable(reason=reason)
     return contract.Refused(reason=reason)
+
+
+def may_pass(said: str) -> bool:
+    """Whether gluster has failed in what may do better later, by what it has said to somebody."""
+    return any(one in said for one in (*_BUSY, *_AWAY))
 
 
 def _told_in(text: str) -> str:

@@ -22,6 +22,7 @@ import msgspec
 import urllib3
 
 from abaca.drivers import contract
+from abaca.drivers.clients import gluster
 
 T = TypeVar("T")
 
@@ -56,8 +57,8 @@ class Failed(contract.Refused):
     """Heketi has given up: {reason}"""
 
 
-class NodeAway(contract.Unreachable):
-    """A node does not answer Heketi: {reason}"""
+class FailedForNow(contract.Unreachable):
+    """Heketi has given up, and may do better later: {reason}"""
 
 
 class Cluster(msgspec.Struct, frozen=True):
@@ -323,8 +324,8 @@ class Heketi:
     def look(self, place: str) -> str | None:
         """None while what has that place in the queue goes on; then once where its result is, empty for none.
 
-        Raises `Failed` with Heketi's reason, `NodeAway`, `contract.Full`, `Forgotten` when nobody will ever hear the
-        end of it.
+        Raises `Failed` or `FailedForNow` with Heketi's reason, `contract.Full`, `Forgotten` when nobody will ever hear
+        the end of it.
         """
         answer = self._send("GET", place, None)
         if answer.status == 404:
@@ -424,8 +425,8 @@ def _failure(answer: Answer, other: type[contract.Refused]) -> Exception:
         return NameTaken(reason=said)
     if any(one in said for one in _NO_NODES):
         return contract.Unreachable(reason=f"Heketi says: {said}: it believes that all nodes are down")
-    if any(one in said for one in _NODE_AWAY):
-        return NodeAway(reason=f"Heketi says: {said}")
+    if gluster.may_pass(said) or any(one in said for one in _NODE_AWAY):
+        return FailedForNow(reason=f"Heketi says: {said}")
     if any(one in said for one in _NO_ROOM):
         return contract.Full(reason=f"Heketi says: {said} (or it believes that a node is down)")
     return other(reason=f"Heketi says: {said}")

@@ -61,6 +61,7 @@ class Machines:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._lines: dict[str, _Line] = {}
+        self._away: set[str] = set()
         self._cancels: set[Callable[[], bool]] = set()
 
     def run(self, host: str, words: Sequence[str], *, limit_s: float | None = None) -> Answer:
@@ -73,6 +74,10 @@ class Machines:
         except nodes.NodeError as error:
             failed = contract.Unreachable if error.may_pass else contract.Refused
             raise failed(reason=error.message) from error
+
+    def answering_first(self, hosts: Sequence[str]) -> list[str]:
+        """These machines in their order, and at the end those that could not be reached when they were last tried."""
+        return sorted(hosts, key=lambda host: host in self._away)
 
     def silent(self, hosts: Sequence[str], within_s: float) -> dict[str, str]:
         """Those of the machines that carry out no command within so many seconds, each with the reason.
@@ -90,6 +95,7 @@ class Machines:
             async with asyncio.timeout(within_s):
                 await self._run(host, ["true"], within_s)
         except TimeoutError:
+            self._away.add(host)
             return f"{host} did not answer within {within_s:g} s"
         except nodes.NodeError as error:
             return error.message if error.may_pass else ""
@@ -111,6 +117,15 @@ class Machines:
             loop.close()
 
     async def _run(self, host: str, words: Sequence[str], limit_s: float) -> Answer:
+        try:
+            answer = await self._answer(host, words, limit_s)
+        except nodes.MachineUnreachable:
+            self._away.add(host)
+            raise
+        self._away.discard(host)
+        return answer
+
+    async def _answer(self, host: str, words: Sequence[str], limit_s: float) -> Answer:
         line = self._lines.setdefault(host, _Line())
         async with line.free:
             had = line.shell

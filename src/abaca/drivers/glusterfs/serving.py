@@ -112,9 +112,10 @@ class Serving:
         return ""
 
     def gluster(self, nodes: list[heketi.Node]) -> Gluster:
-        """Gluster as any of the nodes speaks for it; those that Heketi knows to be online are asked first."""
+        """Gluster as any of the nodes speaks for it; those that answer and that Heketi has online are asked first."""
         asked = sorted(nodes, key=lambda node: node.state != "online")
-        return Gluster(self.machines, [host_of(node) for node in asked], lambda: self.seal.ended(nodes))
+        hosts = self.machines.answering_first([host_of(node) for node in asked])
+        return Gluster(self.machines, hosts, lambda: self.seal.ended(nodes))
 
     def write_out(self, held: Held) -> None:
         """What the nodes of its bricks have written is on their disks.

@@ -108,19 +108,19 @@ class Volumes:
         """Whether `work`, begun here for the volume, has ended well; False for none, and for what Heketi has forgotten.
 
         Other work for it has ended then, however it did. Raises `contract.UnderWay` before, and why `work` failed:
-        `heketi.NodeAway` where nodes do not answer, since it may do better when they are back.
+        `heketi.FailedForNow` where nodes do not answer, since it may do better when they are back.
         """
         begun = self._begun.get(name)
         if begun is None:
             return False
         try:
             result = self.client.look(begun.place)
-        except (heketi.NodeAway, contract.Full, contract.Gone, contract.Refused) as error:  # it is told once
+        except (heketi.FailedForNow, contract.Full, contract.Gone, contract.Refused) as error:  # it is told once
             self._begun.pop(name, None)
             if begun.work == work and not isinstance(error, heketi.Forgotten):
                 away = self._away(begun.cluster)
                 if away:
-                    raise heketi.NodeAway(reason=f"{error.details['reason']}; {away}") from error
+                    raise heketi.FailedForNow(reason=f"{error.details['reason']}; {away}") from error
                 raise
             return False
         if result is None:
@@ -228,12 +228,12 @@ class Volumes:
     def _clean(self, name: str, cluster: str, pending: Iterable[heketi.Pending]) -> bool:
         """Whether Heketi was told to clean up after any of these, since they were abandoned.
 
-        It does not say whether it could. Raises `contract.UnderWay`, and `heketi.NodeAway` where it could not since
+        It does not say whether it could. Raises `contract.UnderWay`, and `heketi.FailedForNow` where it could not since
         nodes of the cluster do not answer: it is told again when they do.
         """
         abandoned = [one.id for one in pending if one.is_abandoned]
         if not self._cleaned.isdisjoint(abandoned) and (away := self._away(cluster)):
-            raise heketi.NodeAway(reason=f"it cannot take away what it has given up; {away}")
+            raise heketi.FailedForNow(reason=f"it cannot take away what it has given up; {away}")
         if abandoned:
             self._cleaned.update(abandoned)
             self._begin(name, CLEANING, cluster, lambda: self.client.clean_up(abandoned))
