@@ -42,7 +42,7 @@ class Volume:
     used_bytes: int = 0
     content: str = ""
     root: tuple[int, int, int] = (0o755, 0, 0)
-    bricks: list[str] = dataclasses.field(default_factory=lambda: ["n:/brick"])
+    bricks: list[str] = dataclasses.field(default_factory=lambda: ["127.0.7.1:/brick"])
     leaving: list[str] = dataclasses.field(default_factory=list)
 
 
@@ -209,7 +209,7 @@ class Cluster:
 
 def _brick(id: str) -> str:
     """Where the brick of an id of Heketi's is."""
-    return f"n:/var/lib/heketi/mounts/vg_1/brick_{id}/brick"
+    return f"127.0.7.1:/var/lib/heketi/mounts/vg_1/brick_{id}/brick"
 
 
 def _quota_list(volume: Volume) -> str:

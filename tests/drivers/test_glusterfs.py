@@ -220,7 +220,10 @@ def test_bricks_are_on_disks_before_anybody_hears_of_them(rig, driver):
             share = rig.share()
         else:
             driver.extend(share, size_gib)
-        assert {host for host, words in nodes.scripts[before:] if words == ["sync"]} == set(nodes.hosts)
+        written = {host: words[2:] for host, words in nodes.scripts[before:] if words[:2] == ["sync", "-f"]}
+        placed = [brick.partition(":") for brick in rig.volume(share).bricks]
+        assert written.keys() == set(nodes.hosts)
+        assert all(path in written[host] for host, _, path in placed)
     driver.delete(share)
 
 

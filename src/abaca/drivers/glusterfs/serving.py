@@ -32,6 +32,8 @@ SILENT_S = 10.0
 """So long is believed which nodes do not answer."""
 _ANSWERS_WITHIN_S = 5.0
 _AT_ONCE = 8
+# Where a node keeps what Heketi and GlusterFS know of its volumes.
+_KEPT = ("/etc", "/var/lib/glusterd", "/var/lib/heketi")
 _QUOTA = {"features.quota": "on", "features.soft-timeout": "0", "features.hard-timeout": "0"}
 
 
@@ -118,22 +120,23 @@ class Serving:
         return Gluster(self.machines, hosts, lambda: self.seal.ended(nodes))
 
     def write_out(self, held: Held) -> None:
-        """What the nodes of its bricks have written is on their disks.
+        """What the nodes of its bricks have written for the volume is on their disks.
 
         Among that are bricks that were just made, and what Heketi writes for the next start of a node: after a power
-        cut a brick would be missing that has neither.
+        cut a brick would be missing that has neither. Other bricks there are left alone, which may have much to write.
         """
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            list(pool.map(self._write_out, map(host_of, self.holders(held))))
+            list(pool.map(lambda node: self._write_out(host_of(node), _bricks_of(node, held)), self.holders(held)))
 
     def holders(self, held: Held) -> list[heketi.Node]:
         """The nodes of the volume's bricks."""
         ids = {brick.node for brick in held.volume.bricks}
         return [node for node in held.nodes if node.id in ids]
 
-    def _write_out(self, host: str) -> None:
+    def _write_out(self, host: str, bricks: Sequence[str]) -> None:
         try:
-            self.machines.run(host, ["sync"])
+            if self.machines.run(host, ["sync", "-f", *bricks, *_KEPT]).code:
+                self.machines.run(host, ["sync"])  # of an older system, or something is kept elsewhere
         except contract.Unreachable as error:  # the others have it, and it gets it from them
             log.warning("node=%s was not told to write what it has to its disks: %s", host, error)
 
@@ -206,3 +209,9 @@ class Serving:
         if not self.is_counted(held):
             held.gluster.enable_quota(held.name)
         held.gluster.limit(held.name, size_gib)
+
+
+def _bricks_of(node: heketi.Node, held: Held) -> list[str]:
+    """The paths of the volume's bricks on the node."""
+    placed = (brick.rpartition(":") for brick in held.info.bricks)
+    return [path for host, _, path in placed if host in node.hostnames.storage]
