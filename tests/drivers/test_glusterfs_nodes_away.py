@@ -153,6 +153,23 @@ def test_a_deletion_that_failed_while_a_node_is_away_is_tried_again(rig, heketi,
     assert (volumes_of(rig, share), heketi.works) == ([], {})
 
 
+def test_a_node_that_is_lost_for_good_is_in_nobodys_way(rig, heketi, lost):
+    """Heketi keeps it in its list, with its devices, whose bricks it has moved to others."""
+    (gone,) = (node for node in heketi.nodes.values() if node["hostnames"]["manage"] == [AWAY])
+    (device,) = gone["devices"]
+    device["state"] = "failed"
+    share = rig.instance(extra_specs=TWO_COPIES)
+    try:
+        assert AWAY not in begun(heketi, lost.create, share).message
+        heketi.release()
+        settled(lost.create, share)
+        settled(lost.extend, share, 9)
+        assert any("127.0.7.1" in line for line in lost.renew(restarts=True))
+        settled(lost.delete, share)
+    finally:
+        device["state"] = "online"
+
+
 def test_a_node_that_was_away_is_asked_last_until_it_answers(rig):
     driver = rig.start()
     share = rig.share()

@@ -11,7 +11,7 @@ from abaca.drivers import contract
 from abaca.drivers.glusterfs import names
 from abaca.drivers.glusterfs.exporting import Exporting
 from abaca.drivers.glusterfs.root_directory import RootDirectory
-from abaca.drivers.glusterfs.serving import VOLUME_ID, Held
+from abaca.drivers.glusterfs.serving import VOLUME_ID, Held, serving
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class Ensuring(Exporting, RootDirectory, contract.Ensures, contract.Inspects):
         held = self.held(instance)
         outcome = self._difference(instance, held)
         try:
-            self.seal.close(held.nodes)
+            self.seal.close(serving(held.nodes))
         except contract.Unreachable as error:  # the other nodes serve; it is looked at again with the next share
             log.warning("instance=%s not all certificates could be looked at: %s", instance.id, error)
         if outcome is None or not outcome.repairs:

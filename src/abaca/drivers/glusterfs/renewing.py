@@ -10,7 +10,7 @@ from abaca.drivers.authority import Authority
 from abaca.drivers.clients import heketi
 from abaca.drivers.glusterfs import names, nfs_certificate
 from abaca.drivers.glusterfs.seal import host_of, when
-from abaca.drivers.glusterfs.serving import Serving
+from abaca.drivers.glusterfs.serving import Serving, serving
 
 
 class Renewing(Serving):
@@ -28,7 +28,7 @@ class Renewing(Serving):
         repeated.
         """
         for id in self.clusters().values():
-            nodes = self.nodes(id)
+            nodes = serving(self.nodes(id))
             for node in nodes:
                 before = self.seal.left(node).own
                 self.seal.renew(node)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from abaca.drivers import contract
 from abaca.drivers.glusterfs import names
 from abaca.drivers.glusterfs.names import CLOSING, GOING
-from abaca.drivers.glusterfs.serving import Held
+from abaca.drivers.glusterfs.serving import Held, serving
 from abaca.drivers.glusterfs.shares import Shares
 
 _WANTED, _DONE, _LOST = "wanted", "done", "lost"
@@ -27,7 +27,7 @@ class Reverting(Shares, contract.RevertsAtOnce):
 
     def start_revert(self, revert: contract.Revert) -> None:
         held = self._held_with(revert.snapshot)
-        self.seal.close(held.nodes)
+        self.seal.close(serving(held.nodes))
         if _how_far(held, revert.snapshot) not in {CLOSING, GOING}:
             _note(held, _WANTED, revert.snapshot)
 

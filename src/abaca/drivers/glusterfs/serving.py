@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -28,6 +28,8 @@ VOLUME_ID = "volume"
 """What is kept of a share: the id of its volume in Heketi."""
 KNOWN_S = 10.0
 """So long is believed what Heketi has told of a node."""
+FAILED = "failed"
+"""What Heketi says of a device whose bricks it has moved to others, and of a node of such."""
 SILENT_S = 10.0
 """So long is believed which nodes do not answer."""
 _ANSWERS_WITHIN_S = 5.0
@@ -95,12 +97,12 @@ class Serving:
         return found
 
     def silent(self, cluster: str) -> Mapping[str, str]:
-        """The nodes of a cluster that do not answer, each with the reason, as it was a moment ago."""
+        """The nodes of a cluster that shall serve and do not answer, each with the reason, as it was a moment ago."""
         seen_s, found = self._silent.get(cluster, (-SILENT_S, {}))
         if time.monotonic() > seen_s + SILENT_S:
             # Others take what was known meanwhile, rather than wait as well for a node that does not answer.
             self._silent[cluster] = time.monotonic(), found
-            hosts = {host_of(node): node.id for node in self.nodes(cluster)}
+            hosts = {host_of(node): node.id for node in serving(self.nodes(cluster))}
             problems = self.machines.silent(list(hosts), _ANSWERS_WITHIN_S)
             found = {hosts[host]: problem for host, problem in problems.items()}
             self._silent[cluster] = time.monotonic(), found
@@ -209,6 +211,15 @@ class Serving:
         if not self.is_counted(held):
             held.gluster.enable_quota(held.name)
         held.gluster.limit(held.name, size_gib)
+
+
+def serving(nodes: Iterable[heketi.Node]) -> list[heketi.Node]:
+    """Those that bricks are or may be on: one that is lost for good stays in Heketi's list, with its devices."""
+
+    def is_lost(node: heketi.Node) -> bool:
+        return node.state == FAILED or (bool(node.devices) and all(one.state == FAILED for one in node.devices))
+
+    return [node for node in nodes if not is_lost(node)]
 
 
 def _bricks_of(node: heketi.Node, held: Held) -> list[str]:

@@ -16,7 +16,7 @@ from abaca.drivers.glusterfs import durability, names
 from abaca.drivers.glusterfs.copying import Copying
 from abaca.drivers.glusterfs.exporting import Exporting, is_nfs
 from abaca.drivers.glusterfs.growing import Growing
-from abaca.drivers.glusterfs.serving import VOLUME_ID, Held
+from abaca.drivers.glusterfs.serving import VOLUME_ID, Held, serving
 from abaca.drivers.glusterfs.volumes import DELETING, GROWING, MAKING, ordered_gib, usable_gib
 
 
@@ -69,7 +69,7 @@ class Shares(Exporting, Copying, Growing, contract.Resizes, contract.Manages, co
     def _answering(self, cluster: str, nodes: list[heketi.Node], kept: heketi.Durability) -> list[heketi.Node]:
         """The nodes that can be logged in to; Heketi puts bricks on no others. Raises `contract.Unreachable`."""
         silent = self.silent(cluster)
-        answering = [node for node in nodes if node.id not in silent]
+        answering = [node for node in serving(nodes) if node.id not in silent]
         if silent and len(answering) < durability.nodes(kept):
             raise contract.Unreachable(reason=" ".join(silent.values()))
         return answering
@@ -166,7 +166,7 @@ class Shares(Exporting, Copying, Growing, contract.Resizes, contract.Manages, co
         self.settle(instance, GROWING)
         held = self.held(instance)
         if held.volume.size < ordered_gib(new_size_gib):
-            self.seal.close(held.nodes)
+            self.seal.close(serving(held.nodes))
             self.mend_seal(held, self.let_in_by(instance, held))
             self.grow(held, ordered_gib(new_size_gib))
             held = self.held(instance)
@@ -203,7 +203,7 @@ class Shares(Exporting, Copying, Growing, contract.Resizes, contract.Manages, co
         is_free = holder in {"", names.NOBODY}
         if not is_free and holder != instance.id:
             raise contract.Refused(reason=f"the volume {volume.name} is that of instance {holder}")
-        self.seal.close(held.nodes)
+        self.seal.close(serving(held.nodes))
         self.mend_seal(held, self.let_in_by(instance, held))
         if is_free:
             held.gluster.set(held.name, names.MARK, instance.id)
