@@ -65,6 +65,8 @@ def test_a_volume_is_sealed_marked_and_kept_three_times_from_its_first_moment(ri
     assert volume["glustervolumeoptions"][1:-1] == [
         "client.ssl on",
         "server.ssl on",
+        "features.soft-timeout 0",
+        "features.hard-timeout 0",
         f"auth.ssl-allow {','.join(nodes)}",
         f"user.abaca.instance {share.id}",
     ]

@@ -106,10 +106,8 @@ class Gluster:
         return False
 
     def enable_quota(self, volume: str) -> None:
-        """Count what is used, at once and not some seconds later."""
+        """Count what is used; some seconds later, unless the options `features.*-timeout` say how many."""
         self._run("volume", "quota", volume, "enable", fine=("already enabled",))
-        for timeout in ("soft-timeout", "hard-timeout"):
-            self._run("volume", "quota", volume, timeout, "0")
 
     def limit(self, volume: str, size_gib: int) -> None:
         """Let the whole volume hold so much."""

@@ -36,7 +36,9 @@ _ANSWERS_WITHIN_S = 5.0
 _AT_ONCE = 8
 # Where a node keeps what Heketi and GlusterFS know of its volumes.
 _KEPT = ("/etc", "/var/lib/glusterd", "/var/lib/heketi")
-_QUOTA = {"features.quota": "on", "features.soft-timeout": "0", "features.hard-timeout": "0"}
+_QUOTA = "features.quota"
+AT_ONCE = {"features.soft-timeout": "0", "features.hard-timeout": "0"}
+"""By these options what is used is counted at once. A volume that has them from its start is made sooner."""
 
 
 class Held(msgspec.Struct, frozen=True):
@@ -199,7 +201,11 @@ class Serving:
 
     def is_counted(self, held: Held) -> bool:
         """Whether what is used is counted, and at once."""
-        return all(held.info.options.get(option) == value for option, value in _QUOTA.items())
+        return held.info.options.get(_QUOTA) == "on" and not self._late(held)
+
+    def _late(self, held: Held) -> dict[str, str]:
+        """The options without which what is used is counted some seconds later."""
+        return {option: value for option, value in AT_ONCE.items() if held.info.options.get(option) != value}
 
     def limit_gib(self, held: Held) -> float | None:
         """How much the volume may hold; None for no limit."""
@@ -208,8 +214,10 @@ class Serving:
 
     def limit(self, held: Held, size_gib: int) -> None:
         """Let the volume hold so much."""
-        if not self.is_counted(held):
+        if held.info.options.get(_QUOTA) != "on":
             held.gluster.enable_quota(held.name)
+        for option, value in self._late(held).items():
+            held.gluster.set(held.name, option, value)
         held.gluster.limit(held.name, size_gib)
 
 

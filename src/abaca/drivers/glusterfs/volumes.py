@@ -23,7 +23,7 @@ from abaca.drivers.glusterfs import durability
 GIB_KIB = 1 << 20
 MAKING, GROWING, DELETING, CLEANING = "making", "growing", "deleting", "cleaning up after"
 _NEVER_FITS_GIB = 1_000_000_000
-_LEAST_PAUSE_S, _GREATEST_PAUSE_S = 0.25, 5.0
+_LEAST_PAUSE_S, _GREATEST_PAUSE_S = 0.1, 5.0
 _PAUSE_S = 2.0
 # Under this name stands what is cleaned up after all volumes.
 _ALL = "itself"
