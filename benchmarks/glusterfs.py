@@ -8,6 +8,7 @@ nodes running, which whoever has the only volume starts and ends. A thousand vol
 
 from __future__ import annotations
 
+import itertools
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -33,7 +34,7 @@ def run(words: Sequence[str]) -> int:
         raise ValueError("The only option is `paper`.")
     begun_s, found = time.monotonic(), []
     with runs.Run() as made:
-        for figure in (*(() if "paper" in words else _real(made)), *_on_paper(made)):
+        for figure in itertools.chain(() if "paper" in words else _real(made), _on_paper(made)):
             found.append(figure)
             print(figure, flush=True)
     print(f"\n{figures.table(found)}\n\n{time.monotonic() - begun_s:.0f} s")
