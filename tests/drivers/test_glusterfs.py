@@ -346,6 +346,19 @@ def test_a_volume_that_was_open_stays_one_to_be_sealed_until_it_was_started_anew
     driver.delete(known)
 
 
+@pytest.mark.parametrize("option", ["features.quota", "features.soft-timeout", "features.hard-timeout"])
+def test_a_volume_on_which_somebody_ended_counting_at_once_is_counted_again(rig, driver, option):
+    known = rig.known(rig.share())
+    volume = rig.volume(known)
+    counted = dict(volume.options)
+    del volume.options[option]
+    volume.limit_bytes = None
+    assert driver.inspect([known])[known.id].repairs == ["what it holds was not counted"]
+    assert driver.ensure([known])[known.id].repairs == ["what it holds was not counted"]
+    assert (volume.options, rig.size_gib(known)) == (counted, 1)
+    driver.delete(known)
+
+
 def test_the_limit_of_a_volume_that_its_nodes_do_not_get_into_is_not_asked_for(rig, driver):
     known = rig.known(rig.share())
     rig.volume(known).options |= {"client.ssl": "off"}
