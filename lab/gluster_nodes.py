@@ -198,8 +198,6 @@ class Cluster:
             volume.options["features.quota"] = "on"
         elif not is_on:
             return 1, "quota command failed : Quota is disabled, please enable quota"
-        elif rest[0] in {"soft-timeout", "hard-timeout"}:
-            volume.options[f"features.{rest[0]}"] = rest[1]
         elif rest[0] == "limit-usage":
             volume.limit_bytes = int(rest[2].removesuffix("GB")) * GIB
         elif rest[0] == "list":
