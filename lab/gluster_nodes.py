@@ -202,6 +202,8 @@ class Cluster:
             volume.limit_bytes = int(rest[2].removesuffix("GB")) * GIB
         elif rest[0] == "list":
             return 0, _quota_list(volume)
+        else:
+            return 1, f"unrecognized word: {rest[0]}"
         return 0, "volume quota : success"
 
 

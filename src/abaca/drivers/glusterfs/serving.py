@@ -37,7 +37,7 @@ _AT_ONCE = 8
 # Where a node keeps what Heketi and GlusterFS know of its volumes.
 _KEPT = ("/etc", "/var/lib/glusterd", "/var/lib/heketi")
 _QUOTA = "features.quota"
-AT_ONCE = {"features.soft-timeout": "0", "features.hard-timeout": "0"}
+COUNTING = {"features.soft-timeout": "0", "features.hard-timeout": "0"}
 """By these options what is used is counted at once. A volume that has them from its start is made sooner."""
 
 
@@ -205,7 +205,7 @@ class Serving:
 
     def _late(self, held: Held) -> dict[str, str]:
         """The options without which what is used is counted some seconds later."""
-        return {option: value for option, value in AT_ONCE.items() if held.info.options.get(option) != value}
+        return {option: value for option, value in COUNTING.items() if held.info.options.get(option) != value}
 
     def limit_gib(self, held: Held) -> float | None:
         """How much the volume may hold; None for no limit."""

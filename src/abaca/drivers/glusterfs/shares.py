@@ -16,7 +16,7 @@ from abaca.drivers.glusterfs import durability, names
 from abaca.drivers.glusterfs.copying import Copying
 from abaca.drivers.glusterfs.exporting import Exporting, is_nfs
 from abaca.drivers.glusterfs.growing import Growing
-from abaca.drivers.glusterfs.serving import AT_ONCE, VOLUME_ID, Held, serving
+from abaca.drivers.glusterfs.serving import COUNTING, VOLUME_ID, Held, serving
 from abaca.drivers.glusterfs.volumes import DELETING, GROWING, MAKING, ordered_gib, usable_gib
 
 
@@ -46,7 +46,7 @@ class Shares(Exporting, Copying, Growing, contract.Resizes, contract.Manages, co
             glustervolumeoptions=[
                 *names.options_of(instance.extra_specs),
                 *(f"{option} on" for option in names.SSL),
-                *(f"{option} {value}" for option, value in AT_ONCE.items()),
+                *(f"{option} {value}" for option, value in COUNTING.items()),
                 f"{names.ALLOW} {names.allow((node.id for node in nodes), first)}",
                 *marks,
                 f"{names.MARK} {instance.id}",
