@@ -2,6 +2,8 @@
 # ruff: noqa: F811
 """While nodes of a cluster do not answer, the GlusterFS driver goes on without them where it can, and names them."""
 
+import re
+
 import pytest
 
 from abaca.drivers import contract
@@ -100,15 +102,38 @@ def test_what_heketi_gave_up_because_a_node_went_away_is_tried_again(rig, heketi
     settled(lost.delete, share)
 
 
-def test_what_gluster_could_not_do_for_now_is_tried_again_with_all_nodes_there(rig, heketi):
+@pytest.mark.parametrize(
+    "said",
+    [
+        "volume delete: failed: Some of the peers are down",
+        "wait: remote command exited without exit status or exit signal",
+        "dial tcp 10.78.1.13:22: connect: no route to host",
+        "EOF",
+        "ssh: handshake failed: EOF",
+        "ssh: handshake failed: read tcp 10.78.1.1:4242->10.78.1.13:22: read: connection reset by peer",
+        "ssh: unexpected packet in response to channel open: <nil>",
+        "ssh: disconnect, reason 11: shut down",
+    ],
+)
+def test_what_could_not_be_done_for_now_is_tried_again_with_all_nodes_there(rig, heketi, said):
     driver = rig.start()
     share = rig.share()
-    heketi.fails["delete-volume"] = "volume delete: failed: Some of the peers are down"
-    with pytest.raises(contract.Unreachable, match="peers are down"):
+    heketi.fails["delete-volume"] = said
+    with pytest.raises(contract.Unreachable, match=re.escape(said)):
         driver.delete(share)
     heketi.fails.clear()
     settled(driver.delete, share)
     assert (volumes_of(rig, share), heketi.works) == ([], {})
+
+
+def test_a_node_that_refuses_the_key_of_heketi_is_told_at_once(rig, heketi):
+    driver = rig.start()
+    share = rig.share()
+    heketi.fails["delete-volume"] = "ssh: handshake failed: ssh: unable to authenticate, no methods remain"
+    with pytest.raises(contract.Refused, match="unable to authenticate"):
+        driver.delete(share)
+    heketi.fails.clear()
+    settled(driver.delete, share)
 
 
 def test_what_heketi_cannot_take_away_without_a_node_ends_and_names_the_node(rig, heketi, lost):

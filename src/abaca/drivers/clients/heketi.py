@@ -13,6 +13,7 @@ import email.utils
 import hashlib
 import hmac
 import json
+import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -40,8 +41,11 @@ ADDS_BRICK = "Add brick"
 """What Heketi calls a change that makes a brick."""
 _NO_NODES = ("No online storage devices", "no hosts available")
 # A node that loses its power in the middle of a command is noticed by Heketi when the connection has been silent for
-# minutes, and is told of in these words.
-_NODE_AWAY = ("all hosts failed", "dial tcp", "exited without exit status", "SSH command timeout")
+# minutes, or is reset because the node is back. Heketi passes on what its SSH says, and that is "EOF" at times.
+_NODE_AWAY = re.compile(
+    r"all hosts failed|(dial|read|write) tcp|\bEOF$|exited without exit status|SSH command timeout|ssh: disconnect"
+    r"|unexpected packet in response to channel open|use of closed network connection"
+)
 _NO_ROOM = ("No space", "Maximum number of bricks reached", "Minimum brick size limit reached")
 
 
@@ -425,7 +429,7 @@ def _failure(answer: Answer, other: type[contract.Refused]) -> Exception:
         return NameTaken(reason=said)
     if any(one in said for one in _NO_NODES):
         return contract.Unreachable(reason=f"Heketi says: {said}: it believes that all nodes are down")
-    if gluster.may_pass(said) or any(one in said for one in _NODE_AWAY):
+    if gluster.may_pass(said) or _NODE_AWAY.search(said):
         return FailedForNow(reason=f"Heketi says: {said}")
     if any(one in said for one in _NO_ROOM):
         return contract.Full(reason=f"Heketi says: {said} (or it believes that a node is down)")
