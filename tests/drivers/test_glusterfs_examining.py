@@ -63,6 +63,15 @@ def test_a_node_that_is_away_is_named_and_the_others_are_looked_at_all_the_same(
         rig.bed.nodes.revive("127.0.7.2")
 
 
+def test_a_node_whose_glusterd_hangs_is_named(rig, ssl):
+    rig.bed.nodes.hanging.add("127.0.7.2")
+    try:
+        (said,) = rig.build().examine()
+        assert said.startswith("the node 127.0.7.2: its glusterd does not answer, start it anew there")
+    finally:
+        rig.bed.nodes.hanging.clear()
+
+
 def test_a_node_without_programs_is_named_and_the_client_of_glusterfs_is_one_where_shares_start_from_snapshots(
     rig, ssl, tmp_path
 ):

@@ -126,6 +126,20 @@ def test_what_could_not_be_done_for_now_is_tried_again_with_all_nodes_there(rig,
     assert (volumes_of(rig, share), heketi.works) == ([], {})
 
 
+def test_what_failed_while_glusterd_hangs_on_a_node_names_the_node_and_is_tried_again(rig, heketi):
+    driver = rig.start()
+    share = rig.instance()
+    heketi.fails["create-volume"] = "some words of gluster"
+    rig.bed.nodes.hanging.add(AWAY)
+    try:
+        assert "its glusterd does not answer" in named(driver.create, share)
+    finally:
+        rig.bed.nodes.hanging.clear()
+    heketi.fails.clear()
+    settled(driver.create, share)
+    settled(driver.delete, share)
+
+
 def test_a_node_that_refuses_the_key_of_heketi_is_told_at_once(rig, heketi):
     driver = rig.start()
     share = rig.share()

@@ -14,6 +14,8 @@ from abaca.drivers.clients.machines import Machines
 from abaca.nodes.shell import KILLED, Answer
 
 GIB = 1 << 30
+ANSWERS_WITHIN_S = 10
+"""Within that glusterd answers what it need ask nobody about; one that is busy takes a second or two."""
 _SAID = 300
 _LIMIT = re.compile(
     r"<limit>\s*<path>/</path>\s*<hard_limit>(\d+)</hard_limit>(?:(?!</limit>).)*?<used_space>(\d+)</used_space>",
@@ -29,6 +31,8 @@ _BUSY = (
     "Request timed out",  # and goes on: what is told to gluster can be told again
     *("bricks are not running", "bricks may be down", "rebalance process is running"),  # no snapshot now
 )
+# The exit codes of a shell that has not found a program, or may not run what it has found.
+_NO_PROGRAM = (126, 127)
 _NOT_LEAVING = "remove-brick not started"
 # A node mounts the volume for what it is asked, by its certificate.
 _NOT_INSIDE = "aux mount"
@@ -162,6 +166,20 @@ class Gluster:
             else:
                 raise problem
         raise gone or away or contract.Unreachable(reason="the cluster has no node that is online")
+
+
+def silence(machines: Machines, host: str) -> str:
+    """Why the glusterd of a machine does not answer; empty when it does. Raises as `Machines.run` does.
+
+    One that hangs holds up whatever the cluster is told; clients go on.
+    """
+    words = ["gluster", "--mode=script", f"--timeout={ANSWERS_WITHIN_S}", "pool", "list"]
+    answer = machines.run(host, words)
+    if answer.code == 0:
+        return ""
+    if answer.code in _NO_PROGRAM:
+        return "it has no gluster: install glusterfs-server there"
+    return f"its glusterd does not answer, start it anew there (gluster says: {_said(answer)})"
 
 
 def failure(answer: Answer) -> contract.Gone | contract.Busy | contract.Unreachable | contract.Refused:

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from abaca import errors
 from abaca.drivers import contract
 from abaca.drivers.authority import Authority
-from abaca.drivers.clients import heketi
+from abaca.drivers.clients import gluster, heketi
 from abaca.drivers.glusterfs import durability
 from abaca.drivers.glusterfs.copying import PROGRAMS
 from abaca.drivers.glusterfs.nfs_server import check_host
@@ -106,8 +106,8 @@ class Examining(Serving):
         needed = PROGRAMS if self.options.snapshots_per_share else ()
         answer = self.machines.run(host, ["sh", "-c", _MISSING, "sh", self.options.tls_directory, *needed])
         yield from answer.out.splitlines()
-        if self.machines.run(host, ["gluster", "--version"]).code:
-            yield "it has no gluster: install glusterfs-server there"
+        if problem := gluster.silence(self.machines, host):
+            yield problem
         if not answer.out and self.authority.is_there:
             left_days = self.seal.left(node).first
             if left_days is not None and left_days < self.authority.renew_days:

@@ -15,7 +15,7 @@ import msgspec
 from abaca import errors
 from abaca.drivers import contract
 from abaca.drivers.clients import heketi
-from abaca.drivers.clients.gluster import GIB, Gluster, Info
+from abaca.drivers.clients.gluster import GIB, Gluster, Info, silence
 from abaca.drivers.clients.machines import Machines
 from abaca.drivers.glusterfs import names
 from abaca.drivers.glusterfs.options import GlusterfsOptions
@@ -71,7 +71,7 @@ class Serving:
         self.client = heketi.Heketi(
             options.heketi_url, key, ca_file=options.heketi_ca_file or None, timeout_s=options.heketi_timeout_s
         )
-        self.volumes = Volumes(self.client, options.patience_s, self.away)
+        self.volumes = Volumes(self.client, options.patience_s, self.away, self.unwell)
         self._known: dict[str, tuple[float, heketi.Node]] = {}
         self._silent: dict[str, tuple[float, Mapping[str, str]]] = {}
 
@@ -115,6 +115,17 @@ class Serving:
         with contextlib.suppress(errors.BackendError):
             if found := self.silent(cluster).values():
                 return f"while nodes are away: {' '.join(found)}"
+        return ""
+
+    def unwell(self, cluster: str) -> str:
+        """As `away`; where all nodes answer, on which of them glusterd does not, asked anew and for some seconds."""
+        if away := self.away(cluster):
+            return away
+        with contextlib.suppress(errors.BackendError), ThreadPoolExecutor(_AT_ONCE) as pool:
+            hosts = [host_of(node) for node in serving(self.nodes(cluster))]
+            problems = pool.map(lambda host: silence(self.machines, host), hosts)
+            found = [f"{host}: {problem}" for host, problem in zip(hosts, problems, strict=True) if problem]
+            return f"while nodes are unwell: {' '.join(found)}" if found else ""
         return ""
 
     def gluster(self, nodes: list[heketi.Node]) -> Gluster:

@@ -64,12 +64,16 @@ def usable_gib(ordered: int) -> int:
 
 
 class Volumes:
-    """The volumes of a Heketi. What it raises is what the client raises; while nodes are `away` it names them."""
+    """The volumes of a Heketi. What it raises is what the client raises; while nodes are `away` it names them.
 
-    def __init__(self, client: heketi.Heketi, patience_s: float, away: Away) -> None:
+    What has failed may do better later where nodes are `unwell`.
+    """
+
+    def __init__(self, client: heketi.Heketi, patience_s: float, away: Away, unwell: Away) -> None:
         self.client = client
         self._patience_s = patience_s
         self._away = away
+        self._unwell = unwell
         self._names: dict[str, str] = {}
         self._sized: dict[str, Sized] = {}
         self._begun: dict[str, Begun] = {}
@@ -118,9 +122,8 @@ class Volumes:
         except (heketi.FailedForNow, contract.Full, contract.Gone, contract.Refused) as error:  # it is told once
             self._begun.pop(name, None)
             if begun.work == work and not isinstance(error, heketi.Forgotten):
-                away = self._away(begun.cluster)
-                if away:
-                    raise heketi.FailedForNow(reason=f"{error.details['reason']}; {away}") from error
+                if unwell := self._unwell(begun.cluster):
+                    raise heketi.FailedForNow(reason=f"{error.details['reason']}; {unwell}") from error
                 raise
             return False
         if result is None:
