@@ -7,6 +7,7 @@ import hashlib
 import http.client
 import json
 import pathlib
+import re
 import secrets
 import time
 from collections.abc import Sequence
@@ -20,6 +21,9 @@ CACHE = pathlib.Path("/var/cache/abaca-lab/heketi")
 _SOURCES = pathlib.Path(__file__).with_name("heketi_build")
 _HOST = "127.0.0.1"
 _REFRESH_S = 10
+_LOG = "heketi.log"
+_LOOKED_AT = "Check Glusterd service status in node {}"
+_FOUND = re.compile(r"Periodic health check status: node \w+ up=(true|false)")
 
 
 class NotBuilt(processes.LabError):
@@ -67,7 +71,7 @@ class HeketiServer:
     def start(self) -> None:
         """Return when it answers."""
         argv = [str(self._program), str(self._configuration), f"{_HOST}:{self._port}"]
-        self._process = self._run.spawn(argv, log="heketi.log")
+        self._process = self._run.spawn(argv, log=_LOG)
         processes.wait_for_port(_HOST, self._port, 60.0, self._process)
 
     def kill(self) -> None:
@@ -90,6 +94,13 @@ class HeketiServer:
         status, _, text = self._send("GET", "/operations/pending")
         found = json.loads(text)["pendingoperations"] if status == 200 else []
         return any(one["type_name"] == kind for one in found)
+
+    def misses(self, host: str) -> bool:
+        """Whether it found the node away when it last looked; until then it puts bricks there."""
+        log = (self._run.directory / _LOG).read_text(errors="replace")
+        _, looked_at, since = log.rpartition(_LOOKED_AT.format(host))
+        found = _FOUND.search(since) if looked_at else None
+        return found is not None and found[1] == "false"
 
     def _asked(self, path: str, body: object) -> Any:
         status, place, text = self._send("POST", path, body)

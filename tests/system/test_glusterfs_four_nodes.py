@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: F811
-"""Shares on a real GlusterFS of four nodes, of which one is away all the while."""
+"""Shares on a real GlusterFS of four nodes, of which one is away, and Heketi has noticed."""
 
 import pytest
 
@@ -34,6 +34,7 @@ def test_shares_are_made_and_used_while_a_node_is_away_that_they_do_not_need(clu
     before = made(cloud, "while all are there")
     lost = cluster.nodes[3]
     lost.kill()
+    wait_until(lambda: cluster.heketi.misses(lost.ipv4), SHOWN_S, 0.5)
     share = made(cloud, "without the fourth")
     alice = client("alice")
     for one in (before, share):
