@@ -192,21 +192,40 @@ def test_a_deletion_that_failed_while_a_node_is_away_is_tried_again(rig, heketi,
     assert (volumes_of(rig, share), heketi.works) == ([], {})
 
 
-def test_a_node_that_is_lost_for_good_is_in_nobodys_way(rig, heketi, lost):
-    """Heketi keeps it in its list, with its devices, whose bricks it has moved to others."""
+@pytest.fixture
+def lost_for_good(heketi, lost):
+    """A worker that finds one of the nodes away, which Heketi has as failed, and keeps in its list with its devices."""
     (gone,) = (node for node in heketi.nodes.values() if node["hostnames"]["manage"] == [AWAY])
     (device,) = gone["devices"]
     device["state"] = "failed"
+    yield lost
+    device["state"] = "online"
+
+
+def test_a_node_that_is_lost_for_good_is_in_nobodys_way(rig, heketi, lost_for_good):
     share = rig.instance(extra_specs=TWO_COPIES)
-    try:
-        assert AWAY not in begun(heketi, lost.create, share).message
-        heketi.release()
-        settled(lost.create, share)
-        settled(lost.extend, share, 9)
-        assert any("127.0.7.1" in line for line in lost.renew(restarts=True))
-        settled(lost.delete, share)
-    finally:
-        device["state"] = "online"
+    assert AWAY not in begun(heketi, lost_for_good.create, share).message
+    heketi.release()
+    settled(lost_for_good.create, share)
+    settled(lost_for_good.extend, share, 9)
+    assert any("127.0.7.1" in line for line in lost_for_good.renew(restarts=True))
+    settled(lost_for_good.delete, share)
+
+
+def test_what_heketi_cannot_take_away_from_a_node_that_is_lost_for_good_can_be_let_go_of(rig, heketi, lost_for_good):
+    share = rig.instance(extra_specs=TWO_COPIES)
+    begun(heketi, lost_for_good.create, share)
+    killed(heketi)
+    heketi.cleans_in_vain = True
+    for _ in range(2):  # it is told each time: it may have failed for another reason
+        before = cleanings(heketi)
+        under_way(lost_for_good.delete, share)
+        assert cleanings(heketi) == before + 1
+        assert "share abandon" in named(lost_for_good.delete, share)
+    lost_for_good.unmanage(share)
+    heketi.cleans_in_vain = False
+    settled(lost_for_good.delete, share)
+    assert (volumes_of(rig, share), heketi.works) == ([], {})
 
 
 def test_a_node_that_was_away_is_asked_last_until_it_answers(rig):

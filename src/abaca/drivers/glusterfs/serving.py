@@ -71,7 +71,7 @@ class Serving:
         self.client = heketi.Heketi(
             options.heketi_url, key, ca_file=options.heketi_ca_file or None, timeout_s=options.heketi_timeout_s
         )
-        self.volumes = Volumes(self.client, options.patience_s, self.away, self.unwell)
+        self.volumes = Volumes(self.client, options.patience_s, self)
         self._known: dict[str, tuple[float, heketi.Node]] = {}
         self._silent: dict[str, tuple[float, Mapping[str, str]]] = {}
 
@@ -111,14 +111,14 @@ class Serving:
         return found
 
     def away(self, cluster: str) -> str:
-        """Which nodes of a cluster do not answer, and why; empty for none, and where Heketi does not tell."""
+        """See `volumes.Nodes`; empty too where Heketi does not tell."""
         with contextlib.suppress(errors.BackendError):
             if found := self.silent(cluster).values():
                 return f"while nodes are away: {' '.join(found)}"
         return ""
 
     def unwell(self, cluster: str) -> str:
-        """As `away`; where all nodes answer, on which of them glusterd does not, asked anew and for some seconds."""
+        """See `volumes.Nodes`; glusterd is asked for some seconds."""
         if away := self.away(cluster):
             return away
         with contextlib.suppress(errors.BackendError), ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -126,6 +126,14 @@ class Serving:
             problems = pool.map(lambda host: silence(self.machines, host), hosts)
             found = [f"{host}: {problem}" for host, problem in zip(hosts, problems, strict=True) if problem]
             return f"while nodes are unwell: {' '.join(found)}" if found else ""
+        return ""
+
+    def lost(self, cluster: str) -> str:
+        """See `volumes.Nodes`; empty too where Heketi does not tell."""
+        with contextlib.suppress(errors.BackendError):
+            nodes = self.nodes(cluster)
+            there = serving(nodes)
+            return ", ".join(host_of(node) for node in nodes if node not in there)
         return ""
 
     def gluster(self, nodes: list[heketi.Node]) -> Gluster:

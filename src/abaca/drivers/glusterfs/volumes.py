@@ -13,6 +13,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
 
 import msgspec
 
@@ -25,12 +26,23 @@ MAKING, GROWING, DELETING, CLEANING = "making", "growing", "deleting", "cleaning
 _NEVER_FITS_GIB = 1_000_000_000
 _LEAST_PAUSE_S, _GREATEST_PAUSE_S = 0.1, 5.0
 _PAUSE_S = 2.0
+_LEAVES = "it cannot take away what it has given up"
+_MEND = "an administrator can let go of the share by `openstack share abandon`"
 # Under this name stands what is cleaned up after all volumes.
 _ALL = "itself"
 
 
-Away = Callable[[str], str]
-"""Which nodes of a cluster do not answer, and why; empty for none."""
+class Nodes(Protocol):
+    """What is known of the nodes of a cluster; each text is empty where there is nothing to tell."""
+
+    def away(self, cluster: str) -> str:
+        """Which do not answer, and why."""
+
+    def unwell(self, cluster: str) -> str:
+        """The same; where all answer, on which of them glusterd does not."""
+
+    def lost(self, cluster: str) -> str:
+        """Which are lost for good."""
 
 
 class Begun(msgspec.Struct, frozen=True):
@@ -64,16 +76,12 @@ def usable_gib(ordered: int) -> int:
 
 
 class Volumes:
-    """The volumes of a Heketi. What it raises is what the client raises; while nodes are `away` it names them.
+    """The volumes of a Heketi. What it raises is what the client raises; while `nodes` are away it names them."""
 
-    What has failed may do better later where nodes are `unwell`.
-    """
-
-    def __init__(self, client: heketi.Heketi, patience_s: float, away: Away, unwell: Away) -> None:
+    def __init__(self, client: heketi.Heketi, patience_s: float, nodes: Nodes) -> None:
         self.client = client
         self._patience_s = patience_s
-        self._away = away
-        self._unwell = unwell
+        self._nodes = nodes
         self._names: dict[str, str] = {}
         self._sized: dict[str, Sized] = {}
         self._begun: dict[str, Begun] = {}
@@ -122,7 +130,7 @@ class Volumes:
         except (heketi.FailedForNow, contract.Full, contract.Gone, contract.Refused) as error:  # it is told once
             self._begun.pop(name, None)
             if begun.work == work and not isinstance(error, heketi.Forgotten):
-                if unwell := self._unwell(begun.cluster):
+                if unwell := self._nodes.unwell(begun.cluster):
                     raise heketi.FailedForNow(reason=f"{error.details['reason']}; {unwell}") from error
                 raise
             return False
@@ -232,11 +240,15 @@ class Volumes:
         """Whether Heketi was told to clean up after any of these, since they were abandoned.
 
         It does not say whether it could. Raises `contract.UnderWay`, and `heketi.FailedForNow` where it could not since
-        nodes of the cluster do not answer: it is told again when they do.
+        nodes of the cluster do not answer, and is told again when they do, or are lost for good.
         """
         abandoned = [one.id for one in pending if one.is_abandoned]
-        if not self._cleaned.isdisjoint(abandoned) and (away := self._away(cluster)):
-            raise heketi.FailedForNow(reason=f"it cannot take away what it has given up; {away}")
+        left = self._cleaned.intersection(abandoned)
+        if left and (away := self._nodes.away(cluster)):
+            raise heketi.FailedForNow(reason=f"{_LEAVES}; {away}")
+        self._cleaned -= left
+        if left and (lost := self._nodes.lost(cluster)):
+            raise heketi.FailedForNow(reason=f"{_LEAVES}; nodes are lost for good: {lost}; {_MEND}")
         if abandoned:
             self._cleaned.update(abandoned)
             self._begin(name, CLEANING, cluster, lambda: self.client.clean_up(abandoned))
@@ -248,7 +260,7 @@ class Volumes:
         return self.settle(name, work)
 
     def _under_way(self, what: str, cluster: str, pause_s: float = _PAUSE_S) -> contract.UnderWay:
-        away = self._away(cluster)
+        away = self._nodes.away(cluster)
         reason = f"Heketi is {what}, {away}" if away else f"Heketi is {what}"
         return contract.UnderWay(reason=reason, look_again_s=pause_s, within_s=self._patience_s)
 
