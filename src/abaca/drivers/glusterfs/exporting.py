@@ -20,12 +20,21 @@ class Exporting(Serving):
     """Volumes of both protocols, and who is let in."""
 
     nfs: NfsServer | None = None
+    protocols: tuple[str, ...]
 
     def server(self) -> NfsServer:
         """The NFS server. Raises `contract.Refused` where the back end has none."""
         if self.nfs is None:
             raise contract.Refused(reason="the back end has no NFS server: set export_ips, and start its worker anew")
         return self.nfs
+
+    def check_export(self, instance: contract.ShareInstance, volume: heketi.Volume) -> None:
+        """Raises `contract.Refused` where a volume cannot be handed out as the instance wants, before it is changed."""
+        if instance.protocol not in self.protocols:
+            wanted = f"{instance.protocol}: set export_ips for NFS" if is_nfs(instance) else instance.protocol
+            raise contract.Refused(reason=f"the back end has no shares of protocol {wanted}")
+        if is_nfs(instance):
+            self.server().check(volume.name, volume.mount.glusterfs.hosts)
 
     def exports(self, instance: contract.ShareInstance, volume: heketi.Volume) -> list[contract.Export]:
         """Where the volume can be mounted from; Heketi tells its hosts in any order."""

@@ -134,13 +134,17 @@ class NfsServer:
 
     def serve(self, volume: str, hosts: Sequence[str], wanted: Sequence[Client] | None) -> None:
         """The volume, of which those hosts tell, is exported to `wanted`, or to those whom it has."""
-        if len(volume) > _MOST_NAME or not hosts or not all(map(_HOST.fullmatch, hosts)):
-            raise contract.Refused(reason=f"{volume} of {', '.join(hosts) or 'no host'} cannot be exported by NFS")
+        self.check(volume, hosts)
         held = self.get(volume)
         known = held.volume.hosts if held is not None and held.volume is not None else ()
         order = tuple(known) if set(known) == set(hosts) else _ordered(hosts, _away(hosts))
         named = GlusterVolume(volume, order, str(self.directory / GFAPI_LOG))
         self.ganesha.put(volume, _VOLUMES / volume, _pseudo(volume), wanted, named)
+
+    def check(self, volume: str, hosts: Sequence[str]) -> None:
+        """Raises `contract.Refused` for a volume that cannot be exported."""
+        if len(volume) > _MOST_NAME or not hosts or not all(map(_HOST.fullmatch, hosts)):
+            raise contract.Refused(reason=f"{volume} of {', '.join(hosts) or 'no host'} cannot be exported by NFS")
 
     def remove(self, volume: str) -> None:
         """Nobody mounts the volume by NFS any more. Absent is success."""

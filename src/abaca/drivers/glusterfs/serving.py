@@ -15,7 +15,7 @@ import msgspec
 from abaca import errors
 from abaca.drivers import contract
 from abaca.drivers.clients import heketi
-from abaca.drivers.clients.gluster import GIB, Gluster, Info, silence
+from abaca.drivers.clients.gluster import GIB, Gluster, Info, Quota, silence
 from abaca.drivers.clients.machines import Machines
 from abaca.drivers.glusterfs import names
 from abaca.drivers.glusterfs.options import GlusterfsOptions
@@ -227,9 +227,13 @@ class Serving:
         return {option: value for option, value in COUNTING.items() if held.info.options.get(option) != value}
 
     def limit_gib(self, held: Held) -> float | None:
-        """How much the volume may hold; None for no limit."""
-        quota = held.gluster.quota(held.name) if self.is_counted(held) else None
+        """How much the volume may hold; None for no limit, and for one that does not count at once."""
+        quota = self.quota(held) if self.is_counted(held) else None
         return None if quota is None else quota.limit_bytes / GIB
+
+    def quota(self, held: Held) -> Quota | None:
+        """The volume's limit, whenever it counts, and what it holds; None for no limit."""
+        return held.gluster.quota(held.name) if held.info.options.get(_QUOTA) == "on" else None
 
     def limit(self, held: Held, size_gib: int) -> None:
         """Let the volume hold so much."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from abaca.drivers import contract
 from abaca.drivers.clients import heketi
-from abaca.drivers.clients.gluster import GIB
+from abaca.drivers.clients.gluster import GIB, Quota
 from abaca.drivers.exports import clients
 from abaca.drivers.glusterfs import durability, names
 from abaca.drivers.glusterfs.copying import Copying
@@ -199,18 +199,19 @@ class Shares(Exporting, Copying, Growing, contract.Resizes, contract.Manages, co
 
     def manage(self, instance: contract.ShareInstance, options: Mapping[str, str]) -> contract.Managed:
         volume = self._named_by(instance)
+        self.check_export(instance, volume)
         held = self.look(volume)
         holder = held.info.options.get(names.MARK, "")
         is_free = holder in {"", names.NOBODY}
         if not is_free and holder != instance.id:
-            raise contract.Refused(reason=f"the volume {volume.name} is that of instance {holder}")
+            raise contract.Refused(reason=_holds(volume.name, holder))
         self.seal.close(serving(held.nodes))
         self.mend_seal(held, self.let_in_by(instance, held))
         if is_free:
             held.gluster.set(held.name, names.MARK, instance.id)
-        limit_gib = self.limit_gib(held)
-        size_gib = math.ceil(limit_gib) if limit_gib else max(1, usable_gib(volume.size))
-        if limit_gib != size_gib:
+        quota = self.quota(held)
+        size_gib = _size_of(quota) if quota else max(1, usable_gib(volume.size))
+        if self.limit_gib(held) != size_gib:
             self.limit(held, size_gib)
         self.hand_out(instance, held)
         return contract.Managed(
@@ -218,13 +219,26 @@ class Shares(Exporting, Copying, Growing, contract.Resizes, contract.Manages, co
         )
 
     def _named_by(self, instance: contract.ShareInstance) -> heketi.Volume:
+        cluster = self.cluster_of(instance)
         for name in names.volumes_in(instance.exports):
-            volume = self.volumes.named(name)
-            if volume is not None and volume.cluster in self.clusters().values():
+            volume = self.volumes.named(name, cluster)
+            if volume is not None:
                 return volume
-        raise contract.Gone(reason="Heketi has no volume of that name in a cluster of this back end")
+        raise contract.Gone(reason=f"Heketi has no volume of that name in the cluster of the pool {instance.pool}")
 
     def unmanage(self, instance: contract.ShareInstance) -> None:
         with contextlib.suppress(contract.Gone):
             held = self.held(instance)
             held.gluster.set(held.name, names.MARK, names.NOBODY)
+
+
+def _holds(volume: str, holder: str) -> str:
+    """Why nobody else can have a volume."""
+    if holder == names.RETIRED:
+        return f"the volume {volume} is kept for the snapshots of a share that was deleted, and goes with them"
+    return f"the volume {volume} is that of instance {holder}"
+
+
+def _size_of(quota: Quota) -> int:
+    """The size of a share whose limit was set by somebody else; what it holds is in it."""
+    return max(1, math.ceil(quota.limit_bytes / GIB), math.ceil(quota.used_bytes / GIB))

@@ -88,13 +88,17 @@ class Volumes:
         self._cleaned: set[str] = set()
         self._one_at_a_time = threading.Lock()
 
-    def named(self, name: str) -> heketi.Volume | None:
-        """The volume of that name; None without one. Names never change, so each is asked for once."""
+    def named(self, name: str, cluster: str | None = None) -> heketi.Volume | None:
+        """The volume of that name, in that cluster where one is given: another may have one of the same name.
+
+        None without one. Names never change, so each is asked for once.
+        """
         ids = self.client.volumes()
-        found = next((id for id in ids if self._name(id) == name), None)
+        found = [id for id in ids if self._name(id) == name]
         for id in self._names.keys() - set(ids):
             self._names.pop(id, None)
-        return self.of_id(found) if found else None
+        volumes = filter(None, map(self.of_id, found))
+        return next((one for one in volumes if cluster is None or one.cluster == cluster), None)
 
     def names(self, ids: Iterable[str]) -> list[str]:
         """What these volumes are called, without those that have just gone."""
