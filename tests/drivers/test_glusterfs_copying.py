@@ -188,6 +188,46 @@ def test_a_copy_whose_node_has_left_the_cluster_begins_anew_on_another(rig, clon
     shutil.rmtree(place.parent)  # as on any machine that is not the back end's any more
 
 
+@pytest.fixture
+def loses(rig, nodes):
+    """`loses(host)`: a worker that finds the node away, which Heketi has as failed and keeps in its list."""
+    lost = {}
+
+    def loses(host):
+        (node,) = (one for one in rig.bed.heketi.nodes.values() if one["hostnames"]["manage"] == [host])
+        (lost[host],) = node["devices"]
+        lost[host]["state"] = "failed"
+        nodes.kill(host)
+        return rig.start()
+
+    yield loses
+    for host, device in lost.items():
+        device["state"] = "online"
+        nodes.revive(host)
+    rig.start()
+
+
+def test_a_copy_whose_node_is_lost_for_good_begins_anew_on_another(rig, clone, loses):
+    place = held_up(rig, clone)
+    driver = loses(host_of(place))
+    assert driver.look_at_clone(clone).percent == 0
+    go_on(rig)
+    wait_until(lambda: done(rig, clone))
+    assert driver.end_clone(clone).exports
+    assert rig.read(clone.instance) == "text"
+    wait_until((place.parent / "status").exists)
+    shutil.rmtree(place.parent)
+
+
+def test_a_copy_whose_node_is_lost_for_good_can_be_cancelled(rig, clone, loses):
+    place = held_up(rig, clone)
+    settled(loses(host_of(place)).cancel_clone, clone)
+    assert volumes_of(rig, clone.instance) == []
+    go_on(rig)
+    wait_until((place.parent / "status").exists)
+    shutil.rmtree(place.parent)
+
+
 @pytest.mark.parametrize(("said", "error"), [("Disk quota exceeded", contract.Full), ("Oops", contract.Refused)])
 def test_a_copy_that_fails_is_told_and_taken_back(rig, clone, nodes, said, error):
     nodes.programs.fails["cp"] = f"cp: error writing 'to/file': {said}"

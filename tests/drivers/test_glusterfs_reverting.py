@@ -13,7 +13,7 @@ from lab import processes
 from tests.conftest import wait_until
 from tests.drivers.contract.calls import gone, settled
 from tests.drivers.test_glusterfs import certs, rig, shared, volumes_of  # noqa: F401 (fixtures)
-from tests.drivers.test_glusterfs_copying import copying_in, go_on, host_of, nodes, pid_in  # noqa: F401 (fixtures)
+from tests.drivers.test_glusterfs_copying import copying_in, go_on, host_of, loses, nodes, pid_in  # noqa: F401 (fixtures)
 from tests.drivers.test_glusterfs_snapshots import let_in, share, taken_of, volume_of  # noqa: F401 (fixtures)
 from tests.drivers.test_glusterfs_under_way import under_way
 
@@ -124,6 +124,25 @@ def test_its_node_is_away_and_it_waits(rig, revert, nodes):
             rig.driver.end_revert(revert)
     finally:
         nodes.revive(host)
+    ended(rig, revert)
+
+
+def test_its_node_is_lost_for_good_and_another_ends_it(rig, revert, loses):
+    place = held_up(rig, revert)
+    loses(host_of(place))
+    under_way(rig.driver.end_revert, revert)
+    go_on(rig)
+    wait_until((place.parent / "status").exists)
+    shutil.rmtree(place.parent)
+    ended(rig, revert)
+
+
+def test_a_node_that_is_lost_for_good_is_not_chosen(rig, revert, loses):
+    host = host_of(held_up(rig, revert))
+    with pytest.raises(contract.Refused, match="is lost"):
+        rig.driver.cancel_revert(revert)
+    loses(host)
+    rig.driver.start_revert(revert)
     ended(rig, revert)
 
 

@@ -21,7 +21,7 @@ from abaca.drivers import contract
 from abaca.drivers.clients import heketi
 from abaca.drivers.glusterfs import names
 from abaca.drivers.glusterfs.seal import address_of, host_of
-from abaca.drivers.glusterfs.serving import Held, Serving
+from abaca.drivers.glusterfs.serving import Held, Serving, serving
 from abaca.nodes.shell import KILLED
 
 log = logging.getLogger(__name__)
@@ -138,8 +138,8 @@ class Copying(Serving):
             raise contract.Refused(reason=f"{held.name} was not made for a copy of a snapshot")
         node = _by_id(held.nodes, mark.node_id)
         if mark.snapshot_id:
-            if node is None:  # the operator has taken it out of the cluster
-                return self._move_copy(held, mark)
+            if node not in serving(held.nodes):  # the operator has taken it out of the cluster, or it is lost for good
+                return self._move_copy(held, mark, node)
             status, said = self._look(node, held)
             if status == "none":
                 self._begin(node, held, (mark, origin(), "emptied" if is_emptied else ""))
@@ -153,7 +153,7 @@ class Copying(Serving):
             self._end_copy(held, mark)
             mark = Mark("", mark.node_id)
         if mark.node_id:
-            self._clear(node, held)
+            self._stop_lost(node, held.name)
             self._set_mark(held, Mark("", ""))
         return contract.DONE
 
@@ -183,16 +183,17 @@ class Copying(Serving):
     def stop_copying(self, volume: heketi.Volume, options: Mapping[str, str]) -> None:
         """Nothing copies to the volume any more, which had these options; whatever it has been given stays there.
 
-        Raises `contract.Busy`, and `contract.Unreachable` while its node is: one that never comes back is to be taken
-        out of the cluster.
+        Raises `contract.Busy`, and `contract.Unreachable` while its node is, unless that is lost for good.
         """
         mark = _read(options)
         if mark is None or not mark.node_id:
             return
         nodes = self.nodes(volume.cluster)
         node = _by_id(nodes, mark.node_id)
-        if node is not None:
+        if node in serving(nodes):
             self._stop(node, volume.name)
+        else:
+            self._stop_lost(node, volume.name)
         if mark.snapshot_id:
             with contextlib.suppress(contract.Gone):
                 self.gluster(nodes).deactivate(names.snapshot_of(mark.snapshot_id))
@@ -221,17 +222,19 @@ class Copying(Serving):
             held.gluster.deactivate(names.snapshot_of(mark.snapshot_id))
         self._set_mark(held, Mark("", mark.node_id))
 
-    def _clear(self, node: heketi.Node | None, held: Held) -> None:
+    def _stop_lost(self, node: heketi.Node | None, volume: str) -> None:
+        """The same on a node that does not serve any more, if it answers: there is nothing but what its memory holds."""
         try:
             if node is not None:
-                self._stop(node, held.name)
-        except contract.Unreachable as error:  # nothing is mounted: it is a file in the memory of the node
-            log.warning("volume=%s %s stays on its node: %s", held.name, _directory(held.name), error)
+                self._stop(node, volume)
+        except contract.Unreachable as error:
+            log.warning("volume=%s %s stays on its node: %s", volume, _directory(volume), error)
 
-    def _move_copy(self, held: Held, mark: Mark) -> contract.Progress:
-        """Begin anew on another node; the one that was taken out of the cluster is not let in any more."""
+    def _move_copy(self, held: Held, mark: Mark, former: heketi.Node | None) -> contract.Progress:
+        """Begin anew on another node; the former one, which does not serve any more, is not let in any more."""
         kept = names.clients_in(held.info.options.get(names.ALLOW, ""))
-        self.let_in(held, kept)
+        self.let_in(msgspec.structs.replace(held, nodes=serving(held.nodes)), kept)
+        self._stop_lost(former, held.name)
         self._set_mark(held, Mark(mark.snapshot_id, _first(held.nodes, _instance_of(held)).id))
         return contract.Progress(percent=0, details=f"{held.name} gets its content from another node")
 
@@ -285,7 +288,7 @@ def _by_id(nodes: Sequence[heketi.Node], id: str) -> heketi.Node | None:
 
 
 def _online(nodes: Sequence[heketi.Node]) -> list[heketi.Node]:
-    found = sorted((node for node in nodes if node.state == "online"), key=lambda node: node.id)
+    found = sorted((node for node in serving(nodes) if node.state == "online"), key=lambda node: node.id)
     if not found:
         raise contract.Unreachable(reason="the cluster has no node that is online")
     return found
