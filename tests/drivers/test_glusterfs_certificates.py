@@ -2,6 +2,7 @@
 """Certificates of GlusterFS nodes that end, and are renewed."""
 
 import datetime
+import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -15,6 +16,7 @@ from lab import processes
 from lab.heketi import fresh
 from tests.drivers.contract.calls import settled
 from tests.drivers.harness import GlusterfsHarness
+from tests.drivers.test_glusterfs import volumes_of
 
 
 @pytest.fixture
@@ -164,6 +166,98 @@ def left_on(rig, host):
     assert certified == processes.command(["openssl", "pkey", "-in", str(place / "glusterfs.key"), "-pubout"])
     assert (place / "glusterfs.key").stat().st_mode & 0o777 == 0o600
     return tuple(sorted(file.name for file in place.iterdir()))
+
+
+# What is not ours
+
+
+@pytest.fixture
+def strange(rig):
+    """The directory of a node's certificates, empty; afterwards it has what it had."""
+    place = rig.bed.nodes.ssl("127.0.7.3")
+    kept = place.with_name("kept")
+    place.rename(kept)
+    place.mkdir()
+    yield place
+    shutil.rmtree(place)
+    kept.rename(place)
+
+
+def have_key(place):
+    processes.command(["openssl", "genrsa", "-out", str(place / "glusterfs.key"), "2048"])
+
+
+def have_certificate(rig, place, name):
+    have_key(place)
+    words = ["openssl", "req", "-new", "-key", str(place / "glusterfs.key"), "-subj", f"/CN={name}"]
+    (place / "glusterfs.pem").write_text(rig.driver.authority.sign(processes.command(words), name))
+
+
+def refused(rig, place, says):
+    """No volume is made, and everything on the node is as it was."""
+    before = {file.name: file.read_bytes() for file in place.iterdir()}
+    share = rig.instance()
+    with pytest.raises(contract.Refused, match=says):
+        rig.start().create(share)
+    assert {file.name: file.read_bytes() for file in place.iterdir()} == before
+    assert volumes_of(rig, share) == []
+
+
+def test_a_certificate_of_the_same_authority_with_another_name_stays(rig, strange):
+    have_certificate(rig, strange, "host1")
+    refused(rig, strange, r"127.0.7.3, /etc/ssl/glusterfs.pem: it has a certificate of CN=host1; move it away")
+
+
+def test_a_key_of_nobodys_stays(rig, strange):
+    have_key(strange)
+    refused(rig, strange, r"127.0.7.3, /etc/ssl/glusterfs.key: it has a key of nobody's; move it away")
+
+
+def test_authorities_of_others_stay_and_ours_may_stand_beside_them(rig, strange, tmp_path):
+    theirs = Authority(tmp_path / "ca.pem", tmp_path / "ca.key", days=7)
+    theirs.make()
+    (strange / "glusterfs.ca").write_text(theirs.pem)
+    refused(rig, strange, r"127.0.7.3, /etc/ssl/glusterfs.ca: it has other authorities; add what")
+    both = theirs.pem + rig.driver.authority.pem
+    (strange / "glusterfs.ca").write_text(both)
+    rig.driver.delete(rig.share())
+    list(rig.driver.renew(restarts=False))
+    assert (strange / "glusterfs.ca").read_text() == both
+
+
+def test_a_node_that_heketi_has_under_another_id_by_now_gets_a_certificate_of_that(rig, strange):
+    have_certificate(rig, strange, "abaca-node-former")
+    rig.start().delete(rig.share())
+    assert b"former" not in (strange / "glusterfs.pem").read_bytes()
+    assert "CN=abaca-node-former" not in processes.command(
+        ["openssl", "x509", "-noout", "-subject", "-nameopt", "rfc2253", "-in", str(strange / "glusterfs.pem")]
+    )
+
+
+def test_whoever_was_killed_between_key_and_certificate_is_followed(rig, strange):
+    have_key(strange)
+    (strange / "glusterfs.ca").write_text(rig.driver.authority.pem)
+    rig.start().delete(rig.share())
+    assert left_on(rig, "127.0.7.3") == ("glusterfs.ca", "glusterfs.key", "glusterfs.pem")
+
+
+# Volumes that are started anew
+
+
+def test_a_volume_that_cannot_be_started_anew_holds_up_no_other_and_one_that_was_left_stopped_is_started(rig):
+    first, second = rig.share(), rig.share()
+    for share in (first, second):
+        rig.volume(share).is_started = False
+    rig.bed.gluster.says += ["volume start: failed: Another transaction is in progress"]
+    said = []
+    with pytest.raises(contract.Busy, match="Another transaction"):
+        said += rig.driver.renew(restarts=True)
+    assert {rig.volume(share).is_started for share in (first, second)} == {True, False}
+    assert any("started anew" in line for line in rig.driver.renew(restarts=True))
+    assert rig.volume(first).is_started
+    assert rig.volume(second).is_started
+    for share in (first, second):
+        rig.driver.delete(share)
 
 
 # The certificate of the NFS server

@@ -145,6 +145,26 @@ class Authority:
                 return (found.not_valid_after_utc - self._now()) / datetime.timedelta(days=1)
         return None
 
+    def name_in(self, pem: str) -> str | None:
+        """The common name in a certificate of ours; None when it is no such certificate."""
+        from cryptography import x509
+        from cryptography.x509.oid import NameOID
+
+        with contextlib.suppress(ValueError):
+            found = x509.load_pem_x509_certificate(pem.encode())
+            if self._is_ours(found):
+                return " ".join(str(one.value) for one in found.subject.get_attributes_for_oid(NameOID.COMMON_NAME))
+        return None
+
+    def is_in(self, bundle: str) -> bool | None:
+        """Whether the authority is among these certificates; None when there is none."""
+        from cryptography import x509
+
+        try:
+            return self._certificate() in x509.load_pem_x509_certificates(bundle.encode())
+        except ValueError:
+            return None
+
     def left_days(self, pem: str) -> float | None:
         """How long a certificate of ours is good, whoever has its key; None when it is no such certificate."""
         from cryptography import x509

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from abaca import errors
 from abaca.drivers import contract
 from abaca.drivers.authority import Authority
 from abaca.drivers.clients import heketi
+from abaca.drivers.clients.gluster import Gluster
 from abaca.drivers.glusterfs import names, nfs_certificate
 from abaca.drivers.glusterfs.seal import host_of, when
 from abaca.drivers.glusterfs.serving import Serving, serving
@@ -24,8 +26,8 @@ class Renewing(Serving):
         With `restarts` NFS-Ganesha has a new one too, with which the worker that has it starts it anew.
 
         A volume that is started anew is away for some seconds, and whoever has it mounted gets errors meanwhile. One
-        node at a time, so that what fails is met with most of them in order: it raises as `seal.close` does, and may be
-        repeated.
+        node at a time, so that what fails is met with most of them in order: it raises as `seal.close` does, after the
+        last volume for one that could not be started anew, and may be repeated.
         """
         for id in self.clusters().values():
             nodes = serving(self.nodes(id))
@@ -46,16 +48,28 @@ class Renewing(Serving):
         return f"NFS-Ganesha: a new certificate, it {_had(before)}; its worker starts it anew"
 
     def _restart(self, cluster: str, nodes: list[heketi.Node]) -> Iterator[str]:
+        failed: errors.BackendError | None = None
         for sized in self.volumes.ordered(nodes, self.client.cluster(cluster).volumes):
-            gluster = self.gluster(nodes)
             try:
-                info = gluster.info(sized.name)
+                if self._start_anew(self.gluster(nodes), sized.name):
+                    yield f"volume {sized.name}: started anew"
             except contract.Gone:
                 continue  # it has just been deleted
-            if info.options.get(names.MARK) not in {None, names.NOBODY} and info.is_started:
-                gluster.stop(sized.name)
-                gluster.start(sized.name)
-                yield f"volume {sized.name}: started anew"
+            except errors.BackendError as error:
+                failed = error
+                yield f"volume {sized.name}: not started anew: {error.message}"
+        if failed:
+            raise failed
+
+    def _start_anew(self, gluster: Gluster, volume: str) -> bool:
+        """Whether it is a share's; one that is stopped was left so by somebody who was killed here."""
+        info = gluster.info(volume)
+        if info.options.get(names.MARK) in {None, names.NOBODY, names.RETIRED}:
+            return False
+        if info.is_started:
+            gluster.stop(volume)
+        gluster.start(volume)
+        return True
 
 
 def _had(left_days: float | None) -> str:

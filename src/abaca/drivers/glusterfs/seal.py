@@ -52,7 +52,11 @@ certified=$(openssl x509 -in .abaca.pem -noout -pubkey)
 is_certified() {{ [ "$(openssl pkey -in "$1" -pubout 2> /dev/null)" = "$certified" ]; }}
 is_certified .abaca.key || is_certified glusterfs.key || {{ rm .abaca.pem .abaca.ca; exit 0; }}
 [ -z "$4" ] || [ -e {FORMER} ] || {{ cp -f glusterfs.pem {FORMER}.new && mv -f {FORMER}.new {FORMER}; }}
-mv -f .abaca.ca glusterfs.ca
+case "$(cat glusterfs.ca 2> /dev/null)
+" in  # other authorities may be there too
+*"$3"*) rm .abaca.ca ;;
+*) mv -f .abaca.ca glusterfs.ca ;;
+esac
 ! is_certified .abaca.key || mv -f .abaca.key glusterfs.key
 mv -f .abaca.pem glusterfs.pem
 other=$(openssl version -d | sed 's/^OPENSSLDIR: "\\(.*\\)"$/\\1/')
@@ -92,7 +96,7 @@ class Seal:
         """Each node has a certificate of ours, and one that is good for a while.
 
         Raises `contract.Unreachable` for a node that cannot be looked at, `contract.Refused` for one that has a
-        certificate of another authority.
+        certificate of another authority or name, a key of nobody's, or other authorities.
         """
         with self._one:
             due = [node for node in nodes if time.monotonic() > self._seen_s.get(node.id, -KNOWN_S) + KNOWN_S]
@@ -180,16 +184,26 @@ class Seal:
         return f"{', '.join(found)}: {_RESTART} mends it" if found else ""
 
     def left(self, node: heketi.Node) -> Left:
-        """For how many days the node's certificates are good. Raises as `close` does."""
+        """For how many days the node's certificates are good. Raises as `close` does, for what is not ours too."""
         host = host_of(node)
         pem, authority, former, key = (part.strip() for part in self._on(host, _LOOK).split(_PART))
         try:
             left_days = self._authority.days_left(pem, names.node(node.id), key)
         except Foreign as error:
             mend = "move it away there, or give its authority to this back end"
-            raise contract.Refused(reason=f"{host}, {self._directory}/glusterfs.pem: {error}; {mend}") from error
-        is_known = authority.split() == self._authority.pem.split()
+            raise self._strange(host, "glusterfs.pem", str(error), mend) from error
+        is_known, whose = self._authority.is_in(authority), self._authority.name_in(pem)
+        if whose is not None and not whose.startswith(names.NODE):
+            raise self._strange(host, "glusterfs.pem", f"it has a certificate of CN={whose}", "move it away there")
+        if whose is None and key and not is_known:  # where it is known, somebody was killed who put the key there
+            raise self._strange(host, "glusterfs.key", "it has a key of nobody's", "move it away there")
+        if is_known is False:
+            mend = "add what `abaca certificate authority` says, or move it away there"
+            raise self._strange(host, "glusterfs.ca", "it has other authorities", mend)
         return Left(left_days if is_known else None, self._authority.left_days(former))
+
+    def _strange(self, host: str, file: str, what: str, mend: str) -> contract.Refused:
+        return contract.Refused(reason=f"{host}, {self._directory}/{file}: {what}; {mend}")
 
     def _on(self, host: str, script: str, *words: str) -> str:
         answer = self._machines.run(host, ["sh", "-c", script, "sh", self._directory, *words])
