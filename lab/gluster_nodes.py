@@ -32,7 +32,8 @@ STORED_BYTES = 4093
 class Volume:
     """A volume, with what its users have written; `is_open` to anybody it stays as it was started.
 
-    `root` is mode, owner and group of its topmost directory, `leaving` the bricks that others take the place of.
+    `root` is mode, owner and group of its topmost directory, `leaving` the bricks that others take the place of, which
+    have no room where it `is_crowded`.
     """
 
     options: dict[str, str]
@@ -44,6 +45,7 @@ class Volume:
     root: tuple[int, int, int] = (0o755, 0, 0)
     bricks: list[str] = dataclasses.field(default_factory=lambda: ["127.0.7.1:/brick"])
     leaving: list[str] = dataclasses.field(default_factory=list)
+    is_crowded: bool = False
 
 
 class Cluster:
@@ -167,6 +169,9 @@ class Cluster:
             volume.leaving = bricks
         elif volume.leaving != bricks:
             return 1, "volume remove-brick: failed: remove-brick not started."
+        elif what == "commit" and volume.is_crowded:
+            said = "use 'force' option as migration of some files might have been skipped or has failed"
+            return 1, f"volume remove-brick commit: failed: {said}"
         elif what == "commit":
             volume.bricks = [one for one in volume.bricks if one not in bricks]
             volume.leaving = []

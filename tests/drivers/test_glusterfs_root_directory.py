@@ -34,6 +34,16 @@ def test_owner_and_mode_of_the_topmost_directory_outlive_growing(rig, driver):
     driver.delete(share)
 
 
+def test_what_users_have_set_since_an_expansion_failed_stays(rig, driver):
+    share = rig.share()
+    rig.volume(share).root = (0o700, 5, 6)
+    rig.volume(share).options[names.ROOT] = "755@5:6"
+    driver.extend(share, 1)
+    assert rig.volume(share).root == (0o700, 5, 6)
+    assert not driver.is_root_noted(driver.held(share))
+    driver.delete(share)
+
+
 def test_what_the_topmost_directory_lost_is_given_back_by_whoever_goes_on(rig, driver):
     """A worker has died when the bricks were there already, and no node could mount the volume."""
     share = rig.share()

@@ -27,6 +27,16 @@ def taken_of(rig, share):
     return taken
 
 
+def test_a_snapshot_that_is_told_twice_since_the_connection_broke_is_taken_once(rig, share):
+    held, other = rig.driver.held(share), rig.share()
+    held.gluster.take_snapshot("abaca_snapshot_twice", held.name)
+    held.gluster.take_snapshot("abaca_snapshot_twice", held.name)
+    with pytest.raises(contract.Refused, match="already exists"):
+        held.gluster.take_snapshot("abaca_snapshot_twice", f"abaca_{other.id}")
+    held.gluster.drop_snapshot("abaca_snapshot_twice")
+    rig.driver.delete(other)
+
+
 def volume_of(rig, share):
     return rig.bed.gluster.volumes[f"abaca_{share.id}"]
 

@@ -145,8 +145,11 @@ def test_growing_that_takes_long_is_not_begun_twice(rig, heketi, going_on):
     under_way(driver.extend, share, 9)
     assert [work.kind for work in heketi.works.values()].count("expand-volume") == 1
     heketi.release()
+    before = len(rig.bed.nodes.scripts)
     settled(driver.extend, share, 9)
     assert (volumes_of(rig, share)[0]["size"], rig.size_gib(share)) == (10, 9)
+    written = [words for _, words in rig.bed.nodes.scripts[before:] if words[:2] == ["sync", "-f"]]
+    assert all(any(brick.partition(":")[2] in words for words in written) for brick in rig.volume(share).bricks)
     driver.delete(share)
 
 
@@ -165,6 +168,20 @@ def cut_short(rig, share):
     (work,) = rig.bed.heketi.works.values()
     rig.bed.gluster.expand(f"abaca_{share.id}", work.bricks)
     killed(rig.bed.heketi)
+
+
+def test_bricks_that_cannot_leave_since_others_are_full_are_told_and_leave_later(rig, heketi):
+    share = rig.share("text")
+    cut_short(rig, share)
+    rig.volume(share).is_crowded = True
+    under_way(rig.driver.extend, share, 9)
+    for _ in range(2):
+        with pytest.raises(contract.Busy, match="do the other bricks have room"):
+            rig.driver.extend(share, 9)
+    rig.volume(share).is_crowded = False
+    settled(rig.driver.extend, share, 9)
+    assert (rig.size_gib(share), heketi.works, rig.read(share)) == (9, {}, "text")
+    rig.driver.delete(share)
 
 
 def test_growing_in_which_heketi_was_killed_at_its_end_leaves_no_brick_that_it_does_not_know(rig, heketi, going_on):

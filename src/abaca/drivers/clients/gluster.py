@@ -94,19 +94,27 @@ class Gluster:
     def take_out(self, volume: str, bricks: Sequence[str]) -> bool:
         """Have these bricks, whole sets, leave the volume; whether they have.
 
-        What was written to them goes to the others before, and is reached all the while.
+        What was written to them goes to the others before, and is reached all the while. Raises `contract.Busy` when
+        not all of it could, and it was begun anew.
         """
         words = ("volume", "remove-brick", volume, *bricks)
         said = self._run(*words, "status", fine=(_NOT_LEAVING,))
         if "in progress" in said:
             return False
         is_leaving = said.strip() != "" and _NOT_LEAVING not in said
+        problem = None
         if is_leaving and "completed" in said and "failed" not in said:
-            self._run(*words, "commit")
-            return True
-        if is_leaving:  # some node has failed: once more
+            try:
+                self._run(*words, "commit")
+            except contract.Refused as error:  # files were passed over, for want of room on the others above all
+                problem = contract.Busy(reason=f"{error.message}; do the other bricks have room?")
+            else:
+                return True
+        if is_leaving:  # some node has failed, or some file: once more
             self._run(*words, "stop")
         self._run(*words, "start")
+        if problem:
+            raise problem
         return False
 
     def enable_quota(self, volume: str) -> None:
@@ -128,8 +136,15 @@ class Gluster:
         return [line.strip() for line in lines if line.strip() and "No snapshots" not in line]
 
     def take_snapshot(self, name: str, volume: str) -> None:
-        """Take a snapshot of the volume, which is one moment on all its bricks. A taken name is `contract.Refused`."""
-        self._run("snapshot", "create", name, volume, "no-timestamp")
+        """Take a snapshot of the volume, which is one moment on all its bricks. A taken name is `contract.Refused`.
+
+        One that is there already of this volume is this one: what breaks in the middle is told again.
+        """
+        try:
+            self._run("snapshot", "create", name, volume, "no-timestamp")
+        except contract.Refused as error:
+            if "already exists" not in error.message or name not in self.snapshots(volume):
+                raise
 
     def activate(self, name: str) -> None:
         """Have the snapshot's bricks run, so that it can be mounted. Raises `contract.Gone` without it."""

@@ -13,12 +13,19 @@ from abaca.drivers.glusterfs.seal import address_of, host_of
 from abaca.drivers.glusterfs.serving import Held, Serving
 
 # $1 is a directory for this alone, $2 what is mounted there, $3 and $4 its mode and owner; without these they are told.
+# Who has set others since keeps them: given back are those that are lost ($5), on whatever part of the volume.
 _AT_ROOT = """
 umask 077 && mkdir -p "$1" || exit 1
 umount -l "$1" 2> /dev/null
 if mount -t glusterfs -o acl,log-file=/var/log/glusterfs/abaca-root.log "$2" "$1" && mountpoint -q "$1"; then
-    if [ -n "$3" ]; then chown "$4" "$1" && chmod "$3" "$1"; else stat -c '%a@%u:%g' "$1"; fi
+    found=$(stat -c '%a@%u:%g' "$1")
     code=$?
+    if [ -z "$3" ]; then
+        echo "$found"
+    elif [ "$found" = "$5" ] || [ "$found" = "$3@$4" ]; then
+        chown "$4" "$1" && chmod "$3" "$1"
+        code=$?
+    fi
     timeout -s KILL 20 umount "$1" || umount -l "$1"
 else
     echo "$2 cannot be mounted" >&2
@@ -53,7 +60,7 @@ class RootDirectory(Serving):
         """What the first node says that mounts it."""
         said = "no node is online"
         for node in held.nodes:
-            words = (f"/run/abaca-root-{held.name}", f"{address_of(node)}:/{held.name}", mode, owner)
+            words = (f"/run/abaca-root-{held.name}", f"{address_of(node)}:/{held.name}", mode, owner, _LOST)
             try:
                 answer = self.machines.run(host_of(node), ["sh", "-c", _AT_ROOT, "sh", *words])
             except contract.Unreachable as error:

@@ -171,6 +171,7 @@ class Shares(Exporting, Copying, Growing, contract.Resizes, contract.Manages, co
             self.mend_seal(held, self.let_in_by(instance, held))
             self.grow(held, ordered_gib(new_size_gib))
             held = self.held(instance)
+        if self.is_root_noted(held):  # it has grown, be it since another call began that
             self.write_out(held)
         self.give_back_root(held)
         if self.limit_gib(held) != new_size_gib:
