@@ -182,10 +182,12 @@ class Ganesha:
         with self._lock:
             return self._files.blocks()
 
-    def write(self, block: ExportBlock) -> None:
-        """Have an export that is written otherwise from the next start of the daemon on."""
+    def rewrite(self, name: str, change: Callable[[ExportBlock], ExportBlock]) -> None:
+        """Have an export, if there is one, as `change` makes it from the next start of the daemon on."""
         with self._lock:
-            self._files.put(block)
+            held = self._files.get(name)
+            if held is not None:
+                self._files.put(change(held))
 
     def put(
         self,

@@ -223,7 +223,7 @@ class Copying(Serving):
         self._set_mark(held, Mark("", mark.node_id))
 
     def _stop_lost(self, node: heketi.Node | None, volume: str) -> None:
-        """The same on a node that does not serve any more, if it answers: there is nothing but what its memory holds."""
+        """The same on a node that does not serve any more, if it answers; what stays there is in its memory."""
         try:
             if node is not None:
                 self._stop(node, volume)

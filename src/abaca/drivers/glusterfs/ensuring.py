@@ -75,7 +75,8 @@ class Ensuring(Exporting, RootDirectory, contract.Ensures, contract.Inspects):
         kept = {VOLUME_ID: held.volume.id}
         is_kept = dict(instance.driver_data) == kept
         untrue = [*self._untrue_limit(instance, held), *self.untrue_export(instance, held)]
-        repairs = [*self.unsealed(held), *untrue]
+        unsealed = self.unsealed(held)
+        repairs = [*unsealed, *untrue]
         if not held.info.is_started:
             repairs.append("it was not started")
         if instance.is_held and self.is_root_noted(held):
@@ -85,7 +86,8 @@ class Ensuring(Exporting, RootDirectory, contract.Ensures, contract.Inspects):
             return None
         return contract.EnsureOutcome(
             exports=moved,
-            reapply_access_rules=not is_ruled,
+            # Who is let in is read some seconds before it is sealed, and rules may change meanwhile.
+            reapply_access_rules=not is_ruled or bool(unsealed),
             repairs=repairs,
             driver_data=None if is_kept else kept,
         )

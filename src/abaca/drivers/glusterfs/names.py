@@ -107,8 +107,15 @@ def of_rules(rules: Sequence[contract.AccessRule]) -> list[str]:
 
 
 def allow(nodes: Iterable[str], clients: Iterable[str]) -> str:
-    """The value of `auth.ssl-allow`; the nodes stand among themselves, or healing would break."""
-    return ",".join([*sorted(map(node, nodes)), *sorted(set(clients))])
+    """The value of `auth.ssl-allow`; the nodes stand among themselves, or healing would break.
+
+    Raises `contract.Refused` for more than gluster bears.
+    """
+    found = ",".join([*sorted(map(node, nodes)), *sorted(set(clients))])
+    if len(found) > MOST_ALLOWED:
+        reason = f"GlusterFS keeps {MOST_ALLOWED} characters of names for a volume: take access rules, or nodes, away"
+        raise contract.Refused(reason=reason)
+    return found
 
 
 def fitting(nodes: Iterable[str], clients: Iterable[str]) -> set[str]:

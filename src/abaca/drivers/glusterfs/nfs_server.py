@@ -105,10 +105,16 @@ class NfsServer:
         """No volume is asked for at a node that is away, which would take long for each; counts from the next start."""
         blocks = self.ganesha.blocks()
         away = _away({host for block in blocks if block.volume for host in block.volume.hosts})
-        for block in blocks:
+
+        def preferred(block: ExportBlock) -> ExportBlock:
+            if block.volume is None:
+                return block
+            volume = msgspec.structs.replace(block.volume, hosts=_ordered(block.volume.hosts, away))
+            return msgspec.structs.replace(block, volume=volume)
+
+        for block in blocks:  # clients may have been put out since, and exports taken away
             if block.volume is not None and block.volume.hosts[0] in away:
-                volume = msgspec.structs.replace(block.volume, hosts=_ordered(block.volume.hosts, away))
-                self.ganesha.write(msgspec.structs.replace(block, volume=volume))
+                self.ganesha.rewrite(block.name, preferred)
 
     # Exports
 
