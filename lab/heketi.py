@@ -417,7 +417,7 @@ class Heketi(Queue):
         if name and not _NAME.fullmatch(name):
             raise Problem(400, "validation failed: name: must be in a valid format.")
         durability = {"type": "none", "replicate": {}, "disperse": {}} | given.get("durability", {})
-        copies = heketi_orders.copies(durability)
+        copies = heketi_orders.copies(durability, size_gib)
         if not self.clusters:
             raise Problem(400, "No clusters configured")
         wanted = given.get("clusters") or sorted(self.clusters)
@@ -462,7 +462,7 @@ class Heketi(Queue):
         heketi_orders.refuse_size("expand_size", by_gib)
         volume = self._known(id)
         had = len(volume["bricks"])
-        if not self._place(volume, by_gib, heketi_orders.copies(volume["durability"])):
+        if not self._place(volume, by_gib, heketi_orders.copies(volume["durability"], volume["size"], by_gib)):
             raise Problem(500, "Failed to allocate volume expansion: Maximum number of bricks reached.")
         bricks = [one["id"] for one in volume["bricks"][had:]]
 

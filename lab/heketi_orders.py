@@ -34,8 +34,22 @@ def refuse_size(field: str, size: int) -> None:
         raise Problem(400, f"validation failed: {field}: must be no less than 1.")
 
 
-def copies(durability: dict[str, Any]) -> tuple[int, float]:
-    """How many bricks a volume has, and which part of its size each takes."""
+def copies(durability: dict[str, Any], size_gib: int, by_gib: int = 0) -> tuple[int, float]:
+    """How many bricks a volume of that size has, or such `by_gib` more, and which part of the size each takes.
+
+    Raises `Problem` where a brick would be smaller than 1 GiB.
+    """
+    count, share = _copies(durability)
+    if by_gib and by_gib * share < 1:
+        raise Problem(500, "Failed to allocate volume expansion: Minimum brick size limit reached.  Out of space.")
+    if size_gib * share < 1:
+        least = round(1 / share) << 20
+        text = f"Requested volume size ({size_gib} GB) is smaller than the minimum supported volume size ({least})"
+        raise Problem(400, text)
+    return count, share
+
+
+def _copies(durability: dict[str, Any]) -> tuple[int, float]:
     kind = durability["type"]
     if kind == "none":
         return 1, 1.0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The GlusterFS driver where its settings are not as they should be."""
+"""The GlusterFS driver where its settings, or what a share type asks for, are not as they should be."""
 
 import pytest
 
@@ -61,3 +61,21 @@ def test_a_node_that_shows_another_host_key_is_told_nothing(rig, tmp_path):
     with pytest.raises(contract.Refused, match="host key"):
         other.create(rig.instance())
     other.stop()
+
+
+def test_a_small_share_is_kept_in_parts_of_which_none_is_too_small_and_grows_by_such(rig):
+    bed = gluster_bed.Bed(rig.directory / "six", nodes=6)
+    driver = rig.build(**bed.section())
+    try:
+        driver.start()
+        (pool,) = driver.clusters()
+        share = rig.instance(pool=pool, extra_specs={"glusterfs:durability": "disperse 4+2"})
+        driver.create(share)
+        driver.extend(share, 4)
+        (volume,) = bed.gluster.volumes.values()
+        assert volume.limit_bytes == 4 << 30
+        assert [one["size"] for one in bed.heketi.volumes.values()] == [8]
+        driver.delete(share)
+    finally:
+        driver.stop()
+        bed.close()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The client of Heketi, over a double that answers as a real Heketi 9.0.0 was recorded to answer."""
 
+import contextlib
 import http.server
 import json
 import re
@@ -219,6 +220,32 @@ def test_no_redirect_is_followed(stocked, status):
         sent.close()
         server.shutdown()
     assert made.requests == []
+
+
+@pytest.mark.parametrize("drips", [True, False])
+def test_an_answer_that_has_no_end_is_given_up(drips):
+    is_over = threading.Event()
+
+    class Slow(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Length", "1000000")
+            self.end_headers()
+            with contextlib.suppress(OSError):
+                while not is_over.wait(0.05):
+                    self.wfile.write(b" " if drips else b"")
+
+        def log_message(self, *_):
+            """Nobody reads it."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Slow) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        asked = heketi.Heketi(f"http://127.0.0.1:{server.server_port}", double.KEY.encode(), timeout_s=1)
+        with pytest.raises(contract.Unreachable, match="Heketi at http"):
+            asked.clusters()
+        is_over.set()
+        asked.close()
+        server.shutdown()
 
 
 def test_all_nodes_away_may_pass(stocked):

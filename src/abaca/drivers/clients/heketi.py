@@ -383,7 +383,7 @@ class Heketi:
 
     def _text(self, response: urllib3.BaseHTTPResponse) -> bytes:
         read, deadline_s = b"", time.monotonic() + self._timeout_s
-        while part := response.read(_PART_BYTES):
+        while part := response.read1(_PART_BYTES):
             read += part
             if len(read) > MOST_BYTES or time.monotonic() > deadline_s:
                 response.close()
@@ -432,7 +432,8 @@ def _failure(answer: Answer, other: type[contract.Refused]) -> Exception:
     if gluster.may_pass(said) or _NODE_AWAY.search(said):
         return FailedForNow(reason=f"Heketi says: {said}")
     if any(one in said for one in _NO_ROOM):
-        return contract.Full(reason=f"Heketi says: {said} (or it believes that a node is down)")
+        others = "it believes that a node is down, or the volume has as many bricks as it allows"
+        return contract.Full(reason=f"Heketi says: {said} (or {others})")
     return other(reason=f"Heketi says: {said}")
 
 

@@ -44,6 +44,11 @@ def nodes(kept: heketi.Durability) -> int:
     return kept.disperse.data + kept.disperse.redundancy if kept.type == "disperse" else 1
 
 
+def least_gib(kept: heketi.Durability) -> int:
+    """The smallest volume, and the least that one grows by, in GiB: Heketi makes no brick of less than 1 GiB."""
+    return max(1, kept.disperse.data) if kept.type == "disperse" else 1
+
+
 def factor(kept: heketi.Durability) -> float:
     """How many GiB of devices a GiB of a volume takes."""
     if kept.type == "replicate":

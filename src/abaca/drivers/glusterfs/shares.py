@@ -40,7 +40,7 @@ class Shares(Exporting, Copying, Growing, contract.Resizes, contract.Manages, co
         first = {names.NFS} if is_nfs(instance) else ()
         order = heketi.Order(
             name=names.volume_of(instance.id),
-            size=ordered_gib(instance.size_gib),
+            size=max(ordered_gib(instance.size_gib), durability.least_gib(kept)),
             durability=kept,
             clusters=[cluster],
             glustervolumeoptions=[

@@ -95,8 +95,9 @@ class Volumes:
         """
         ids = self.client.volumes()
         found = [id for id in ids if self._name(id) == name]
-        for id in self._names.keys() - set(ids):
-            self._names.pop(id, None)
+        for known in (self._names, self._sized):
+            for id in known.keys() - set(ids):
+                known.pop(id, None)
         volumes = filter(None, map(self.of_id, found))
         return next((one for one in volumes if cluster is None or one.cluster == cluster), None)
 
@@ -169,7 +170,7 @@ class Volumes:
             now = self.client.volume(volume.id)
             if now.size >= to_gib:
                 return
-            by_gib = to_gib - now.size
+            by_gib = max(to_gib - now.size, durability.least_gib(now.durability))
             is_done = self._begin(volume.name, GROWING, volume.cluster, lambda: self.client.expand(volume.id, by_gib))
         if not is_done:
             raise self._under_way(f"{GROWING} {volume.name} anew, which it has lost", volume.cluster)
