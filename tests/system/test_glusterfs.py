@@ -471,7 +471,7 @@ def test_the_page_leads_from_an_empty_cluster_to_a_mounted_share(cluster, abaca,
     options.read_string(written)
     options["gluster"].update({**cluster.section(), "clusters": f"gold:{cluster.cluster}"})
     options["gluster"].pop("heketi_ca_file")  # the one here listens without TLS
-    options["DEFAULT"] = {"enabled_share_backends": "gluster", "state_path": str(tmp_path / "state")}
+    options["DEFAULT"]["state_path"] = str(tmp_path / "state")
     with (tmp_path / "page.conf").open("w") as file:
         options.write(file)
     argv = [sys.executable, "-m", "abaca", "config", "check", "--config-file", str(tmp_path / "page.conf")]
