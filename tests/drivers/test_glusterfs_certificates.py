@@ -241,6 +241,28 @@ def test_whoever_was_killed_between_key_and_certificate_is_followed(rig, strange
     assert left_on(rig, "127.0.7.3") == ("glusterfs.ca", "glusterfs.key", "glusterfs.pem")
 
 
+# Another authority
+
+
+def test_another_authority_takes_the_place_of_the_first_as_the_page_says(rig):
+    share = rig.share()
+    rig.driver.stop()
+    for file in (rig.directory / "authority").iterdir():
+        file.unlink()
+    driver = rig.start()
+    with pytest.raises(contract.Refused, match="it has a certificate of"):
+        driver.create(rig.instance())
+    for host in rig.bed.nodes.hosts:
+        for name in ("glusterfs.pem", "glusterfs.key", "glusterfs.ca", ".abaca.former"):
+            (rig.bed.nodes.ssl(host) / name).unlink(missing_ok=True)
+    said = list(rig.start().renew(restarts=True))
+    assert f"volume abaca_{share.id}: started anew" in said
+    for host in rig.bed.nodes.hosts:
+        assert left_on(rig, host) == ("glusterfs.ca", "glusterfs.key", "glusterfs.pem")
+        assert (rig.bed.nodes.ssl(host) / "glusterfs.ca").read_text() == rig.driver.authority.pem
+    rig.driver.delete(share)
+
+
 # Volumes that are started anew
 
 
