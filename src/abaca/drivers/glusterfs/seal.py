@@ -31,8 +31,9 @@ _AT_ONCE = 8
 _PART = "-----abaca-part-----"
 FORMER = ".abaca.former"
 """The certificate by which volumes may still serve, since they were not started anew after it was renewed."""
-# Each is a fixed text; what differs comes as words: $1 is the directory.
-_LOOK = f"""cd "$1" || exit 1
+# Each is a fixed text; what differs comes as words: $1 is the directory. Nobody looks while somebody puts files there:
+# a key that has come before its certificate would be taken for a key of nobody's.
+_LOOK = f"""cd "$1" && exec 9< . && flock -s 9 || exit 1
 for file in glusterfs.pem glusterfs.ca {FORMER}; do cat "$file" 2>/dev/null; echo {_PART}; done
 [ ! -e glusterfs.key ] || openssl pkey -in glusterfs.key -pubout 2>/dev/null || true"""
 # Several workers may see to one node in the same second: a key that is not in use yet serves them all, whoever comes
