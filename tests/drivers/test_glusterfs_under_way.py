@@ -153,6 +153,19 @@ def test_growing_that_takes_long_is_not_begun_twice(rig, heketi, going_on):
     driver.delete(share)
 
 
+def test_every_node_has_a_certificate_before_heketi_begins_to_grow_a_volume(rig, heketi):
+    share = rig.share()
+    place = rig.bed.nodes.ssl("127.0.7.2")
+    for file in place.iterdir():
+        file.unlink()
+    driver = rig.start()
+    begun(heketi, driver.extend, share, 9)
+    assert {file.name for file in place.iterdir()} >= {"glusterfs.pem", "glusterfs.key", "glusterfs.ca"}
+    heketi.release()
+    settled(driver.extend, share, 9)
+    driver.delete(share)
+
+
 def test_growing_in_which_heketi_was_killed_is_begun_anew(rig, heketi, going_on):
     share = rig.share()
     begun(heketi, rig.driver.extend, share, 9)
