@@ -94,7 +94,7 @@ class Volumes:
         None without one. Names never change, so each is asked for once.
         """
         ids = self.client.volumes()
-        found = [id for id in ids if self._name(id) == name]
+        found = (id for id in ids if self._name(id) == name)
         for known in (self._names, self._sized):
             for id in known.keys() - set(ids):
                 known.pop(id, None)
