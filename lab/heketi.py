@@ -124,7 +124,7 @@ class Inventory:
         """Put bricks on devices of as many nodes as it takes; whether there was room."""
         count, share = copies
         brick_kib = math.ceil((size_gib << 20) * share)
-        pool_kib = math.ceil(brick_kib * volume["snapshot"]["factor"])
+        pool_kib = heketi_orders.pool_kib(brick_kib, volume["snapshot"]["factor"])
         roomy = [one for one in self._devices(volume["cluster"]) if one["storage"]["free"] >= pool_kib]
         roomy.sort(key=lambda one: -one["storage"]["free"])
         if len({one["node"] for one in roomy}) < count:
@@ -149,7 +149,7 @@ class Inventory:
             gone = [brick for brick in device["bricks"] if brick["id"] in wanted]
             for brick in gone:
                 device["bricks"].remove(brick)
-                pool_kib = math.ceil(brick["size"] * volume["snapshot"]["factor"])
+                pool_kib = heketi_orders.pool_kib(brick["size"], volume["snapshot"]["factor"])
                 device["storage"]["free"] += pool_kib
                 device["storage"]["used"] -= pool_kib
 
@@ -440,7 +440,8 @@ class Heketi(Queue):
         }
         volume["name"] = name or f"vol_{volume['id']}"
         if not any(self._devices(wanted[0])):
-            raise Problem(500, "Failed to allocate new volume: No online storage devices in cluster")
+            missing = "online storage devices" if self.clusters[wanted[0]]["nodes"] else "nodes"
+            raise Problem(500, f"Failed to allocate new volume: No {missing} in cluster")
         if not self._place(volume, size_gib, copies):
             raise Problem(500, "Failed to allocate new volume: No space")
 

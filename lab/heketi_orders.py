@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+_EXTENT_KIB = 4096
+_METADATA = 0.005
 _PARTS = ((2, 1), (4, 2), (8, 3), (8, 4))
 
 
@@ -64,3 +67,13 @@ def _copies(durability: dict[str, Any]) -> tuple[int, float]:
             raise Problem(400, f"Invalid dispersion combination: {data}+{redundancy}")
         return data + redundancy, 1 / data
     raise Problem(400, "Unknown durability type")
+
+
+def pool_kib(brick_kib: int, factor: float) -> int:
+    """What a brick takes of its device: its thin pool, and for the pool's metadata 0.5 % more, in whole extents."""
+    pool = _whole_extents(brick_kib * factor)
+    return pool + _whole_extents(pool * _METADATA)
+
+
+def _whole_extents(kib: float) -> int:
+    return math.ceil(int(kib) / _EXTENT_KIB) * _EXTENT_KIB

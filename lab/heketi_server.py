@@ -31,18 +31,30 @@ class NotBuilt(processes.LabError):
 
 
 def program() -> pathlib.Path:
-    """Return the program; raises `NotBuilt`."""
+    """Return the server's program; raises `NotBuilt`."""
+    return _built("heketi")
+
+
+def command_line() -> pathlib.Path:
+    """Return `heketi-cli`; raises `NotBuilt`."""
+    return _built("heketi-cli")
+
+
+def _built(name: str) -> pathlib.Path:
     whole = b"".join(path.read_bytes() for path in sorted(_SOURCES.iterdir()))
-    place = CACHE / hashlib.sha256(whole).hexdigest()[:16] / "heketi"
+    place = CACHE / hashlib.sha256(whole).hexdigest()[:16] / name
     if not place.exists():
         raise NotBuilt(f"{place} is missing: `make packages` builds it with Go, and says why it could not")
     return place
 
 
 class HeketiServer:
-    """Heketi with its database in `directory`; it logs in to nodes as root by the private key `ssh_key`."""
+    """Heketi with its database in `directory`; it logs in to nodes as root by the private key `ssh_key`.
 
-    def __init__(self, run: runs.Run, directory: pathlib.Path, ssh_key: pathlib.Path) -> None:
+    Without a key it only says that it does: its own mock executor takes every node and every volume for real.
+    """
+
+    def __init__(self, run: runs.Run, directory: pathlib.Path, ssh_key: pathlib.Path | None) -> None:
         self._program = program()
         self._run = run
         self._directory = directory
@@ -55,9 +67,9 @@ class HeketiServer:
         ssh = {"keyfile": str(ssh_key), "user": "root", "port": "22", "fstab": gluster_machines.FSTAB}
         settings = {
             "use_auth": True,
-            "jwt": {"admin": {"key": self._key}, "user": {"key": secrets.token_hex(16)}},
+            "jwt": {"admin": {"key": self._key}, "user": {"key": self._key}},
             "glusterfs": {
-                "executor": "ssh",
+                "executor": "ssh" if ssh_key else "mock",
                 "db": str(directory / "heketi.db"),
                 "loglevel": "debug",
                 "refresh_time_monitor_gluster_nodes": _REFRESH_S,
