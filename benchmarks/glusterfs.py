@@ -1,31 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
 """What shares on GlusterFS take, beside the same done by hand in the same run: `make bench ARGS=glusterfs`.
 
-Three namespaces are nodes with a real glusterd, and a real Heketi makes the volumes; by hand means Heketi's own REST
-interface and `gluster` on a node, by `ssh` on a connection that is kept. A volume that stays keeps the daemons of the
-nodes running, which whoever has the only volume starts and ends. A thousand volumes are on paper.
+Three namespaces are nodes with a real glusterd, and a real Heketi makes the volumes; by hand means `heketi-cli`, and
+`gluster` on a node, by `ssh` on a connection that is kept. `heketi-cli` looks once a second whether Heketi is done, so
+the same is done by Heketi's REST interface too, with closer looks. A volume that stays keeps the daemons of the nodes
+running, which whoever has the only volume starts and ends. A thousand volumes are on paper.
 """
 
 from __future__ import annotations
 
 import itertools
+import json
+import os
 import statistics
+import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
 
 from abaca.drivers import contract, load
 from abaca.drivers.clients import heketi
 from abaca.drivers.glusterfs import Glusterfs, names
-from benchmarks import figures
+from abaca.drivers.glusterfs.serving import COUNTING
+from benchmarks import clients, figures
 from benchmarks.figures import Figure
-from lab import caller, gluster_bed, gluster_cluster, processes, runs, service
+from benchmarks.stand import HOST
+from lab import caller, gluster_bed, gluster_cluster, heketi_server, processes, runs, service
 
 ROUNDS, TOGETHER, AT_ONCE = 5, 20, 8
-FEW, MANY, LOOKED_AT = 100, 1000, 20
-LOOK_S, PATIENCE_S = 0.01, 900.0
+FEW, MANY, LOOKED_AT, PAGE = 100, 1000, 20, 50
+LOOK_S, ASKED_S, PATIENCE_S = 0.01, 1.0, 900.0
 MOST, MOST_TOGETHER, MOST_GROWTH = 1.15, 1.1, 1.5
-QUOTA = (("enable",), ("soft-timeout", "0"), ("hard-timeout", "0"))
 
 
 def run(words: Sequence[str]) -> int:
@@ -34,61 +40,133 @@ def run(words: Sequence[str]) -> int:
         raise ValueError("The only option is `paper`.")
     begun_s, found = time.monotonic(), []
     with runs.Run() as made:
-        for figure in itertools.chain(() if "paper" in words else _real(made), _on_paper(made)):
+        for figure in itertools.chain(() if "paper" in words else _real(made), _on_paper(made), _pages(made)):
             found.append(figure)
             print(figure, flush=True)
     print(f"\n{figures.table(found)}\n\n{time.monotonic() - begun_s:.0f} s")
     return 0
 
 
-class Hand:
-    """Heketi and gluster, told what to do without Abaca between."""
+class Volumes(Protocol):
+    """A way to tell Heketi about volumes; each call returns when Heketi has done it."""
+
+    def make(self, name: str, options: Sequence[str]) -> Sequence[str]:
+        """Return those of the options, `name value` each, that it could not be told."""
+
+    def expand(self, name: str, by_gib: int) -> None: ...
+
+    def delete(self, name: str) -> None: ...
+
+
+class ByCommand:
+    """`heketi-cli`, which looks once a second; told that Heketi has enough to do, it asks again after 10 s or more.
+
+    It parts options at commas, so that one whose value is a list cannot be given to it.
+    """
 
     def __init__(self, cluster: gluster_cluster.GlusterCluster) -> None:
-        self._cluster = cluster
-        self._ssh = (
-            *("ssh", "-i", str(cluster.key_file), "-o", f"UserKnownHostsFile={cluster.known_hosts}"),
-            *("-o", "ControlMaster=auto", "-o", f"ControlPath={cluster.directory}/ssh", "-o", "ControlPersist=3600"),
-            f"root@{cluster.nodes[0].ipv4}",
-        )
-        self._heketi = heketi.Heketi(cluster.heketi.url, heketi.read_key(cluster.heketi.key_file))
+        self._program = str(heketi_server.command_line())
+        key = heketi.read_key(cluster.heketi.key_file).decode()
+        who = {"HEKETI_CLI_SERVER": cluster.heketi.url, "HEKETI_CLI_USER": "admin", "HEKETI_CLI_KEY": key}
+        self._environment = os.environ | who
+        self._cluster = cluster.cluster
         self._ids: dict[str, str] = {}
-        self._nodes = self._heketi.cluster(cluster.cluster).nodes
 
-    def create(self, name: str) -> None:
-        self.make(name)
-        for words in QUOTA:
-            self._gluster("volume", "quota", name, *words)
-        self._gluster("volume", "quota", name, "limit-usage", "/", "1GB")
+    def make(self, name: str, options: Sequence[str]) -> Sequence[str]:
+        given = ",".join(option for option in options if "," not in option)
+        words = (f"--name={name}", "--size=2", "--replica=3", f"--clusters={self._cluster}")
+        made = self._told("create", *words, f"--gluster-volume-options={given}", "--json")
+        self._ids[name] = json.loads(made)["id"]
+        return [option for option in options if "," in option]
 
-    def make(self, name: str) -> None:
-        """The volume alone; asked again as long as Heketi has too much to do."""
-        options = ["client.ssl on", "server.ssl on", f"{names.ALLOW} {names.allow(self._nodes, ())}"]
-        kept = heketi.Durability("replicate", replicate=heketi.Copies(3))
-        order = heketi.Order(name, 2, kept, [self._cluster.cluster], options)
-        self._ids[name] = self._wait(lambda: self._heketi.make(order)).rpartition("/")[2]
-
-    def extend(self, name: str) -> None:
-        self._wait(lambda: self._heketi.expand(self._ids[name], 3))
-        self._gluster("volume", "quota", name, "limit-usage", "/", "4GB")
-
-    def allow(self, name: str) -> None:
-        """Whoever is let in already must be in the list as well: the same two calls that the driver makes."""
-        self._gluster("volume", "info", name)
-        self._gluster("volume", "set", name, names.ALLOW, names.allow(self._nodes, ["alice"]))
+    def expand(self, name: str, by_gib: int) -> None:
+        self._told("expand", f"--volume={self._ids[name]}", f"--expand-size={by_gib}")
 
     def delete(self, name: str) -> None:
-        self._wait(lambda: self._heketi.delete(self._ids[name]))
+        self._told("delete", self._ids[name])
 
-    def _gluster(self, *words: str) -> None:
-        processes.command([*self._ssh, "gluster", "--mode=script", *words], timeout_s=PATIENCE_S)
+    def _told(self, *words: str) -> str:
+        """What it says; asked again when it has given up because Heketi has too much to do."""
+        while True:
+            argv = [self._program, "volume", *words]
+            done = subprocess.run(
+                argv, env=self._environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+            )
+            if not done.returncode:
+                return done.stdout
+            if "Server busy" not in done.stderr:
+                raise processes.LabError(f"heketi-cli volume {' '.join(words)}: {done.stderr.strip()}")
+            time.sleep(LOOK_S)
 
-    def _wait(self, begin: Callable[[], str]) -> str:
+
+class ByRest:
+    """Heketi's REST interface, looked at ten times a second or more."""
+
+    def __init__(self, cluster: gluster_cluster.GlusterCluster) -> None:
+        self._heketi = heketi.Heketi(cluster.heketi.url, heketi.read_key(cluster.heketi.key_file))
+        self._cluster = cluster.cluster
+        self._ids: dict[str, str] = {}
+
+    def make(self, name: str, options: Sequence[str]) -> Sequence[str]:
+        kept = heketi.Durability("replicate", replicate=heketi.Copies(3))
+        order = heketi.Order(name, 2, kept, [self._cluster], options)
+        self._ids[name] = self._done(lambda: self._heketi.make(order)).rpartition("/")[2]
+        return ()
+
+    def expand(self, name: str, by_gib: int) -> None:
+        self._done(lambda: self._heketi.expand(self._ids[name], by_gib))
+
+    def delete(self, name: str) -> None:
+        self._done(lambda: self._heketi.delete(self._ids[name]))
+
+    def _done(self, begin: Callable[[], str]) -> str:
+        """Where the result is; asked again as long as Heketi has too much to do."""
         while True:
             try:
                 return gluster_bed.result(self._heketi, begin(), PATIENCE_S)
             except contract.Busy:
                 time.sleep(LOOK_S)
+
+
+class Hand:
+    """Heketi and gluster, told what to do without Abaca between."""
+
+    def __init__(self, cluster: gluster_cluster.GlusterCluster, volumes: Volumes) -> None:
+        self._ssh = (
+            *("ssh", "-i", str(cluster.key_file), "-o", f"UserKnownHostsFile={cluster.known_hosts}"),
+            *("-o", "ControlMaster=auto", "-o", f"ControlPath={cluster.directory}/ssh", "-o", "ControlPersist=3600"),
+            f"root@{cluster.nodes[0].ipv4}",
+        )
+        self._volumes = volumes
+        asked = heketi.Heketi(cluster.heketi.url, heketi.read_key(cluster.heketi.key_file))
+        self._nodes = asked.cluster(cluster.cluster).nodes
+
+    def create(self, name: str) -> None:
+        options = (f"volume set {name} {option}" for option in self.make(name))
+        self._gluster(*options, f"volume quota {name} enable", f"volume quota {name} limit-usage / 1GB")
+
+    def make(self, name: str) -> Sequence[str]:
+        """The volume alone, ordered with the options that the driver orders it with; what it yet has to be set."""
+        counting = (f"{option} {value}" for option, value in COUNTING.items())
+        allow = f"{names.ALLOW} {names.allow(self._nodes, ())}"
+        return self._volumes.make(name, [*(f"{option} on" for option in names.SSL), *counting, allow])
+
+    def extend(self, name: str) -> None:
+        self._volumes.expand(name, 3)
+        self._gluster(f"volume quota {name} limit-usage / 4GB")
+
+    def allow(self, name: str) -> None:
+        """Whoever is let in already must be in the list as well: the same two calls that the driver makes."""
+        self._gluster(f"volume info {name}")
+        self._gluster(f"volume set {name} {names.ALLOW} {names.allow(self._nodes, ['alice'])}")
+
+    def delete(self, name: str) -> None:
+        self._volumes.delete(name)
+
+    def _gluster(self, *commands: str) -> None:
+        """One after the other, by one line that is sent to the node."""
+        line = " && ".join(f"gluster --mode=script {command}" for command in commands)
+        processes.command([*self._ssh, line], timeout_s=PATIENCE_S)
 
 
 class Ours:
@@ -147,62 +225,79 @@ def _until(is_so: Callable[[], bool]) -> None:
 def _real(made: runs.Run) -> Iterator[Figure]:
     cluster = gluster_cluster.GlusterCluster(made)
     cluster.start()
-    sections: dict[str, dict[str, object]] = {
+    try:
+        with service.Service(made, _sections(cluster.section()), directory=made.path("abaca")) as abaca:
+            admin = caller.Caller(abaca.url, {})
+            caller.ensure_type(admin)
+            caller.wait_for_pools(admin, PATIENCE_S)
+            hand, by_rest, ours = Hand(cluster, ByCommand(cluster)), Hand(cluster, ByRest(cluster)), Ours(admin)
+            yield from _one_by_one(hand, by_rest, ours)
+            yield from _together(hand, by_rest, ours)
+    finally:
+        cluster.stop()
+
+
+def _sections(backend: Mapping[str, str]) -> dict[str, dict[str, object]]:
+    """The configuration of an Abaca with this back end alone."""
+    return {
         "DEFAULT": {
             "host": "bench",
             "default_share_type": "default",
             "enabled_share_backends": "gluster",
             "enabled_share_protocols": "GLUSTERFS",
         },
-        "gluster": {"driver": "glusterfs", "driver_handles_share_servers": False, **cluster.section()},
+        "gluster": {"driver": "glusterfs", "driver_handles_share_servers": False, **backend},
     }
-    try:
-        with service.Service(made, sections, directory=made.path("abaca")) as abaca:
-            admin = caller.Caller(abaca.url, {})
-            caller.ensure_type(admin)
-            caller.wait_for_pools(admin, PATIENCE_S)
-            yield from _one_by_one(Hand(cluster), Ours(admin))
-            yield from _together(Hand(cluster), Ours(admin))
-    finally:
-        cluster.stop()
 
 
-def _one_by_one(hand: Hand, ours: Ours) -> Iterator[Figure]:
+def _one_by_one(hand: Hand, by_rest: Hand, ours: Ours) -> Iterator[Figure]:
     """Each step of a share's life in turn with the same by hand, who is first changes; the middle ones.
 
     The first round only warms. The share that stays brings certificates to the nodes, without which no volume starts.
     """
     ours.create("stays")
     steps = ("create", "extend", "allow", "delete")
+    doers: list[tuple[str, Hand | Ours]] = [("ours", ours), ("hand", hand), ("rest", by_rest)]
     seen_s: dict[tuple[str, str], list[float]] = {}
     for number in range(ROUNDS + 1):
+        turn = number % len(doers)
         for step in steps:
-            for who, doer in (("ours", ours), ("hand", hand))[:: 1 if number % 2 else -1]:
-                took_s = _seconds(getattr(doer, step), f"bench-{number}")
+            for who, doer in doers[turn:] + doers[:turn]:
+                took_s = _seconds(getattr(doer, step), f"{who}-{number}")
                 if number:
                     seen_s.setdefault((who, step), []).append(took_s)
     for step in steps:
-        by_hand_s, ours_s = (statistics.median(seen_s[who, step]) for who in ("hand", "ours"))
-        yield Figure(f"GlusterFS, {step}: wall by hand", by_hand_s, "s")
-        yield Figure(f"GlusterFS, {step}: wall", ours_s, "s")
-        yield Figure(f"GlusterFS, {step}: times by hand", ours_s / by_hand_s, "x", MOST)
+        middle_s = {who: statistics.median(seen_s[who, step]) for who, _ in doers}
+        yield from _beside(f"GlusterFS, {step}", middle_s, MOST, has_heketi=step != "allow")
 
 
-def _together(hand: Hand, ours: Ours) -> Iterator[Figure]:
+def _beside(name: str, took_s: Mapping[str, float], most: float, *, has_heketi: bool = True) -> Iterator[Figure]:
+    """Ours beside the same by hand; Heketi's REST interface only where the step is also Heketi's."""
+    yield Figure(f"{name}: wall by hand", took_s["hand"], "s")
+    if has_heketi:
+        yield Figure(f"{name}: wall by hand, Heketi by REST", took_s["rest"], "s")
+    yield Figure(f"{name}: wall", took_s["ours"], "s")
+    yield Figure(f"{name}: times by hand", took_s["ours"] / took_s["hand"], "x", most)
+    if has_heketi:
+        yield Figure(f"{name}: times by hand, Heketi by REST", took_s["ours"] / took_s["rest"], "x")
+
+
+def _together(hand: Hand, by_rest: Hand, ours: Ours) -> Iterator[Figure]:
     called = [f"together-{number}" for number in range(TOGETHER)]
+    took_s: dict[str, float] = {}
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        bare_s = _seconds(lambda: list(pool.map(hand.make, called)))
-        list(pool.map(hand.delete, called))
-        by_hand_s = _seconds(lambda: list(pool.map(hand.create, called)))
-        list(pool.map(hand.delete, called))
-        ours_s = _seconds(ours.all_at_once, called)
+        bare_s = _seconds(lambda: list(pool.map(by_rest.make, called)))
+        list(pool.map(by_rest.delete, called))
+        for who, doer in (("hand", hand), ("rest", by_rest)):
+            took_s[who] = _seconds(lambda doer=doer: list(pool.map(doer.create, called)))
+            list(pool.map(doer.delete, called))
+        took_s["ours"] = _seconds(ours.all_at_once, called)
         list(pool.map(ours.delete, called))
     together = f"GlusterFS, {TOGETHER} together"
-    yield Figure(f"{together}: wall of Heketi's volumes, {AT_ONCE} at a time", bare_s, "s")
-    yield Figure(f"{together}: wall by hand, with their limits", by_hand_s, "s")
-    yield Figure(f"{together}: wall", ours_s, "s")
-    yield Figure(f"{together}: times by hand", ours_s / by_hand_s, "x", MOST_TOGETHER)
-    yield Figure(f"{together}: times Heketi's volumes, which have no limits", ours_s / bare_s, "x", MOST_TOGETHER)
+    yield from _beside(together, took_s, MOST_TOGETHER)
+    yield Figure(f"{together}: wall of Heketi's volumes by REST, {AT_ONCE} at a time", bare_s, "s")
+    times = took_s["ours"] / bare_s
+    yield Figure(f"{together}: times Heketi's volumes by REST, which have no limits", times, "x", MOST_TOGETHER)
 
 
 def _seconds(work: Callable[..., object], *given: object) -> float:
@@ -230,15 +325,17 @@ def _on_paper(made: runs.Run) -> Iterator[Figure]:
             seen_s["nodes", size] = min(_seconds(_ask_for_nodes, driver) for _ in range(ROUNDS))
             seen_s["pools", size] = min(_seconds(driver.pools) for _ in range(ROUNDS))
             seen_s["inspect", size] = min(_seconds(driver.inspect, shares[:LOOKED_AT]) for _ in range(ROUNDS))
+            seen_s["ensure", size] = min(_seconds(_ensure, driver, shares[:LOOKED_AT]) for _ in range(ROUNDS))
     finally:
         driver.stop()
         bed.close()
-    for what in ("pools", "inspect"):
+    for what, among in (("pools", 1), ("inspect", LOOKED_AT), ("ensure", LOOKED_AT)):
         few_s, many_s = seen_s[what, FEW], seen_s[what, MANY]
-        yield Figure(f"GlusterFS on paper, {what} among {MANY:,} volumes: wall", many_s, "s")
-        yield Figure(f"GlusterFS on paper, {what}: times among {FEW}", many_s / few_s, "x", MOST_GROWTH)
+        each = " a share" if among > 1 else ""
+        yield Figure(f"GlusterFS on paper, {what}{each} among {MANY:,}: wall", many_s / among * 1000, "ms")
+        yield Figure(f"GlusterFS on paper, {what}{each}: times among {FEW}", many_s / few_s, "x", MOST_GROWTH)
     bare_s = seen_s["nodes", MANY]
-    yield Figure(f"GlusterFS on paper, nodes told by Heketi among {MANY:,} volumes: wall", bare_s, "s")
+    yield Figure(f"GlusterFS on paper, nodes told by Heketi among {MANY:,}: wall", bare_s * 1000, "ms")
     yield Figure("GlusterFS on paper, pools: times nodes told by Heketi", seen_s["pools", MANY] / bare_s, "x", MOST)
 
 
@@ -247,6 +344,13 @@ def _ask_for_nodes(driver: Glusterfs) -> None:
     for cluster in driver.client.clusters():
         for node in driver.client.cluster(cluster).nodes:
             driver.client.node(node)
+
+
+def _ensure(driver: Glusterfs, shares: Sequence[contract.ShareInstance]) -> None:
+    """Nothing was amiss: what is measured is the looking."""
+    found = driver.ensure(shares)
+    if found:
+        raise RuntimeError(f"shares that were just made are not as they shall be: {found}")
 
 
 def _paper_share(driver: Glusterfs, number: int) -> contract.ShareInstance:
@@ -267,3 +371,55 @@ def _paper_share(driver: Glusterfs, number: int) -> contract.ShareInstance:
         exports=made.exports,
         driver_data=made.driver_data or {},
     )
+
+
+def _pages(made: runs.Run) -> Iterator[Figure]:
+    """Whether the API tells shares at the same cost however many there are, each made by it on paper."""
+    bed = gluster_bed.Bed(made.path("pages") / "bed", device_gib=10 * MANY)
+    sections = _sections(bed.section())
+    # What the worker does by itself takes CPU that the API has without it.
+    sections |= {"quota": {"shares": -1, "gigabytes": -1}, "worker": {"reconcile_percent": 0}}
+    seen_s: dict[int, dict[str, float]] = {}
+    try:
+        with service.Service(made, sections, directory=made.path("pages-abaca")) as abaca:
+            admin = caller.Caller(abaca.url, {})
+            caller.ensure_type(admin)
+            caller.wait_for_pools(admin, PATIENCE_S)
+            door = clients.Door(HOST, abaca.port, f"X-OpenStack-Manila-API-Version: {caller.NEWEST}\r\n")
+            for size in (FEW, MANY):
+                seen_s[size] = {what: _asked_s(door, path) for what, path in _asked(_shares(admin, size)).items()}
+    finally:
+        bed.close()
+    for what, many_s in seen_s[MANY].items():
+        yield Figure(f"GlusterFS on paper, {what} among {MANY:,}: wall", many_s * 1000, "ms")
+        yield Figure(f"GlusterFS on paper, {what}: times among {FEW}", many_s / seen_s[FEW][what], "x", MOST_GROWTH)
+
+
+def _shares(admin: caller.Caller, size: int) -> list[str]:
+    """The ids of so many shares in all, in the order in which they are listed."""
+    there = len(admin.get(f"/shares?limit={MANY}"))
+    for _ in range(there, size):
+        admin.post("/shares", "share", share_proto="GLUSTERFS", size=1)
+    processes.wait_until(lambda: not admin.get("/shares?status=creating&limit=1"), PATIENCE_S, f"{size} shares")
+    found = [one["id"] for one in admin.get(f"/shares?status=available&limit={MANY}")]
+    if len(found) != size:
+        raise RuntimeError(f"of {size} shares {len(found)} are available")
+    return found
+
+
+def _asked(ids: Sequence[str]) -> dict[str, str]:
+    """What is asked among these shares, by what it is called."""
+    page, half = f"/v2/shares/detail?limit={PAGE}", len(ids) // 2
+    return {
+        f"first page of {PAGE}": page,
+        f"page of {PAGE} after the middle, by marker": f"{page}&marker={ids[half - 1]}",
+        f"page of {PAGE} after the middle, by offset": f"{page}&offset={half}",
+        "export locations of one": f"/v2/shares/{ids[half]}/export_locations",
+    }
+
+
+def _asked_s(door: clients.Door, path: str) -> float:
+    """The least that an answer takes for one client, who asks again and again."""
+    took_s: list[float] = []
+    clients.drive(door, [clients.repeated([door.request("GET", path)], time.perf_counter() + ASKED_S, took_s)])
+    return min(took_s)

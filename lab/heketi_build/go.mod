@@ -14,9 +14,13 @@ require (
 	github.com/heketi/rest v0.0.0-20180404230133-aa6a65207413
 	github.com/heketi/utils v0.0.0-20170317161834-435bc5bdfa64
 	github.com/lpabon/godbc v0.1.1
+	github.com/spf13/cobra v0.0.3
 	github.com/urfave/negroni v1.0.0
 	golang.org/x/crypto v0.17.0
 )
 
-require github.com/form3tech-oss/jwt-go v3.2.2+incompatible // indirect
+require (
+	github.com/form3tech-oss/jwt-go v3.2.2+incompatible // indirect
+	github.com/spf13/pflag v1.0.5 // indirect
+)
 
