@@ -227,14 +227,16 @@ note_mounts() {
     while read -r id _; do ids="$ids$id "; done < /proc/self/mountinfo
 }
 
-# Takes away what has just been mounted somewhere else than it was told.
+# Takes away what has just been mounted somewhere else than it was told; whether there was anything.
 undo_astray() {
+    found=''
     while read -r id _ _ _ point rest; do
         case $ids in *" $id "*) continue ;; esac
         what=${rest#* - }
         what=${what#* }
-        [ "$(printf '%b' "${what%% *}")" != "$source" ] || limited 15 umount -f -l "$(printf '%b' "$point")"
+        [ "$(printf '%b' "${what%% *}")" != "$source" ] || found=$(limited 15 umount -f -l "$(printf '%b' "$point")")yes
     done < /proc/self/mountinfo
+    [ -n "$found" ]
 }
 
 # From the mount point up to the first directory that was made for it, as long as they are empty. It comes before
@@ -303,9 +305,12 @@ mount_now() {
         code=$?
         return
     fi
+    log=$(log_of) logged=$(wc -c 2> /dev/null < "$(log_of)")
     said=$(limited "$mount_s" mount -t "$fstype" -o "$options" "$source" "$mount_point" 2>&1 8>&- 9>&-)
     code=$?
-    [ $code -eq 0 ] || said="$said $(tail -n 300 "$(log_of)" 2> /dev/null | sed -n 's/.*SSL routines::/TLS: /p' | tail -n 1)"
+    tls=$(tail -c "+$((${logged:-0} + 1))" "$log" 2> /dev/null | sed -n 's/.*SSL routines:[^:]*:/TLS: /p' | tail -n 1)
+    [ -n "$tls" ] || [ ! -e "$log" ] || tls="its log there is $log"
+    said="${said:+${said%.}${tls:+; }}$tls"
     # Killed before it had seen that anybody serves it: what is in the table is not to be believed.
     [ $code -ne 137 ] || limited 15 umount -f -l "$mount_point" 2> /dev/null
 }
@@ -336,8 +341,8 @@ mount_it() {
         read_table
         [ $code -ne 137 ] || [ -n "$mounted" ] || say hung yes
         if [ -z "$mounted" ] && [ $code -eq 0 ]; then
-            undo_astray
-            said=$astray
+            said="mount -t $fstype ended without an error and mounted nothing${said:+: $said}"
+            ! undo_astray || said=$astray
         fi
         [ -n "$mounted" ] || say problem "$(printf '%s' "$said" | one_line)"
     fi
