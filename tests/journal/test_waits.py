@@ -367,6 +367,28 @@ def test_what_a_driver_has_begun_is_waited_for_without_a_slot_or_a_try(bench):
     assert {bench.until(op_id, *rows.ENDED).state for op_id in begun} == {"done"}
 
 
+def test_what_a_driver_waits_for_after_something_longer_has_its_own_time(bench):
+    """Or the second would have failed at once where the first has taken longer than the second may."""
+
+    def look(op):
+        with op.db.read() as tx:
+            is_first_over, is_over = is_fact(tx, "first"), is_fact(tx, "second")
+        if not is_over:
+            what, within_s = ("the second", 60.0) if is_first_over else ("the first", 6000.0)
+            raise contract.UnderWay(reason=what, look_again_s=0.01, within_s=within_s)
+
+    bench.add("work", step("make", look))
+    bench.worker()
+    op_id = bench.enqueue("work")
+    first = bench.until(op_id, "waiting").wait
+    bell(bench, "first", signals=False)
+    second = bench.until(op_id, "waiting", and_so=lambda row: "the second" in row.wait["what"]).wait
+    assert second["since_s"] > first["since_s"]
+    assert (first["until_s"], second["until_s"]) == (first["since_s"] + 6000, second["since_s"] + 60)
+    bell(bench, "second", signals=False)
+    bench.until(op_id, "done")
+
+
 def test_what_a_driver_does_not_end_in_time_fails(bench):
     bench.add("work", step("make", is_under_way(bench, within_s=0.1)))
     bench.worker()

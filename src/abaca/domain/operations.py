@@ -15,13 +15,14 @@ Direction = Literal["do", "undo"]
 class Waiting(TypedDict, total=False):
     """What an operation waits for: in words, the names of its conditions, since when and until when at most.
 
-    Times are seconds since the epoch.
+    Times are seconds since the epoch, but for `within_s`: so many seconds it may last.
     """
 
     what: Required[str]
     conditions: list[str]
     since_s: float
     until_s: float
+    within_s: float
 
 
 class OperationRecord(msgspec.Struct, frozen=True, gc=False):

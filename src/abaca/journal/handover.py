@@ -120,13 +120,14 @@ class Handover:
         """
         op, now_s = self.op, self.op.db.time()
         known = op.wait if op.wait is not None and "since_s" in op.wait else None
-        since_s = known["since_s"] if known is not None else now_s
+        # What may last for another time is another thing, of which the time begins now.
+        since_s = known["since_s"] if known is not None and known.get("within_s") == wait.within_s else now_s
         if wait.within_s is not None and now_s - since_s >= wait.within_s:
             raise wait.error or WaitedTooLong(seconds=round(wait.within_s), what=wait.what)
         is_registered = not wait.conditions or (known is not None and known["conditions"] == [*wait.conditions])
         op.wait = {"what": wait.what, "conditions": [*wait.conditions], "since_s": since_s}
         if wait.within_s is not None:
-            op.wait["until_s"] = since_s + wait.within_s
+            op.wait |= {"within_s": wait.within_s, "until_s": since_s + wait.within_s}
         if not is_registered:
             self._register(wait)
             return None

@@ -33,7 +33,8 @@ class Wait(Exception):
     That is no failure: no thread, slot or attempt is held or counted meanwhile. `what` says to people what it waits
     for. It looks again when one of `conditions` is signalled (db/journal/waits.py), and after `look_again_s` seconds at
     the latest. After `within_s` seconds, counted from the first time that the step waited, it fails with
-    `error`, or with `WaitedTooLong`.
+    `error`, or with `WaitedTooLong`. A wait of another `within_s` than the one before is for something else: its time
+    is counted anew.
     """
 
     def __init__(

@@ -39,7 +39,10 @@ class UnderWay(Busy):
     code = "UnderWay"
 
     def __init__(self, *, reason: str, look_again_s: float = 1.0, within_s: float = 3600.0) -> None:
-        """The call is repeated after `look_again_s` seconds, and fails when it says so for `within_s` seconds."""
+        """The call is repeated after `look_again_s` seconds, and fails when it says so for `within_s` seconds.
+
+        Where a call waits for one thing after another, each with a `within_s` of its own, each has its time.
+        """
         super().__init__(reason=reason)
         self.look_again_s = look_again_s
         self.within_s = within_s
