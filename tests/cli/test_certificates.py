@@ -91,6 +91,21 @@ def test_what_cannot_be_signed_is_explained(certificate, name, said, says):
     assert "Traceback" not in refused.stderr
 
 
+def test_any_driver_that_issues_certificates_signs(certificate):
+    dummy = ONE.replace("glusterfs", "dummy")
+    issued, shown = certificate("issue", "alice", said=GOOD, settings=dummy), certificate("authority", settings=dummy)
+    made, authority = (x509.load_pem_x509_certificate(one.stdout.encode()) for one in (issued, shown))
+    made.verify_directly_issued_by(authority)
+    renewed = certificate("renew", "--restart", settings=dummy)
+    assert (renewed.returncode, renewed.stdout, renewed.stderr) == (0, "", "")
+
+
+def test_where_no_driver_issues_certificates_that_is_said(certificate):
+    refused = certificate("authority", settings=ONE.replace("glusterfs", "local"))
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "No back end here issues certificates" in refused.stderr
+
+
 def test_which_back_end_must_be_said_where_several_have_an_authority(certificate):
     assert "one of: gold, red" in certificate("authority", settings=TWO).stderr
     pems = {certificate("authority", "--backend", name, settings=TWO).stdout for name in ("gold", "red")}

@@ -20,6 +20,7 @@ MAY_BE_IDLE = {
     "choose_server": "each server that runs is a good choice, and the contract itself chooses the first",
     "backend_info": "it only says when shares are to be ensured again; saying nothing is a driver's right",
     "change": "a driver whose options cannot change while it serves has nothing to do",
+    "renew": "a driver of which no server has a certificate has none to renew",
     "stop": "what clients use stays as it is, and nothing else can be seen from outside",
 }
 

@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`abaca certificate`: what clients need to reach shares that are sealed by certificates."""
+"""`abaca certificate`: what clients need to reach shares that are sealed by certificates, and what servers have."""
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from collections.abc import Iterator
 
 import click
 
 from abaca import app, errors
 from abaca.cli.options import Given, configured
-from abaca.drivers import contract
-from abaca.drivers.glusterfs import Glusterfs
-from abaca.drivers.wrappers import Wrapped
+from abaca.drivers import contract, load
 
 MOST_CHARACTERS = 65536
 
 
 @click.group()
 def certificate() -> None:
-    """Sign what clients of sealed shares need, on the host that has the authority's key."""
+    """Issue, show and renew the certificates of sealed shares, on the host that has the authority's key."""
 
 
 @certificate.command()
@@ -31,11 +31,11 @@ def issue(given: Given, *, name: str, backend: str | None) -> None:
     The client keeps its key: `openssl req -new -newkey rsa:2048 -nodes -keyout glusterfs.key -subj /CN=NAME` writes a
     request. Rules of access type cert then let NAME in.
     """
-    driver = _sealing(given, backend)
     request = sys.stdin.read(MOST_CHARACTERS + 1)
     if len(request) > MOST_CHARACTERS:
         raise errors.Invalid("That is too long for a signing request.")
-    click.echo(driver.issue(name, request).pem, nl=False)
+    with _issuing(given, backend) as driver:
+        click.echo(driver.issue(name, request).pem, nl=False)
 
 
 @certificate.command()
@@ -43,8 +43,8 @@ def issue(given: Given, *, name: str, backend: str | None) -> None:
 @configured
 def authority(given: Given, *, backend: str | None) -> None:
     """Show the authority's certificate, which clients need beside their own."""
-    driver = _sealing(given, backend)
-    click.echo(driver.authority.pem, nl=False)
+    with _issuing(given, backend) as driver:
+        click.echo(driver.authority_pem(), nl=False)
 
 
 @certificate.command()
@@ -58,38 +58,38 @@ def renew(given: Given, *, backend: str | None, restart: bool) -> None:
     seconds, one after the other. Programs that use it get errors meanwhile, and need not mount it again. It may be
     repeated.
     """
-    driver = _sealing(given, backend)
-    driver.log_in()
-    try:
+    with _issuing(given, backend) as driver:
         for said in driver.renew(restarts=restart):
             click.echo(said)
-    finally:
-        driver.stop()
     if not restart:
         click.echo("Volumes that run serve by the old ones: repeat it with --restart before these end.", err=True)
 
 
-def _sealing(given: Given, name: str | None) -> Glusterfs:
-    """The driver of the back end that is meant, with its authority; nothing of it is started.
+@contextlib.contextmanager
+def _issuing(given: Given, name: str | None) -> Iterator[contract.IssuesCertificates]:
+    """The driver of the back end that is meant, which has its authority; nothing of it is started.
 
     An authority that is not there is made by the worker alone: one made here would be another one, or not the worker's.
     """
     settings = given.load().settings
-    found = [one for one in settings.backends if one.driver == "glusterfs" and name in {None, one.name}]
-    if not found:
-        what = f"called {name} " if name else ""
-        raise errors.NotFound(resource=f"Back end {what}with the driver", id="glusterfs")
-    if len(found) > 1:
-        raise errors.Invalid(f"Say --backend, one of: {', '.join(one.name for one in found)}.")
-    wrapped = app.driver(settings, found[0])
-    driver = wrapped.inner if isinstance(wrapped, Wrapped) else wrapped
-    if not isinstance(driver, Glusterfs):
-        raise errors.Invalid(f"The back end {found[0].name} has a driver of that name from another package.")
+    found = [one for one in settings.backends if name in {None, one.name} and _issues(one.driver)]
+    if not found and name:
+        raise errors.NotFound(resource="Back end that issues certificates and is called", id=name)
+    if len(found) != 1:
+        names = ", ".join(one.name for one in found)
+        raise errors.Invalid(f"Say --backend, one of: {names}." if found else "No back end here issues certificates.")
+    driver = app.driver(settings, found[0])
+    if not isinstance(driver, contract.IssuesCertificates):
+        raise errors.Invalid(f"The back end {found[0].name} issues no certificates.")
     try:
-        driver.authority.check()
-    except contract.Refused as refused:
-        if driver.options.authority_certificate:
-            raise
-        where = "run this on the host whose worker serves the back end, once that has started"
-        raise errors.Invalid(f"{refused.message}; {where}.") from refused
-    return driver
+        driver.authority_pem()
+        yield driver
+    finally:
+        driver.stop()
+
+
+def _issues(name: str) -> bool:
+    try:
+        return issubclass(load.driver_class(name), contract.IssuesCertificates)
+    except ImportError as error:
+        raise app.missing(error) from None

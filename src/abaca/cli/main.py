@@ -39,7 +39,11 @@ COMMANDS = {
         "network_allocation",
         "Find addresses that share servers have left behind.",
     ),
-    "certificate": ("abaca.cli.certificates", "certificate", "Sign what clients of sealed shares need."),
+    "certificate": (
+        "abaca.cli.certificates",
+        "certificate",
+        "Issue, show and renew the certificates of sealed shares.",
+    ),
     "user": ("abaca.cli.users", "user", "Say who may log in by name and password."),
     "config": ("abaca.cli.configuration", "config", "Check the configuration."),
 }

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Iterator
 
 from abaca.drivers.contract.values import Value
 
@@ -19,7 +20,10 @@ class Certificate(Value, frozen=True, kw_only=True):
 
 
 class IssuesCertificates(abc.ABC):
-    """Clients are known by certificates, which an authority of the back end issues."""
+    """Clients are known by certificates, which an authority of the back end issues.
+
+    Unlike all else a driver does, this works before `start` too: `abaca certificate` starts nothing.
+    """
 
     @abc.abstractmethod
     def issue(self, name: str, request_pem: str) -> Certificate:
@@ -27,3 +31,18 @@ class IssuesCertificates(abc.ABC):
 
         Asked for again it is another one, as good as the first. Raises `Refused` for a name or request that cannot be.
         """
+
+    @abc.abstractmethod
+    def authority_pem(self) -> str:
+        """The authority's own certificate, as it is in each `Certificate`.
+
+        Raises `Refused` where there is none, or none that can sign: it is not made here, where it might be another one.
+        """
+
+    def renew(self, *, restarts: bool) -> Iterator[str]:
+        """Where servers of the back end have certificates each gets another one; what is done, sentence by sentence.
+
+        With `restarts` what has read the old ones is started anew, and clients may get errors meanwhile. Unless a
+        driver says otherwise nothing has any.
+        """
+        return iter(())

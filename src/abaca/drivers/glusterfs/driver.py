@@ -8,6 +8,7 @@ without a certificate, from its first moment on.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
@@ -43,12 +44,12 @@ class Glusterfs(
     Options = GlusterfsOptions
 
     vendor: ClassVar[str] = "Abaca"
-    protocols: tuple[str, ...] = ("GLUSTERFS",)
+    protocols: tuple[str, ...] = ("GLUSTERFS", "NFS")
 
     def __init__(self, backend: contract.Backend, options: GlusterfsOptions) -> None:
         super().__init__(backend, options)
-        if options.export_ips:
-            self.protocols = ("GLUSTERFS", "NFS")
+        if not options.export_ips:
+            self.protocols = ("GLUSTERFS",)
         self.announces = dict.fromkeys(_OF_SNAPSHOTS, options.snapshots_per_share > 0)
         self.machines = Machines(self._login, _LIMITS)
         self.authority = authority(backend, options)
@@ -79,6 +80,21 @@ class Glusterfs(
         if problem:
             raise contract.Refused(reason=f"{name!r} is no client: {problem}")
         return contract.Certificate(pem=self.authority.sign(request_pem, name), authority=self.authority.pem)
+
+    def authority_pem(self) -> str:
+        try:
+            self.authority.check()
+        except contract.Refused as refused:
+            if self.options.authority_certificate:
+                raise
+            where = "run this on the host whose worker serves the back end, once that has started"
+            raise contract.Refused(reason=f"{refused.details['reason']}; {where}") from refused
+        return self.authority.pem
+
+    def renew(self, *, restarts: bool) -> Iterator[str]:
+        if not hasattr(self, "client"):
+            self.log_in()
+        yield from super().renew(restarts=restarts)
 
     def stop(self) -> None:
         if self.nfs is not None:
