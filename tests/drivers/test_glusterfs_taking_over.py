@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from abaca.drivers import contract
+from tests.drivers.contract.calls import settled
 from tests.drivers.test_glusterfs import GIB, rig, shared  # noqa: F401 (fixtures)
 
 
@@ -55,6 +56,20 @@ def test_a_limit_that_counts_later_is_kept_and_none_is_below_what_is_used(rig, t
     assert rig.driver.manage(rig.instance(exports=exports), {}).size_gib == size_gib
     assert volume.limit_bytes == size_gib * GIB
     assert volume.options["features.hard-timeout"] == "0"
+    volume.used_bytes = 0
+
+
+def test_a_volume_without_a_limit_gets_none_below_what_it_may_hold_and_grows_when_it_is_extended(rig, theirs):
+    volume, exports = theirs
+    volume.limit_bytes, volume.used_bytes = None, int(9.7 * GIB)
+    for option in ("features.quota", "features.soft-timeout", "features.hard-timeout"):
+        del volume.options[option]
+    taken = rig.instance(exports=exports)
+    assert rig.driver.manage(taken, {}).size_gib == 10
+    assert volume.limit_bytes == 10 * GIB
+    settled(rig.driver.extend, taken, 11)
+    sizes = {one["name"]: one["size"] for one in rig.bed.heketi.volumes.values()}
+    assert (volume.limit_bytes, sizes[exports[0].path.partition(":/")[2]]) == (11 * GIB, 12)
     volume.used_bytes = 0
 
 

@@ -17,7 +17,7 @@ from abaca.drivers.glusterfs.copying import Copying
 from abaca.drivers.glusterfs.exporting import Exporting, is_nfs
 from abaca.drivers.glusterfs.growing import Growing
 from abaca.drivers.glusterfs.serving import COUNTING, VOLUME_ID, Held, serving
-from abaca.drivers.glusterfs.volumes import DELETING, GROWING, MAKING, ordered_gib, usable_gib
+from abaca.drivers.glusterfs.volumes import DELETING, GROWING, MAKING, ordered_gib
 
 
 class Shares(Exporting, Copying, Growing, contract.Resizes, contract.Manages, contract.MeasuresUsage):
@@ -211,7 +211,8 @@ class Shares(Exporting, Copying, Growing, contract.Resizes, contract.Manages, co
         if is_free:
             held.gluster.set(held.name, names.MARK, instance.id)
         quota = self.quota(held)
-        size_gib = _size_of(quota) if quota else max(1, usable_gib(volume.size))
+        # Without a limit users could have all that there is: one for less might be below what they have.
+        size_gib = _size_of(quota) if quota else volume.size
         if self.limit_gib(held) != size_gib:
             self.limit(held, size_gib)
         self.hand_out(instance, held)
