@@ -38,7 +38,7 @@ thorough: environment openstack packages ## All faults, all toys of the journal,
 .PHONY: bed
 bed: environment packages ## Run what needs GlusterFS on real thin LVM, on user-mode-linux nodes: minutes, by hand or by night
 	@lab/packages.sh lvm2 thin-provisioning-tools acl attr
-	@GLUSTER_BED=1 $(BIN)/python -m pytest --durations 0 -o faulthandler_timeout=3600 -k "glusterfs_thin or thin_disks" $(ARGS) tests/drivers/contract/test_snapshots.py tests/system/test_glusterfs_thin_disks.py
+	@GLUSTER_BED=1 $(BIN)/python -m pytest --durations 0 -o faulthandler_timeout=3600 -k "glusterfs_thin or thin_disks" $(ARGS) tests/drivers/contract/test_snapshots.py tests/system/test_glusterfs_thin_disks.py tests/system/test_glusterfs_thin_nodes.py
 
 .PHONY: check
 check: environment ## Check format, lint, types, layers, house rules and that all tests can be read

@@ -53,15 +53,22 @@ sync"""
 
 @pytest.fixture(scope="module")
 def cluster():
+    with thin_cluster(1) as made:
+        yield made
+
+
+@contextlib.contextmanager
+def thin_cluster(nodes):
+    """A cluster of so many nodes that leaves nothing on this machine."""
     try:
         gluster_cluster.need()
     except heketi_server.NotBuilt as problem:
         pytest.skip(f"NOT TESTED on this machine, GlusterFS on thin disks: {problem}")
     with runs.Run() as run:
-        made = gluster_cluster.ThinCluster(run, nodes=1)
+        made = gluster_cluster.ThinCluster(run, nodes)
         begun_s = time.monotonic()
         made.start()
-        told("the node and Heketi are up", begun_s)
+        told(f"{nodes} nodes and Heketi are up", begun_s)
         yield made
         made.stop()
     assert run.leftovers() == []
@@ -75,8 +82,8 @@ def told(what, begun_s):
 class Rig:
     """A driver over the cluster, whose workers come and go, and a share with a snapshot that holds a tree of files."""
 
-    def __init__(self, cluster):
-        self.cluster, self.node = cluster, cluster.nodes[0]
+    def __init__(self, cluster, durability="none"):
+        self.cluster, self.node, self.durability = cluster, cluster.nodes[0], durability
         self.driver = None
         self.start()
         self.share = self.instance()
@@ -94,13 +101,13 @@ class Rig:
         told("a snapshot is taken", begun_s)
         with self.mounted(self.share) as place:
             self.said('cd "$1" && rm -rf deep && echo later > plain', place)
-        self.before = self.node.bricks()
+        self.before = self.cluster.bricks()
 
     def start(self, **options):
         """Another worker."""
         if self.driver is not None:
             self.driver.stop()
-        section = self.cluster.section() | {"durability": "none", "snapshots_per_share": "1"} | options
+        section = self.cluster.section() | {"durability": self.durability, "snapshots_per_share": "1"} | options
         state = self.cluster.network.run.path("backend")
         backend = contract.Backend(name="b1", host="h@b1", share_backend_name="B1", state_dir=state)
         self.driver = load.driver(backend, "glusterfs", section)
@@ -148,19 +155,23 @@ class Rig:
         with self.mounted(clone.instance) as place:
             assert self.said(SEEN, place) == self.tree
 
+    def end(self):
+        """Take everything away, of which nothing is left."""
+        settled(self.driver.delete, self.share)
+        settled(self.driver.delete_snapshot, self.snapshot)
+        assert (self.cluster.volumes(), self.cluster.bricks(), self.cluster.copies()) == ([], [], [])
+        self.driver.stop()
+
     def deleted(self, share):
         settled(self.driver.delete, share)
-        wait_until(lambda: self.node.bricks() == self.before, SHOWN_S, 1)
+        wait_until(lambda: self.cluster.bricks() == self.before, SHOWN_S, 1)
 
 
 @pytest.fixture(scope="module")
 def rig(cluster):
     made = Rig(cluster)
     yield made
-    settled(made.driver.delete, made.share)
-    settled(made.driver.delete_snapshot, made.snapshot)
-    assert (cluster.volumes(), made.node.bricks(), cluster.copies()) == ([], [], [])
-    made.driver.stop()
+    made.end()
 
 
 @pytest.fixture(scope="module")
@@ -267,7 +278,7 @@ def test_a_copy_that_is_cancelled_in_the_middle_leaves_nothing(rig, is_restarted
     told("a copy is cancelled", begun_s)
     assert rig.cluster.copies() == []
     assert "Stopped" in rig.node.gluster("snapshot", "info", f"abaca_snapshot_{rig.snapshot.id}")
-    wait_until(lambda: rig.node.bricks() == rig.before, SHOWN_S, 1)
+    wait_until(lambda: rig.cluster.bricks() == rig.before, SHOWN_S, 1)
 
 
 def test_a_share_goes_back_although_its_node_loses_its_power_and_nobody_reaches_it_meanwhile(rig, alice):
