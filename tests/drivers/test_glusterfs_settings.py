@@ -79,3 +79,10 @@ def test_a_small_share_is_kept_in_parts_of_which_none_is_too_small_and_grows_by_
     finally:
         driver.stop()
         bed.close()
+
+
+def test_a_share_that_needs_more_nodes_than_there_are_is_told_how_many(rig):
+    share = rig.instance(extra_specs={"glusterfs:durability": "disperse 4+2"})
+    with pytest.raises(contract.Full, match=r"disperse 4\+2 needs 6 nodes .* the pool has 3"):
+        rig.driver.create(share)
+    assert (rig.bed.heketi.volumes, rig.bed.heketi.hidden) == ({}, {})

@@ -54,7 +54,12 @@ class Shares(Exporting, Copying, Growing, contract.Resizes, contract.Manages, co
             snapshot=self._snapshot_room(),
         )
         self.seal.close(answering)
-        volume = self.volumes.make(order)
+        try:
+            volume = self.volumes.make(order)
+        except contract.Full as error:
+            if few := _too_few(instance.extra_specs.get(durability.SPEC, self.options.durability), nodes):
+                raise contract.Full(reason=few) from error
+            raise
         if f"{names.MARK} {instance.id}" not in volume.glustervolumeoptions:
             reason = f"Heketi has a volume {volume.name} that somebody else made: delete it, or give it another name"
             raise contract.Refused(reason=reason)
@@ -232,6 +237,13 @@ class Shares(Exporting, Copying, Growing, contract.Resizes, contract.Manages, co
         with contextlib.suppress(contract.Gone):
             held = self.held(instance)
             held.gluster.set(held.name, names.MARK, names.NOBODY)
+
+
+def _too_few(kept: str, nodes: Sequence[heketi.Node]) -> str:
+    """Why there is no room in these nodes for what is kept so, whatever its size; empty where they are enough."""
+    found = sum(any(device.state == "online" for device in node.devices) for node in nodes)
+    needed = durability.nodes(durability.read(kept))
+    return f"{kept} needs {needed} nodes with a device that is online, the pool has {found}" if found < needed else ""
 
 
 def _holds(volume: str, holder: str) -> str:
