@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import statistics
 import subprocess
 import time
@@ -66,9 +65,7 @@ class ByCommand:
 
     def __init__(self, cluster: gluster_cluster.GlusterCluster) -> None:
         self._program = str(heketi_server.command_line())
-        key = heketi.read_key(cluster.heketi.key_file).decode()
-        who = {"HEKETI_CLI_SERVER": cluster.heketi.url, "HEKETI_CLI_USER": "admin", "HEKETI_CLI_KEY": key}
-        self._environment = os.environ | who
+        self._environment = cluster.heketi.environment()
         self._cluster = cluster.cluster
         self._ids: dict[str, str] = {}
 

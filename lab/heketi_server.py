@@ -92,6 +92,11 @@ class HeketiServer:
             self._process.kill()
             self._process = None
 
+    def environment(self) -> dict[str, str]:
+        """What `heketi-cli` needs to be found, and to ask this Heketi as its administrator."""
+        who = {"HEKETI_CLI_SERVER": self.url, "HEKETI_CLI_USER": "admin", "HEKETI_CLI_KEY": self._key}
+        return {"PATH": f"{command_line().parent}:/usr/bin:/bin", **who}
+
     def load(self, hosts: Sequence[str], disk: str = gluster_machines.DISK) -> str:
         """Make a cluster of nodes with their disks, as `heketi-cli topology load` does; return its id."""
         cluster = str(self._asked("/clusters", {"file": True, "block": False})["id"])

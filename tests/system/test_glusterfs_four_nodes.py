@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: F811
-"""Shares on a real GlusterFS of four nodes, of which one is away, and Heketi has noticed."""
+"""Shares on a real GlusterFS of four nodes, of which one is away, and Heketi has noticed; or that is lost for good."""
+
+import subprocess
+import sys
 
 import pytest
 
-from lab import gluster_cluster
-from tests.conftest import wait_until
+from lab import gluster_cluster, heketi_server
+from tests.conftest import ROOT, wait_until
 from tests.system.stranger import PLACE, SHOWN_S
 from tests.system.test_glusterfs import (  # noqa: F401 (fixtures)
     abaca,
@@ -13,7 +16,9 @@ from tests.system.test_glusterfs import (  # noqa: F401 (fixtures)
     client,
     cloud,
     delete,
+    location,
     made,
+    resize,
     run,
     said,
     thorough,
@@ -49,3 +54,74 @@ def test_shares_are_made_and_used_while_a_node_is_away_that_they_do_not_need(clu
     for one in (before, share):
         delete(cloud, one)
     assert (cluster.volumes(), cluster.bricks()) == ([], [])
+
+
+def lines_of_the_page():
+    """What the page has an administrator type where a node is lost, in its order."""
+    page = (ROOT / "docs" / "drivers" / "glusterfs.md").read_text()
+    part = page.partition("\n## A disk or node that is lost\n")[2].partition("\n## ")[0]
+    return [line.partition("#")[0].strip() for line in part.splitlines() if line.startswith("    ")]
+
+
+class Administrator:
+    """Types the lines of the page about a node that is lost, for one volume."""
+
+    def __init__(self, cluster, lost, volume):
+        self.cluster, self.environment = cluster, cluster.heketi.environment()
+        node = next(one for one in self.heketi("heketi-cli node list").split() if self.has(one, lost))
+        self.words = {"NODE_ID": node.removeprefix("Id:"), "HOST": lost.ipv4, "VOLUME": volume}
+
+    def has(self, word, lost):
+        return word.startswith("Id:") and lost.ipv4 in self.heketi(f"heketi-cli node info {word[3:]}")
+
+    def heketi(self, line):
+        """What is said to that; nothing when it is refused, for the reason that is in the test's own output."""
+        done = subprocess.run(
+            line.split(), env=self.environment, capture_output=True, text=True, check=False, timeout=SHOWN_S
+        )
+        sys.stderr.write(f"{line}: {done.stderr}\n")
+        return done.stdout if done.returncode == 0 else ""
+
+    def type(self, line):
+        """Type it until it is done: Heketi refuses to move bricks as long as files are healed."""
+        for name, value in self.words.items():
+            line = line.replace(name, value)
+        if line.startswith("gluster "):
+            return said(self.cluster.nodes[0], line.replace("gluster ", "gluster --mode=script ", 1))
+        return wait_until(lambda: self.heketi(line), SHOWN_S, 2)
+
+
+def test_a_node_that_is_lost_for_good_is_replaced_as_the_page_says(cluster, cloud, client):
+    heketi_server.command_line()
+    share, alice = made(cloud, "outlives a node"), client("alice")
+    place = location(cloud, share)
+    volume = place.rpartition("/")[2]
+    allow(cloud, share, "alice")
+    assert alice.mount(place, PLACE).code == 0
+    said(alice, f"echo before > {PLACE}/file && sync {PLACE}/file")
+    first, *others = cluster.nodes
+    info = first.gluster("volume", "info", volume)
+    lost = next(node for node in others if f"{node.ipv4}:/" in info and not place.startswith(node.ipv4))
+    left = [node for node in cluster.nodes if node is not lost]
+    lost.kill()
+    wait_until(lambda: cluster.heketi.misses(lost.ipv4), SHOWN_S, 0.5)
+    said(alice, f"echo meanwhile > {PLACE}/meanwhile && sync {PLACE}/meanwhile")
+
+    administrator = Administrator(cluster, lost, volume)
+    devices, disable, remove, heal, detach, forget, delete_node = lines_of_the_page()
+    device = administrator.type(devices).partition("Devices:\n")[2].split()[0]
+    administrator.words["DEVICE"] = device.removeprefix("Id:")
+    administrator.type(disable)
+    administrator.type(remove)
+    wait_until(lambda: administrator.type(heal).count("Number of entries: 0\n") == 3, SHOWN_S, 1)
+    assert lost.ipv4 not in first.gluster("volume", "info", volume)
+    for line in (detach, forget, delete_node):
+        administrator.type(line)
+
+    assert said(alice, f"cat {PLACE}/file {PLACE}/meanwhile") == "before\nmeanwhile\n"
+    resize(cloud, share, 4, alice)
+    said(alice, f"cat {PLACE}/file {PLACE}/meanwhile > {PLACE}/both && sync {PLACE}/both")
+    alice.unmount(PLACE)
+    delete(cloud, made(cloud, "after it"))
+    delete(cloud, share)
+    assert (cluster.volumes(), [line for node in left for line in node.bricks()]) == ([], [])
