@@ -6,9 +6,12 @@ from __future__ import annotations
 import concurrent.futures
 from collections.abc import Sequence
 
+from abaca.drivers.clients import heketi
 from lab import fabric, gluster_guests, gluster_machines, heketi_server, processes, runs
 from lab.gluster_guests import ThinNode
 from lab.gluster_machines import GlusterClient, GlusterNode
+
+_WORK = ("create-volume", "expand-volume", "delete-volume")
 
 
 def need() -> None:
@@ -70,6 +73,18 @@ class GlusterCluster:
     def bricks(self) -> list[str]:
         """What there is of bricks on all nodes, a line each."""
         return [f"{node.name}: {line}" for node in self.nodes for line in node.bricks()]
+
+    def left(self) -> list[str]:
+        """What there is of volumes and bricks, of work of Heketi's, of certificates that are not in place yet."""
+        asked = heketi.Heketi(self.heketi.url, heketi.read_key(self.heketi.key_file))
+        try:
+            known = [f"Heketi: {id}" for id in asked.volumes()]
+            begun = [f"Heketi: {kind} {one.id}" for kind in _WORK for one in asked.pending(kind)]
+        finally:
+            asked.close()
+        look = f"ls -A {gluster_machines.TLS} | grep '^[.]abaca' || true"
+        files = [f"{node.name}: {line}" for node in self.nodes for line in node.script(look, 300.0).stdout.split()]
+        return [*self.volumes(), *self.bricks(), *known, *begun, *files]
 
     def stop(self) -> None:
         """End the machines; Heketi ends with the run."""

@@ -4,6 +4,7 @@
 import contextlib
 import http.client
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,16 @@ from tests.conftest import wait_until
 
 START_S = 30
 STOP_S = 120
+
+
+def kill_worker(supervisor):
+    """The worker alone is killed; the supervisor of that pid starts it again."""
+
+    def worker():
+        words = {pid: Path(f"/proc/{pid}/cmdline").read_text() for pid in processes.children(supervisor)}
+        return next((pid for pid, said in words.items() if "\0worker\0" in said), None)
+
+    os.kill(wait_until(worker), signal.SIGKILL)
 
 
 class Running:

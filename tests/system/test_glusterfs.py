@@ -14,7 +14,8 @@ import pytest
 from lab import caller, gluster_cluster, gluster_machines, guest, heketi_server, processes, runs, service
 from tests.clients import command
 from tests.conftest import ROOT, wait_until
-from tests.system.stranger import PLACE, SHOWN_S, Stranger
+from tests.system import running
+from tests.system.stranger import PLACE, SHOWN_S, Stranger, an_open_volume
 
 PROJECT = "a1" * 16
 ATTACHMENTS = "//abaca/v1/attachments"
@@ -113,27 +114,6 @@ def certificate(abaca, *words, said=""):
     return subprocess.run(argv, input=said, capture_output=True, text=True, check=True).stdout
 
 
-@contextlib.contextmanager
-def an_open_volume(cluster):
-    """The name of a volume that anybody reaches meanwhile."""
-    node = cluster.nodes[0]
-
-    def come_to(state, *words):
-        """What Heketi does at the same moment has the nodes' lock, and a command that ends too late has its effect."""
-        done = node.run(["gluster", "--mode=script", "volume", *words], SHOWN_S)
-        info = node.run(["gluster", "--mode=script", "volume", "info", "open"], SHOWN_S)
-        sys.stderr.write(f"{words}: {done}\n")
-        return f"Status: {state}" in info.stdout
-
-    wait_until(lambda: come_to("Created", "create", "open", f"{node.ipv4}:/var/lib/heketi/open", "force"), every_s=1)
-    try:
-        wait_until(lambda: come_to("Started", "start", "open", "force"), every_s=1)
-        yield "open"
-    finally:
-        wait_until(lambda: come_to("Stopped", "stop", "open", "force"), every_s=1)
-        node.gluster("volume", "delete", "open")
-
-
 def location(cloud, share):
     """Where it is mounted."""
     (first, *_) = cloud.read("share", "export", "location", "list", share)
@@ -203,32 +183,38 @@ def are_all_bricks_used(cluster, machine, names):
     return all(counts)
 
 
-def live(cluster, cloud, client):
-    """A share is made, used by two, resized, closed to one of them, and deleted."""
-    share = made(cloud, "life")
+def live(cluster, cloud, client, stranger):
+    """A share is made, used by two, resized, closed to one of them, and deleted; somebody tries it in each phase."""
+    with stranger.during("creation"):
+        share = made(cloud, "life")
     place = location(cloud, share)
     alice, bob = client("alice"), client("bob")
+    stranger.tries("before the first rule")
     assert alice.mount(place, PLACE).code
     rule = allow(cloud, share, "alice")
     assert alice.mount(place, PLACE).code == 0
     assert size_gib(alice) == 1
     said(alice, f"echo hers > {PLACE}/file && sync {PLACE}/file")
+    stranger.tries("with a rule")
     assert bob.mount(place, PLACE).code
     allow(cloud, share, "bob")
     assert bob.mount(place, PLACE).code == 0
     assert said(bob, f"cat {PLACE}/file") == "hers\n"
 
     said(bob, f"chown 5:6 {PLACE} && chmod 2770 {PLACE}")
-    resize(cloud, share, 4, bob)
+    with stranger.during("extension"):
+        resize(cloud, share, 4, bob)
     assert [said(one, f"stat -c '%a %u:%g' {PLACE}") for one in (alice, bob)] == ["2770 5:6\n"] * 2
     names = itertools.count()
     wait_until(lambda: are_all_bricks_used(cluster, bob, names), SHOWN_S, 0.5)
     resize(cloud, share, 2, bob)
+    stranger.tries("with another size")
 
     cloud.run("share", "access", "delete", share, rule)
     wait_until(lambda: alice.script(f"timeout -s KILL 20 cat {PLACE}/file || exit 1", SHOWN_S).code, SHOWN_S, 0.5)
     alice.unmount(PLACE)
     assert alice.mount(place, PLACE).code
+    stranger.tries("with a rule less")
     assert said(bob, f"cat {PLACE}/file") == "hers\n"
     bob.unmount(PLACE)
     delete(cloud, share)
@@ -239,9 +225,8 @@ def test_a_share_lives_from_create_to_delete_and_nobody_reaches_it_without_a_rul
         with an_open_volume(cluster) as name:
             assert stranger.without_tls(name)
         with stranger.trying():
-            live(cluster, cloud, client)
+            live(cluster, cloud, client, stranger)
     assert stranger.reached == []
-    assert {way for way, _ in stranger.tried} == {"with_its_certificate", "without_tls"}
     assert (cluster.volumes(), cluster.bricks()) == ([], [])
 
 
@@ -263,9 +248,11 @@ def nfs_server(abaca):
     return int(file.read_text() or "0") if file.exists() else 0
 
 
-def live_by_nfs(cluster, abaca, cloud, client, machine):
+def live_by_nfs(cluster, abaca, cloud, client, machine, stranger):
     """A share of NFS is made, used by two, resized, outlives its server and its worker, is closed, and deleted."""
-    share = made(cloud, "by nfs", "NFS")
+    with stranger.during("creation"):
+        share = made(cloud, "by nfs", "NFS")
+    stranger.tries("before the first rule")
     place, alice = location(cloud, share), client("alice")
     assert place.startswith(f"{cluster.network.host_ipv4}:/")
     assert not mount_by_nfs(abaca, machine, place)
@@ -282,7 +269,8 @@ def live_by_nfs(cluster, abaca, cloud, client, machine):
     assert by_nfs(abaca, alice, place, look).stdout == "text\n"
     assert by_nfs(abaca, alice, place, f"{write} || exit 1").code
     assert said(machine, f"ls {PLACE}") == "file\n"
-    resize(cloud, share, 3, machine)
+    with stranger.during("extension"):
+        resize(cloud, share, 3, machine)
 
     first = nfs_server(abaca)
     os.kill(first, signal.SIGKILL)
@@ -302,14 +290,14 @@ def live_by_nfs(cluster, abaca, cloud, client, machine):
     machine.script(f"umount -f -l {PLACE}")
     assert not mount_by_nfs(abaca, machine, place)
     assert by_nfs(abaca, alice, place, look).stdout == "text\nmore\n"
+    stranger.tries("with a rule less")
     delete(cloud, share)
 
 
 def test_a_share_of_nfs_lives_on_a_sealed_volume_that_lets_in_its_server_alone(cluster, abaca, cloud, client):
     with Stranger(cluster, "trudy") as stranger, guest.Guest(cluster.network, "kernel") as machine, stranger.trying():
-        live_by_nfs(cluster, abaca, cloud, client, machine)
+        live_by_nfs(cluster, abaca, cloud, client, machine, stranger)
     assert stranger.reached == []
-    assert {way for way, _ in stranger.tried} == {"with_its_certificate", "without_tls"}
     assert (cluster.volumes(), cluster.bricks()) == ([], [])
     assert list((abaca.directory / "state" / "backends" / "gluster" / "ganesha" / "exports").iterdir()) == []
 
@@ -405,40 +393,37 @@ def test_a_share_is_attached_to_servers_that_have_keys_of_their_own(cluster, aba
     assert (cluster.volumes(), cluster.bricks()) == ([], [])
 
 
+def test_a_share_comes_and_goes_although_the_worker_is_killed_in_the_middle(cluster, abaca, cloud):
+    def killed_at(work):
+        wait_until(lambda: cluster.heketi.is_at(work), SHOWN_S)
+        running.kill_worker(abaca.process.pid)
+        assert cluster.heketi.is_at(work)
+
+    share = cloud.read("share", "create", "GLUSTERFS", "1", "--name", "killed")["id"]
+    killed_at("create-volume")
+    wait_until_it_is(cloud, share, "available", 1)
+    assert cluster.volumes() == [location(cloud, share).rpartition("/")[2]]
+    cloud.run("share", "delete", share)
+    killed_at("delete-volume")
+    wait_until(lambda: share not in str(cloud.read("share", "list")), SHOWN_S, 0.5)
+    assert cluster.left() == []
+
+
 @thorough
 def test_a_share_comes_and_goes_although_heketi_is_killed_in_the_middle(cluster, cloud):
     share = cloud.read("share", "create", "GLUSTERFS", "1", "--name", "cut short")["id"]
     wait_until(cluster.bricks, SHOWN_S)
     cluster.heketi.kill()
     cluster.heketi.start()
+    assert cluster.heketi.is_at("create-volume")
     wait_until(lambda: cloud.read("share", "show", share)["status"] == "available", SHOWN_S, 0.5)
     assert len(cluster.volumes()) == 1
     cloud.run("share", "delete", share)
     wait_until(lambda: not cluster.volumes(), SHOWN_S)
     cluster.heketi.kill()
     cluster.heketi.start()
+    assert cluster.heketi.is_at("delete-volume")
     wait_until(lambda: share not in str(cloud.read("share", "list")), SHOWN_S, 0.5)
-    assert (cluster.volumes(), cluster.bricks()) == ([], [])
-
-
-@thorough
-def test_a_share_is_used_and_changed_while_a_node_has_no_power(cluster, cloud, client):
-    share = made(cloud, "powerless")
-    place, alice, bob = location(cloud, share), client("alice"), client("bob")
-    allow(cloud, share, "alice")
-    assert alice.mount(place, PLACE).code == 0
-    lost = cluster.nodes[2]
-    lost.kill()
-    said(alice, f"echo meanwhile > {PLACE}/file && sync {PLACE}/file")
-    allow(cloud, share, "bob")
-    assert bob.mount(place, PLACE).code == 0
-    assert said(bob, f"cat {PLACE}/file") == "meanwhile\n"
-    lost.start()
-    brick = lost.script("ls -d /var/lib/heketi/mounts/*/*/brick").stdout.strip()
-    wait_until(lambda: lost.script(f"cat {brick}/file").stdout == "meanwhile\n", SHOWN_S, 0.5)
-    for machine in (alice, bob):
-        machine.unmount(PLACE)
-    delete(cloud, share)
     assert (cluster.volumes(), cluster.bricks()) == ([], [])
 
 

@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Abaca is killed again and again in the middle of real work: all of it ends, and nothing is left over or missing."""
 
-import os
-import signal
-from pathlib import Path
-
 import pytest
 
-from lab import processes
 from tests.conftest import wait_until
+from tests.system import running
 from tests.system.world import World
 
 ROUNDS, NUMBER = 3, 12
@@ -35,13 +31,7 @@ def grant(world, share_id, number):
 
 
 def kill_worker(world):
-    """The worker alone; the supervisor starts it again."""
-
-    def worker():
-        words = {pid: Path(f"/proc/{pid}/cmdline").read_text() for pid in processes.children(world.abaca.process.pid)}
-        return next((pid for pid, said in words.items() if "\0worker\0" in said), None)
-
-    os.kill(wait_until(worker), signal.SIGKILL)
+    running.kill_worker(world.abaca.process.pid)
 
 
 def kill_all(world):
