@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes of GlusterFS whose bricks lie on real thin LVM: user-mode-linux machines, since this host's kernel has none.
+"""Machines with a kernel of their own and GlusterFS: user-mode-linux, which has this host's programs, read-only.
 
-They have this host's programs, read-only, and a kernel, a disk for Heketi and one for their own state each. Nothing of
-the storage is stood in for; what it costs is processor time, ten to twenty times as much as on nodes that are
-namespaces (gluster_machines.py).
+A client mounts volumes by the FUSE of its own kernel. Nodes have bricks on real thin LVM, which this host's kernel does
+not have: a disk for Heketi and one for their own state each. Nothing of the storage is stood in for; what it costs is
+processor time, ten to twenty times as much as on nodes that are namespaces (gluster_machines.py).
 """
 
 from __future__ import annotations
@@ -34,6 +34,12 @@ mkdir -p /usr /lib64 /var/lib /state
 mount --bind /run/host/usr /usr
 for place in lib lib64 sbin bin; do mount --bind /run/host/usr/$place /$place; done
 cp -a /run/host/alternatives /etc/
+"""
+_CERTIFICATES = """set -e
+mkdir -p /etc/ssl /var/log/glusterfs
+cp /run/host/openssl.cnf /etc/ssl/
+mount -t tmpfs tmpfs /usr/lib/ssl
+ln -s /etc/ssl/openssl.cnf /usr/lib/ssl/
 """
 # What was written a second ago is there after a power cut.
 _SET_UP = """set -e
@@ -70,42 +76,31 @@ def need() -> None:
     processes.need("mke2fs", package="e2fsprogs")
 
 
-class ThinNode(guest.Guest):
-    """A node: `start` returns when glusterd runs, also after `kill`, with what it had on its disks."""
+class GlusterGuest(guest.Guest):
+    """A machine that mounts GlusterFS volumes below /mnt; its certificates are in its own /etc/ssl."""
 
-    def __init__(self, network: fabric.Fabric, name: str, disk_gib: int = 200) -> None:
-        need()
-        super().__init__(network, name, _MEMORY_MIB)
-        self._disks = {which: self.run_directory / f"{which}.img" for which in ("disk", "state")}
-        with self._disks["disk"].open("wb") as disk:
-            disk.truncate(disk_gib << 30)
-        self._make_state()
+    def __init__(self, network: fabric.Fabric, name: str, memory_mib: int = _MEMORY_MIB) -> None:
+        gluster_machines.need()
+        super().__init__(network, name, memory_mib)
         self._programs = self._make_programs()
-
-    def trust(self, public_key: str) -> None:
-        """Let whoever has this key in as root, from the next start on."""
-        with (self.shared / "authorized_keys").open("a") as file:
-            file.write(public_key)
-
-    def root_words(self) -> list[str]:
-        return [*super().root_words(), *(f"ubd{n}={self._disks[which]}" for n, which in enumerate(("disk", "state")))]
+        shutil.copy("/etc/ssl/openssl.cnf", self.shared)
 
     def start(self, timeout_s: float = _BOOT_S) -> Self:
-        """Return when glusterd runs, and its bricks are mounted."""
+        """Return when it has its programs, and whatever else it needs."""
         self._show_programs()
         super().start(timeout_s)
-        for done in (super().script(_PROGRAMS, timeout_s), self.script(_SET_UP, timeout_s)):
+        for done in (super().script(_PROGRAMS, timeout_s), self.script(self.set_up(), timeout_s)):
             if done.code:
-                raise processes.LabError(f"{self.name} does not become a node: {done.stderr[-2000:]}")
+                raise processes.LabError(f"{self.name} does not come up: {done.stderr[-2000:]}")
         return self
+
+    def set_up(self) -> str:
+        """Return the script that makes it what it is, once it has its programs."""
+        return _CERTIFICATES
 
     def script(self, text: str, timeout_s: float = processes.PATIENCE_S) -> guest.Result:
         """Run a script as root: by bash, since the guest's own shell prefers the programs that it has inside."""
         return super().script(f"exec /bin/bash -c {shlex.quote(text)}", timeout_s)
-
-    def gluster(self, *words: str) -> str:
-        """Return what its own `gluster` says."""
-        return self.check(["gluster", "--mode=script", *words], 600.0)
 
     def mount(self, source: str, place: str, timeout_s: float = 600.0) -> guest.Result:
         """Mount `host:/volume` at a place below /mnt, which is there afterwards only if that succeeded."""
@@ -115,28 +110,6 @@ class ThinNode(guest.Guest):
     def unmount(self, place: str) -> None:
         """Take a mount away."""
         self.script(f"umount {place} || umount -l {place}; rmdir {place}", 600.0)
-
-    def bricks(self) -> list[str]:
-        """Return what there is of volumes, a line each: logical volumes, mounts, lines of the table of mounts."""
-        volumes = self.check(["lvs", "--noheadings", "-o", "lv_name"]).splitlines()
-        table = self.check(["cat", gluster_machines.FSTAB]).splitlines()
-        mounts = self.script("grep -E 'heketi/mounts|gluster/snaps|abaca' /proc/mounts").stdout.splitlines()
-        return [line.strip() for line in (*volumes, *table, *mounts)]
-
-    def _make_state(self) -> None:
-        """Its disk for what is its own: made from what this host's packages have there."""
-        tree = self.run_directory / "state"
-        for place in ("var/lib/glusterd", "var/log/glusterfs", "var/lib/heketi", "etc/ssl", "etc/glusterfs", "etc/lvm"):
-            (tree / place).mkdir(parents=True)
-        for kept in ("groups", "hooks"):
-            shutil.copytree(f"/var/lib/glusterd/{kept}", tree / "var/lib/glusterd" / kept, symlinks=True)
-        shutil.copytree("/etc/glusterfs", tree / "etc/glusterfs", dirs_exist_ok=True)
-        shutil.copy("/etc/ssl/openssl.cnf", tree / "etc/ssl")
-        (tree / "etc/lvm/lvm.conf").write_text(_LVM)
-        (tree / "var/lib/heketi/fstab").touch()
-        image = str(self._disks["state"])
-        processes.command(["mke2fs", "-q", "-t", "ext4", "-d", str(tree), image, f"{_STATE_MIB}M"])
-        shutil.rmtree(tree)
 
     def _make_programs(self) -> pathlib.Path:
         """What it finds before this host's programs."""
@@ -159,3 +132,52 @@ class ThinNode(guest.Guest):
             place.mkdir(exist_ok=True)
             words = ["-t", "overlay", "overlay", "-o", f"ro,lowerdir={self._programs}:/usr", str(place)]
             processes.command(["mount", *words])
+
+
+class ThinNode(GlusterGuest):
+    """A node: `start` returns when glusterd runs with its bricks, also after `kill`, with what it had on its disks."""
+
+    def __init__(self, network: fabric.Fabric, name: str, disk_gib: int = 200) -> None:
+        need()
+        super().__init__(network, name)
+        self._disks = {which: self.run_directory / f"{which}.img" for which in ("disk", "state")}
+        with self._disks["disk"].open("wb") as disk:
+            disk.truncate(disk_gib << 30)
+        self._make_state()
+
+    def set_up(self) -> str:
+        return _SET_UP
+
+    def trust(self, public_key: str) -> None:
+        """Let whoever has this key in as root, from the next start on."""
+        with (self.shared / "authorized_keys").open("a") as file:
+            file.write(public_key)
+
+    def root_words(self) -> list[str]:
+        return [*super().root_words(), *(f"ubd{n}={self._disks[which]}" for n, which in enumerate(("disk", "state")))]
+
+    def gluster(self, *words: str) -> str:
+        """Return what its own `gluster` says."""
+        return self.check(["gluster", "--mode=script", *words], 600.0)
+
+    def bricks(self) -> list[str]:
+        """Return what there is of volumes, a line each: logical volumes, mounts, lines of the table of mounts."""
+        volumes = self.check(["lvs", "--noheadings", "-o", "lv_name"]).splitlines()
+        table = self.check(["cat", gluster_machines.FSTAB]).splitlines()
+        mounts = self.script("grep -E 'heketi/mounts|gluster/snaps|abaca' /proc/mounts").stdout.splitlines()
+        return [line.strip() for line in (*volumes, *table, *mounts)]
+
+    def _make_state(self) -> None:
+        """Its disk for what is its own: made from what this host's packages have there."""
+        tree = self.run_directory / "state"
+        for place in ("var/lib/glusterd", "var/log/glusterfs", "var/lib/heketi", "etc/ssl", "etc/glusterfs", "etc/lvm"):
+            (tree / place).mkdir(parents=True)
+        for kept in ("groups", "hooks"):
+            shutil.copytree(f"/var/lib/glusterd/{kept}", tree / "var/lib/glusterd" / kept, symlinks=True)
+        shutil.copytree("/etc/glusterfs", tree / "etc/glusterfs", dirs_exist_ok=True)
+        shutil.copy("/etc/ssl/openssl.cnf", tree / "etc/ssl")
+        (tree / "etc/lvm/lvm.conf").write_text(_LVM)
+        (tree / "var/lib/heketi/fstab").touch()
+        image = str(self._disks["state"])
+        processes.command(["mke2fs", "-q", "-t", "ext4", "-d", str(tree), image, f"{_STATE_MIB}M"])
+        shutil.rmtree(tree)

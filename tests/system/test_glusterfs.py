@@ -2,7 +2,6 @@
 """Shares on a real GlusterFS, which a real Heketi makes: how users see them, and that strangers never do."""
 
 import configparser
-import contextlib
 import itertools
 import os
 import signal
@@ -11,14 +10,22 @@ import sys
 
 import pytest
 
-from lab import caller, gluster_cluster, gluster_machines, guest, heketi_server, processes, runs, service
+from lab import (
+    caller,
+    gluster_cluster,
+    gluster_guests,
+    gluster_machines,
+    guest,
+    heketi_server,
+    processes,
+    runs,
+    service,
+)
 from tests.clients import command
 from tests.conftest import ROOT, wait_until
 from tests.system import running
+from tests.system.attaching import ATTACHMENTS, PROJECT, a_server, active, attach, detach, left_on
 from tests.system.stranger import PLACE, SHOWN_S, Stranger, an_open_volume
-
-PROJECT = "a1" * 16
-ATTACHMENTS = "//abaca/v1/attachments"
 
 thorough = pytest.mark.skipif(not os.environ.get("GLUSTER_THOROUGH"), reason="minutes: make thorough")
 
@@ -302,54 +309,6 @@ def test_a_share_of_nfs_lives_on_a_sealed_volume_that_lets_in_its_server_alone(c
     assert list((abaca.directory / "state" / "backends" / "gluster" / "ganesha" / "exports").iterdir()) == []
 
 
-@contextlib.contextmanager
-def a_server(cluster, abaca, name):
-    """A machine that nobody has prepared, and its id in the inventory."""
-    machine = gluster_machines.GlusterClient(cluster.network, name).start()
-    try:
-        machine.script(": > /etc/fstab")
-        ssh = machine.ssh
-        wish = {
-            "name": name,
-            "project_id": PROJECT,
-            "addresses": [{"ip": machine.ipv4}],
-            "ssh_host": ssh.host,
-            "ssh_port": ssh.port,
-            "ssh_user": ssh.user,
-            "host_key": ssh.host_key,
-            "key": f"file:{ssh.private_key}",
-        }
-        yield machine, abaca.admin.call("POST", "//abaca/v1/servers", {"server": wish}).body["server"]["id"]
-    finally:
-        machine.stop()
-
-
-def attach(abaca, share, server):
-    """The attachment of a share to a server, once it is active."""
-    wish = {"attachment": {"share_id": share, "server_id": server}}
-    made = abaca.admin.call("POST", ATTACHMENTS, wish).body["attachment"]["id"]
-    return wait_until(lambda: active(abaca, made), SHOWN_S, 0.5)
-
-
-def active(abaca, attachment):
-    """As it is shown when it is active; None before."""
-    shown = abaca.admin.get(f"{ATTACHMENTS}/{attachment}")
-    assert shown["state"] != "error", shown
-    return shown if shown["state"] == "active" else None
-
-
-def detach(abaca, attachment):
-    """Nothing of the attachment is known any more."""
-    abaca.admin.call("DELETE", f"{ATTACHMENTS}/{attachment}")
-    wait_until(lambda: attachment not in str(abaca.admin.get(ATTACHMENTS)), SHOWN_S, 0.5)
-
-
-def left_on(machine):
-    """What there is on a machine of mounts, of what brings them back, and of certificates."""
-    looks = "ls /mnt; cat /etc/fstab; ls /etc/ssl /usr/lib/ssl | grep -e abaca -e glusterfs; pgrep -x glusterfs"
-    return machine.script(f"grep fuse.glusterfs /proc/mounts; {looks}").stdout
-
-
 def renew(abaca):
     """Each node has a new certificate, and each volume of a share serves by it."""
     return certificate(abaca, "renew", "--restart").splitlines()
@@ -450,7 +409,10 @@ def typed(abaca, directory, lines, **more):
 
 
 def test_the_page_leads_from_an_empty_cluster_to_a_mounted_share(cluster, abaca, cloud, tmp_path):
-    """Its addresses and files are others here; what is copied between machines is carried by hand."""
+    """Its addresses and files are others here; what is copied between machines is carried by hand.
+
+    The client has a kernel of its own. While it has the share mounted that grows.
+    """
     written, typed_type = page("What it needs")
     options = configparser.ConfigParser()
     options.read_string(written)
@@ -466,7 +428,7 @@ def test_the_page_leads_from_an_empty_cluster_to_a_mounted_share(cluster, abaca,
     made, requested, issued, mounted, deleted = page("A first share")
     typed(abaca, tmp_path, f"{typed_type}{made}")
     location = next(line for line in typed(abaca, tmp_path, made.splitlines()[-1]).splitlines() if line)
-    machine = gluster_machines.GlusterClient(cluster.network, "newcomer").start()
+    machine = gluster_guests.GlusterGuest(cluster.network, "newcomer").start()
     try:
         said(machine, f"cd /tmp && {requested}")
         (tmp_path / "alice.csr").write_text(said(machine, "cat /tmp/alice.csr"))
@@ -476,6 +438,10 @@ def test_the_page_leads_from_an_empty_cluster_to_a_mounted_share(cluster, abaca,
             said(machine, f"cat > /tmp/{name} <<'END'\n{(tmp_path / name).read_text()}END")
         said(machine, f"set -e; cd /tmp; LOCATION={location}; {mounted}")
         assert "fuse.glusterfs" in said(machine, "grep ' /mnt/first ' /proc/mounts")
+        said(machine, "echo text > /mnt/first/file && sync")
+        cloud.run("share", "resize", "first", "3", "--wait")
+        wait_until(lambda: said(machine, "df -B 1G --output=size /mnt/first").split() == ["1G-blocks", "3"], SHOWN_S)
+        assert said(machine, "cat /mnt/first/file") == "text\n"
         said(machine, "umount /mnt/first")
     finally:
         machine.stop()

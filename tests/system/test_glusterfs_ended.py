@@ -12,21 +12,16 @@ import urllib3
 
 from abaca.drivers.authority import Authority
 from tests.conftest import wait_until
+from tests.system.attaching import ATTACHMENTS, a_server, active, attach, detach
 from tests.system.stranger import PLACE, SHOWN_S
 from tests.system.test_glusterfs import (  # noqa: F401 (fixtures)
-    ATTACHMENTS,
-    PROJECT,
-    a_server,
     abaca,
-    active,
     allow,
-    attach,
     certify,
     client,
     cloud,
     cluster,
     delete,
-    detach,
     location,
     made,
     renew,

@@ -110,6 +110,27 @@ def test_a_name_that_somebody_took_is_told_with_the_volume_that_has_it(bed, clou
     assert name in bed.gluster.volumes
 
 
+@pytest.mark.parametrize(
+    ("spec", "value", "why"),
+    [
+        ("glusterfs_cluster", "nowhere", "no pool has the capabilities that the share type asks for"),
+        ("glusterfs:durability", "disperse 4+2", "disperse 4+2 needs 6 nodes with a device"),
+        ("glusterfs:durability", "disperse 3+1", "'disperse 3+1' is no durability: it is replica 2 or 3"),
+        ("glusterfs:volume_options", "auth.allow 192.0.2.1", "auth.allow is what keeps volumes sealed and counted"),
+    ],
+)
+def test_a_share_whose_type_cannot_be_had_says_why_and_leaves_nothing(bed, cloud, spec, value, why):
+    before = dict(bed.heketi.volumes)
+    cloud.run("share", "type", "create", "special", "false", "--extra-specs", f"{spec}={value}")
+    share = cloud.read("share", "create", "GLUSTERFS", "2", "--share-type", "special")["id"]
+    ((_, _, said),) = told(cloud, share)
+    assert why in said
+    cloud.run("share", "delete", share)
+    wait_until(lambda: not statuses(cloud, [share]), SHOWN_S, 0.5)
+    cloud.run("share", "type", "delete", "special")
+    assert (bed.heketi.volumes, bed.heketi.works) == (before, {})
+
+
 def test_a_share_is_found_at_the_new_address_of_a_node_once_it_is_ensured(bed, cloud):
     share = cloud.read("share", "create", "GLUSTERFS", "1")["id"]
     wait_until(lambda: cloud.read("share", "show", share)["status"] == "available", SHOWN_S, 0.5)

@@ -5,14 +5,13 @@
 import contextlib
 
 from tests.conftest import wait_until
+from tests.system.attaching import a_server, left_on
 from tests.system.stranger import SHOWN_S
 from tests.system.test_glusterfs import (  # noqa: F401 (fixtures)
-    a_server,
     abaca,
     cloud,
     cluster,
     delete,
-    left_on,
     made,
     run,
     said,
