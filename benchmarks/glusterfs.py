@@ -29,7 +29,7 @@ from lab import caller, gluster_bed, gluster_cluster, heketi_server, processes, 
 
 ROUNDS, TOGETHER, AT_ONCE = 5, 20, 8
 FEW, MANY, LOOKED_AT, PAGE = 100, 1000, 20, 50
-LOOK_S, ASKED_S, PATIENCE_S = 0.01, 1.0, 900.0
+LOOK_S, CLOSE_LOOK_S, ASKED_S, PATIENCE_S = 0.01, 0.002, 1.0, 900.0
 MOST, MOST_TOGETHER, MOST_GROWTH = 1.15, 1.1, 1.5
 
 
@@ -190,7 +190,7 @@ class Ours:
         wish = {"access_type": "cert", "access_to": "alice", "access_level": "rw"}
         path = f"/shares/{self._ids[name]}/action"
         rule = self._admin.call("POST", path, {"allow_access": wish}).body["access"]["id"]
-        _until(lambda: self._admin.get(f"/share-access-rules/{rule}")["state"] == "active")
+        _until(lambda: self._admin.get(f"/share-access-rules/{rule}")["state"] == "active", CLOSE_LOOK_S)
 
     def delete(self, name: str) -> None:
         self._admin.call("DELETE", f"/shares/{self._ids[name]}")
@@ -211,12 +211,12 @@ class Ours:
         return False
 
 
-def _until(is_so: Callable[[], bool]) -> None:
+def _until(is_so: Callable[[], bool], every_s: float = LOOK_S) -> None:
     deadline_s = time.monotonic() + PATIENCE_S
     while not is_so():
         if time.monotonic() > deadline_s:
             raise TimeoutError("it has not come to its end")
-        time.sleep(LOOK_S)
+        time.sleep(every_s)
 
 
 def _real(made: runs.Run) -> Iterator[Figure]:
