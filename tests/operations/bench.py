@@ -194,7 +194,8 @@ class Bench:
                 row = self.show(op_id)
             except exc.OperationalError:  # a test has taken the database away
                 return None
-            return row if row.state in states and and_so(row) else None
+            # No row yet: the transaction that enqueues the operation is not over.
+            return row if row and row.state in states and and_so(row) else None
 
         return wait_until(found, timeout_s, every_s=0.005)
 
