@@ -231,7 +231,7 @@ class Nodes:
     """SSH servers for nodes at 127.0.7.1 and further, all on one port, and how one logs in to them.
 
     Those that are `anew` know of no volume, and glusterd hangs on those that are `hanging`. `scripts` are all that were
-    run, each with its node. `on_command` is called before each command has its effect, and after it.
+    run, each with its node, `spoken` so the commands of gluster. `on_command` is called before each command has its effect, and after it.
     """
 
     def __init__(self, cluster: Cluster, directory: pathlib.Path, count: int = 3) -> None:
@@ -248,6 +248,7 @@ class Nodes:
         self.hanging: set[str] = set()
         self.programs = gluster_programs.Programs(cluster, directory)
         self.scripts: list[tuple[str, list[str]]] = []
+        self.spoken: list[tuple[str, list[str]]] = []
         self.on_command: Callable[[], None] = lambda: None
 
     def start(self) -> None:
@@ -336,6 +337,7 @@ class Nodes:
         process.exit(code)
 
     def _gluster(self, host: str, words: list[str]) -> tuple[int, str]:
+        self.spoken.append((host, words))
         if host in self.hanging:
             return 1, "Error : Request timed out"
         return (Cluster() if host in self.anew else self.cluster).run(words)

@@ -231,7 +231,8 @@ def test_what_heketi_cannot_take_away_from_a_node_that_is_lost_for_good_can_be_l
 def test_a_node_that_was_away_is_asked_last_until_it_answers(rig):
     driver = rig.start()
     share = rig.share()
-    first, *others = rig.bed.nodes.hosts
+    first, _ = rig.bed.nodes.spoken[-1]
+    others = [host for host in rig.bed.nodes.hosts if host != first]
     rig.bed.nodes.kill(first)
     settled(driver.set_access, share, ())
     assert driver.machines.answering_first([first, *others]) == [*others, first]
@@ -239,6 +240,21 @@ def test_a_node_that_was_away_is_asked_last_until_it_answers(rig):
     driver.machines.run(first, ["true"])
     assert driver.machines.answering_first([first, *others]) == [first, *others]
     settled(driver.delete, share)
+
+
+def test_each_node_speaks_for_its_part_of_the_volumes(rig):
+    """One glusterd does one thing at a time."""
+    driver, nodes = rig.start(), rig.bed.nodes
+    shares, spoke = [], set()
+    while spoke != set(nodes.hosts):
+        nodes.spoken.clear()
+        shares.append(rig.share())
+        driver.set_access(shares[-1], ())
+        (speaker,) = {host for host, words in nodes.spoken if f"abaca_{shares[-1].id}" in words}
+        spoke.add(speaker)
+        assert len(shares) < 60
+    for share in shares:
+        settled(driver.delete, share)
 
 
 def _ends_well(call, *arguments):

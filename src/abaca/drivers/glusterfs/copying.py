@@ -196,7 +196,7 @@ class Copying(Serving):
             self._stop_lost(node, volume.name)
         if mark.snapshot_id:
             with contextlib.suppress(contract.Gone):
-                self.gluster(nodes).deactivate(names.snapshot_of(mark.snapshot_id))
+                self.gluster(nodes, volume.name).deactivate(names.snapshot_of(mark.snapshot_id))
 
     def _begin(self, node: heketi.Node, held: Held, what: tuple[Mark, str, str]) -> None:
         mark, origin, emptied = what

@@ -51,7 +51,7 @@ class Renewing(Serving):
         failed: errors.BackendError | None = None
         for sized in self.volumes.ordered(nodes, self.client.cluster(cluster).volumes):
             try:
-                if self._start_anew(self.gluster(nodes), sized.name):
+                if self._start_anew(self.gluster(nodes, sized.name), sized.name):
                     yield f"volume {sized.name}: started anew"
             except contract.Gone:
                 continue  # it has just been deleted

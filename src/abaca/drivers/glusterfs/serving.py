@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -136,9 +137,13 @@ class Serving:
             return ", ".join(host_of(node) for node in nodes if node not in there)
         return ""
 
-    def gluster(self, nodes: list[heketi.Node]) -> Gluster:
-        """Gluster as any of the nodes speaks for it; those that answer and that Heketi has online are asked first."""
-        asked = sorted(nodes, key=lambda node: node.state != "online")
+    def gluster(self, nodes: Sequence[heketi.Node], volume: str) -> Gluster:
+        """Gluster as any of the nodes speaks for it; those that answer and that Heketi has online are asked first.
+
+        Which of these comes first depends on the volume: a glusterd does one thing at a time, and each has its part.
+        """
+        first = zlib.crc32(volume.encode()) % max(1, len(nodes))
+        asked = sorted([*nodes[first:], *nodes[:first]], key=lambda node: node.state != "online")
         hosts = self.machines.answering_first([host_of(node) for node in asked])
         return Gluster(self.machines, hosts, lambda: self.seal.ended(nodes))
 
@@ -184,7 +189,7 @@ class Serving:
     def look(self, volume: heketi.Volume) -> Held:
         """A volume with what gluster says of it."""
         nodes = self.nodes(volume.cluster)
-        gluster = self.gluster(nodes)
+        gluster = self.gluster(nodes, volume.name)
         return Held(volume, gluster.info(volume.name), nodes, gluster)
 
     def unsealed(self, held: Held) -> list[str]:

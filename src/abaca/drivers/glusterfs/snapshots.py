@@ -38,10 +38,10 @@ class Snapshots(Shares, contract.Snapshots, contract.ClonesSnapshots):
         if volume is None:
             for cluster in self.clusters().values():
                 if nodes := self.nodes(cluster):
-                    _drop(self.gluster(nodes), name)
+                    _drop(self.gluster(nodes, name), name)
             self.forget(instance)
             return
-        _drop(self.gluster(self.nodes(volume.cluster)), name)
+        _drop(self.gluster(self.nodes(volume.cluster), volume.name), name)
         with contextlib.suppress(contract.Gone):
             held = self.look(volume)
             if held.info.options.get(names.MARK) == names.RETIRED and not held.info.snapshot_count:
