@@ -12,24 +12,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
-import msgspec
-
 from abaca.domain.attachments.servers import Login
 from abaca.drivers import contract
 from abaca.drivers.authority import Authority
-from abaca.drivers.clients import heketi
 from abaca.drivers.clients.machines import HostKeys, Machines
-from abaca.drivers.glusterfs import durability, names
+from abaca.drivers.glusterfs import names
 from abaca.drivers.glusterfs.ensuring import Ensuring
 from abaca.drivers.glusterfs.enumerating import Enumerating
 from abaca.drivers.glusterfs.examining import Examining
 from abaca.drivers.glusterfs.nfs_server import NfsServer, check_host
 from abaca.drivers.glusterfs.options import GlusterfsOptions
+from abaca.drivers.glusterfs.pools import Pools
 from abaca.drivers.glusterfs.renewing import Renewing
 from abaca.drivers.glusterfs.reverting import Reverting
 from abaca.drivers.glusterfs.seal import Seal
 from abaca.drivers.glusterfs.snapshots import Snapshots
-from abaca.drivers.glusterfs.volumes import Room, pool_stats
 from abaca.nodes.shell import Limits
 
 _LIMITS = Limits(connect_s=15.0, command_s=120.0)
@@ -37,7 +34,15 @@ _OF_SNAPSHOTS = ("snapshot_support", "create_share_from_snapshot_support", "reve
 
 
 class Glusterfs(
-    Snapshots, Reverting, Ensuring, Enumerating, Examining, Renewing, contract.IssuesCertificates, contract.Driver
+    Snapshots,
+    Reverting,
+    Ensuring,
+    Enumerating,
+    Examining,
+    Renewing,
+    Pools,
+    contract.IssuesCertificates,
+    contract.Driver,
 ):
     """GlusterFS volumes made by Heketi, sealed by certificates, reached by their common names."""
 
@@ -110,25 +115,6 @@ class Glusterfs(
         """
         if self.nfs is not None:
             self.nfs.shut_down()
-
-    def pools(self) -> list[contract.PoolStats]:
-        if self.nfs is not None:
-            self.nfs.look()
-        kept = durability.factor(durability.read(self.options.durability))
-        room = Room(self.options.reserve_percent, kept * (1 + self.options.snapshots_per_share))
-        found = []
-        for name, id in self.clusters().items():
-            cluster = self.client.cluster(id)
-            nodes = self.looked_at(cluster.nodes)
-            stats = pool_stats(name, nodes, self.volumes.ordered(nodes, cluster.volumes), room)
-            found.append(msgspec.structs.replace(stats, capabilities={**stats.capabilities, **self._ends(nodes)}))
-        return found
-
-    def _ends(self, nodes: list[heketi.Node]) -> dict[str, str]:
-        """When the first certificate on which the pool rests ends, the authority's own among them."""
-        of_nfs = None if self.nfs is None else self.nfs.certificate.ends_at()
-        end = min(filter(None, (self.authority.ends_at, self.seal.first_end(nodes), of_nfs)))
-        return {contract.CERTIFICATES_END_AT: end.isoformat(timespec="seconds")}
 
     def backend_info(self) -> dict[str, str]:
         nfs = {"export_ips": ",".join(self.options.export_ips)} if self.options.export_ips else {}

@@ -12,7 +12,7 @@ import contextlib
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -272,41 +272,3 @@ class Volumes:
 
 def _is_of(pending: heketi.Pending, volume_id: str) -> bool:
     return any(change.id == volume_id for change in pending.changes)
-
-
-def pool_stats(name: str, nodes: Sequence[heketi.Node], held: Sequence[Sized], options: Room) -> contract.PoolStats:
-    """What a cluster can hold in shares of the back end's durability, beyond its reserve."""
-    devices = [device for node, device in _devices(nodes) if node.state == device.state == "online"]
-    total_kib = sum(device.storage.total for device in devices)
-    reserved_kib = total_kib * options.reserve_percent / 100
-    free_kib = max(0.0, sum(device.storage.free for device in devices) - reserved_kib)
-    per_gib = GIB_KIB * options.factor
-    return contract.PoolStats(
-        name=name,
-        total_gib=round((total_kib - reserved_kib) / per_gib, 2),
-        free_gib=round(free_kib / per_gib, 2),
-        allocated_gib=float(sum(usable_gib(one.size_gib) for one in held)),
-        capabilities={"glusterfs_cluster": name, contract.DEVICES: [_device(*one) for one in _devices(nodes)]},
-    )
-
-
-def _devices(nodes: Sequence[heketi.Node]) -> Iterator[tuple[heketi.Node, heketi.Device]]:
-    return ((node, device) for node in nodes for device in node.devices)
-
-
-def _device(node: heketi.Node, device: heketi.Device) -> object:
-    stats = contract.DeviceStats(
-        node=next(iter(node.hostnames.manage), node.id),
-        device=device.name,
-        total_gib=round(device.storage.total / GIB_KIB, 2),
-        free_gib=round(device.storage.free / GIB_KIB, 2),
-        is_online=node.state == device.state == "online",
-    )
-    return msgspec.to_builtins(stats)
-
-
-class Room(msgspec.Struct, frozen=True):
-    """How devices' room is told: the part that is kept back, and how often everything is kept."""
-
-    reserve_percent: int
-    factor: float
