@@ -13,6 +13,7 @@ from abaca.drivers import contract
 from abaca.drivers.clients import gluster
 from abaca.nodes.shell import KILLED, Answer
 from lab import gluster_bed
+from tests.drivers.contract.calls import settled
 from tests.drivers.harness import GlusterfsHarness
 
 GIB = 1 << 30
@@ -180,7 +181,8 @@ def test_pools_are_told_without_the_reserve_and_for_copies_and_snapshots(rig, dr
     assert [pool.name for pool in driver.pools()] == [rig.bed.cluster]
 
 
-def test_a_pool_tells_of_its_devices_and_which_of_them_serve(rig, driver):
+def test_a_pool_tells_of_its_devices_and_which_of_them_serve(rig):
+    driver = rig.start()
     lost, *others = rig.bed.heketi.nodes.values()
     lost["state"] = "offline"
     try:
@@ -198,6 +200,56 @@ def test_a_pool_tells_of_its_devices_and_which_of_them_serve(rig, driver):
     }
     assert {one["is_online"] for one in told.values() if one["node"] != host} == {True}
     assert len(told) == len(others) + 1
+
+
+def test_no_node_is_asked_for_its_bricks_as_long_as_nothing_changes(rig):
+    """Heketi tells all bricks with a node, which takes it a second where there are ten thousand."""
+    driver = rig.start()
+
+    def looked():
+        rig.bed.heketi.requests.clear()
+        (pool,) = driver.pools()
+        return pool, sum(asked.startswith("GET /nodes/") for asked in rig.bed.heketi.requests)
+
+    looked()
+    before, nodes = looked()
+    assert nodes == 0
+    share = rig.share(size_gib=2)
+    assert looked()[1] > 0
+    settled(driver.extend, share, 5)
+    grown, nodes = looked()
+    assert (grown.allocated_gib, nodes > 0) == (before.allocated_gib + 5, True)
+    settled(driver.delete, share)
+    assert looked()[0] == before
+    assert looked()[1] == 0
+
+
+def test_what_somebody_else_makes_shows_in_the_pools_at_once(rig):
+    driver = rig.start()
+    (before,) = driver.pools()
+    others = rig.build()
+    others.start()
+    share = rig.instance(size_gib=3)
+    settled(others.create, share)
+    (pool,) = driver.pools()
+    assert pool.allocated_gib == before.allocated_gib + 3
+    settled(others.delete, share)
+    others.stop()
+    assert driver.pools() == [before]
+
+
+def test_what_somebody_takes_out_of_service_shows_in_the_pools_after_a_while(rig):
+    driver = rig.start()
+    (before,) = driver.pools()
+    one, *_ = rig.bed.heketi.nodes.values()
+    one["state"] = "offline"
+    try:
+        assert driver.pools() == [before]
+        driver.believed_s = 0.0
+        (pool,) = driver.pools()
+        assert pool.total_gib < before.total_gib
+    finally:
+        one["state"] = "online"
 
 
 def test_what_pools_cost_does_not_grow_with_the_volumes(rig, driver):

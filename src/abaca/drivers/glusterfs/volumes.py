@@ -87,6 +87,8 @@ class Volumes:
         self._begun: dict[str, Begun] = {}
         self._cleaned: set[str] = set()
         self._one_at_a_time = threading.Lock()
+        self.turns = 0
+        """How often something was begun here, or had ended."""
 
     def named(self, name: str, cluster: str | None = None) -> heketi.Volume | None:
         """The volume of that name, in that cluster where one is given: another may have one of the same name.
@@ -133,7 +135,7 @@ class Volumes:
         try:
             result = self.client.look(begun.place)
         except (heketi.FailedForNow, contract.Full, contract.Gone, contract.Refused) as error:  # it is told once
-            self._begun.pop(name, None)
+            self._forget(name)
             if begun.work == work and not isinstance(error, heketi.Forgotten):
                 if unwell := self._nodes.unwell(begun.cluster):
                     raise heketi.FailedForNow(reason=f"{error.details['reason']}; {unwell}") from error
@@ -143,8 +145,12 @@ class Volumes:
             # a twentieth of what it has taken
             pause_s = min(max((time.monotonic() - begun.at_s) / 20, _LEAST_PAUSE_S), _GREATEST_PAUSE_S)
             raise self._under_way(f"{begun.work} {name}", begun.cluster, pause_s)
-        self._begun.pop(name, None)
+        self._forget(name)
         return begun.work == work
+
+    def _forget(self, name: str) -> None:
+        self._begun.pop(name, None)
+        self.turns += 1
 
     def make(self, order: heketi.Order) -> heketi.Volume:
         """The volume of that name, made if there is none. Raises `contract.UnderWay`, `Full`."""
@@ -262,6 +268,7 @@ class Volumes:
     def _begin(self, name: str, work: str, cluster: str, begin: Callable[[], str]) -> bool:
         """Begin it, and look at once whether it has ended; as for `settle`."""
         self._begun[name] = Begun(work, cluster, begin(), time.monotonic())
+        self.turns += 1
         return self.settle(name, work)
 
     def _under_way(self, what: str, cluster: str, pause_s: float = _PAUSE_S) -> contract.UnderWay:
