@@ -18,6 +18,7 @@ from abaca.drivers.authority import Authority
 from abaca.drivers.clients import heketi
 from abaca.drivers.glusterfs import durability
 from abaca.drivers.glusterfs.exporting import Exporting
+from abaca.drivers.glusterfs.serving import KNOWN_S
 from abaca.drivers.glusterfs.volumes import GIB_KIB, Sized, usable_gib
 
 
@@ -41,7 +42,7 @@ class Pools(Exporting):
     """Clusters, and what can be had in them."""
 
     authority: Authority
-    believed_s: float = 60.0
+    believed_s: float = KNOWN_S
     """So long figures are believed of a cluster in which nothing changes that is told at little cost."""
 
     def connect(self) -> None:

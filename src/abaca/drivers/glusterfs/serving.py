@@ -27,8 +27,8 @@ log = logging.getLogger(__name__)
 
 VOLUME_ID = "volume"
 """What is kept of a share: the id of its volume in Heketi."""
-KNOWN_S = 10.0
-"""So long is believed what Heketi has told of a node."""
+KNOWN_S = 60.0
+"""So long is believed what Heketi has told of a node, with which it tells all bricks there."""
 FAILED = "failed"
 """What Heketi says of a device whose bricks it has moved to others, and of a node of such."""
 SILENT_S = 10.0
