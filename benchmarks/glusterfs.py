@@ -4,7 +4,7 @@
 Three namespaces are nodes with a real glusterd, and a real Heketi makes the volumes; by hand means `heketi-cli`, and
 `gluster` on a node, by `ssh` on a connection that is kept. `heketi-cli` looks once a second whether Heketi is done, so
 the same is done by Heketi's REST interface too, with closer looks. A volume that stays keeps the daemons of the nodes
-running, which whoever has the only volume starts and ends. A thousand volumes are on paper.
+running, which whoever has the only volume starts and ends. A thousand volumes are on paper: `glusterfs_on_paper.py`.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
-from abaca.drivers import contract, load
+from abaca.drivers import contract
 from abaca.drivers.clients import heketi
-from abaca.drivers.glusterfs import Glusterfs, names
+from abaca.drivers.glusterfs import names
 from abaca.drivers.glusterfs.serving import COUNTING
-from benchmarks import clients, figures
+from benchmarks import figures, glusterfs_on_paper
 from benchmarks.figures import Figure
-from benchmarks.stand import HOST
+from benchmarks.glusterfs_on_paper import AT_ONCE, BUSY_S, MOST, PATIENCE_S, ROUNDS, seconds, sections
 from lab import caller, gluster_bed, gluster_cluster, heketi_server, processes, runs, service
 
-ROUNDS, TOGETHER, AT_ONCE = 5, 20, 8
-FEW, MANY, LOOKED_AT, PAGE = 100, 1000, 20, 50
-LOOK_S, CLOSE_LOOK_S, ASKED_S, PATIENCE_S = 0.01, 0.002, 1.0, 900.0
-MOST, MOST_TOGETHER, MOST_GROWTH = 1.15, 1.1, 1.5
+TOGETHER = 20
+# Looks take CPU from the nodes, which are on the same host: there are few, and the first comes late where that shows.
+LOOK_S, CLOSE_LOOK_S, FIRST_LOOK_S = 0.05, 0.002, 0.06
+MOST_TOGETHER = 1.1
 
 
 def run(words: Sequence[str]) -> int:
@@ -39,7 +39,7 @@ def run(words: Sequence[str]) -> int:
         raise ValueError("The only option is `paper`.")
     begun_s, found = time.monotonic(), []
     with runs.Run() as made:
-        for figure in itertools.chain(() if "paper" in words else _real(made), _on_paper(made), _pages(made)):
+        for figure in itertools.chain(() if "paper" in words else _real(made), glusterfs_on_paper.figures(made)):
             found.append(figure)
             print(figure, flush=True)
     print(f"\n{figures.table(found)}\n\n{time.monotonic() - begun_s:.0f} s")
@@ -93,7 +93,7 @@ class ByCommand:
                 return done.stdout
             if "Server busy" not in done.stderr:
                 raise processes.LabError(f"heketi-cli volume {' '.join(words)}: {done.stderr.strip()}")
-            time.sleep(LOOK_S)
+            time.sleep(BUSY_S)
 
 
 class ByRest:
@@ -122,7 +122,7 @@ class ByRest:
             try:
                 return gluster_bed.result(self._heketi, begin(), PATIENCE_S)
             except contract.Busy:
-                time.sleep(LOOK_S)
+                time.sleep(BUSY_S)
 
 
 class Hand:
@@ -190,6 +190,7 @@ class Ours:
         wish = {"access_type": "cert", "access_to": "alice", "access_level": "rw"}
         path = f"/shares/{self._ids[name]}/action"
         rule = self._admin.call("POST", path, {"allow_access": wish}).body["access"]["id"]
+        time.sleep(FIRST_LOOK_S)
         _until(lambda: self._admin.get(f"/share-access-rules/{rule}")["state"] == "active", CLOSE_LOOK_S)
 
     def delete(self, name: str) -> None:
@@ -223,7 +224,7 @@ def _real(made: runs.Run) -> Iterator[Figure]:
     cluster = gluster_cluster.GlusterCluster(made)
     cluster.start()
     try:
-        with service.Service(made, _sections(cluster.section()), directory=made.path("abaca")) as abaca:
+        with service.Service(made, sections(cluster.section()), directory=made.path("abaca")) as abaca:
             admin = caller.Caller(abaca.url, {})
             caller.ensure_type(admin)
             caller.wait_for_pools(admin, PATIENCE_S)
@@ -232,19 +233,6 @@ def _real(made: runs.Run) -> Iterator[Figure]:
             yield from _together(hand, by_rest, ours)
     finally:
         cluster.stop()
-
-
-def _sections(backend: Mapping[str, str]) -> dict[str, dict[str, object]]:
-    """The configuration of an Abaca with this back end alone."""
-    return {
-        "DEFAULT": {
-            "host": "bench",
-            "default_share_type": "default",
-            "enabled_share_backends": "gluster",
-            "enabled_share_protocols": "GLUSTERFS",
-        },
-        "gluster": {"driver": "glusterfs", "driver_handles_share_servers": False, **backend},
-    }
 
 
 def _one_by_one(hand: Hand, by_rest: Hand, ours: Ours) -> Iterator[Figure]:
@@ -260,7 +248,7 @@ def _one_by_one(hand: Hand, by_rest: Hand, ours: Ours) -> Iterator[Figure]:
         turn = number % len(doers)
         for step in steps:
             for who, doer in doers[turn:] + doers[:turn]:
-                took_s = _seconds(getattr(doer, step), f"{who}-{number}")
+                took_s = seconds(getattr(doer, step), f"{who}-{number}")
                 if number:
                     seen_s.setdefault((who, step), []).append(took_s)
     for step in steps:
@@ -283,140 +271,15 @@ def _together(hand: Hand, by_rest: Hand, ours: Ours) -> Iterator[Figure]:
     called = [f"together-{number}" for number in range(TOGETHER)]
     took_s: dict[str, float] = {}
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        bare_s = _seconds(lambda: list(pool.map(by_rest.make, called)))
+        bare_s = seconds(lambda: list(pool.map(by_rest.make, called)))
         list(pool.map(by_rest.delete, called))
         for who, doer in (("hand", hand), ("rest", by_rest)):
-            took_s[who] = _seconds(lambda doer=doer: list(pool.map(doer.create, called)))
+            took_s[who] = seconds(lambda doer=doer: list(pool.map(doer.create, called)))
             list(pool.map(doer.delete, called))
-        took_s["ours"] = _seconds(ours.all_at_once, called)
+        took_s["ours"] = seconds(ours.all_at_once, called)
         list(pool.map(ours.delete, called))
     together = f"GlusterFS, {TOGETHER} together"
     yield from _beside(together, took_s, MOST_TOGETHER)
     yield Figure(f"{together}: wall of Heketi's volumes by REST, {AT_ONCE} at a time", bare_s, "s")
     times = took_s["ours"] / bare_s
     yield Figure(f"{together}: times Heketi's volumes by REST, which have no limits", times, "x", MOST_TOGETHER)
-
-
-def _seconds(work: Callable[..., object], *given: object) -> float:
-    begun_s = time.monotonic()
-    work(*given)
-    return time.monotonic() - begun_s
-
-
-def _on_paper(made: runs.Run) -> Iterator[Figure]:
-    """Whether what is done again and again costs the same however many volumes there are."""
-    directory = made.path("paper")
-    bed = gluster_bed.Bed(directory / "bed", device_gib=10 * MANY)
-    backend = contract.Backend(name="b", host="h@b", share_backend_name="b", state_dir=directory / "state")
-    driver = load.driver(backend, "glusterfs", bed.section())
-    if not isinstance(driver, Glusterfs):
-        raise TypeError(f"{driver} is another driver of that name")
-    driver.start()
-    shares: list[contract.ShareInstance] = []
-    seen_s: dict[tuple[str, int], float] = {}
-    try:
-        for size in (FEW, MANY):
-            with ThreadPoolExecutor(AT_ONCE) as pool:
-                shares += pool.map(lambda number: _paper_share(driver, number), range(len(shares), size))
-            driver.pools()
-            seen_s["nodes", size] = min(_seconds(_ask_for_nodes, driver) for _ in range(ROUNDS))
-            seen_s["pools", size] = min(_seconds(driver.pools) for _ in range(ROUNDS))
-            seen_s["inspect", size] = min(_seconds(driver.inspect, shares[:LOOKED_AT]) for _ in range(ROUNDS))
-            seen_s["ensure", size] = min(_seconds(_ensure, driver, shares[:LOOKED_AT]) for _ in range(ROUNDS))
-    finally:
-        driver.stop()
-        bed.close()
-    for what, among in (("pools", 1), ("inspect", LOOKED_AT), ("ensure", LOOKED_AT)):
-        few_s, many_s = seen_s[what, FEW], seen_s[what, MANY]
-        each = " a share" if among > 1 else ""
-        yield Figure(f"GlusterFS on paper, {what}{each} among {MANY:,}: wall", many_s / among * 1000, "ms")
-        yield Figure(f"GlusterFS on paper, {what}{each}: times among {FEW}", many_s / few_s, "x", MOST_GROWTH)
-    bare_s = seen_s["nodes", MANY]
-    yield Figure(f"GlusterFS on paper, nodes told by Heketi among {MANY:,}: wall", bare_s * 1000, "ms")
-    yield Figure("GlusterFS on paper, pools: times nodes told by Heketi", seen_s["pools", MANY] / bare_s, "x", MOST)
-
-
-def _ask_for_nodes(driver: Glusterfs) -> None:
-    """What no telling of pools can do without: Heketi tells how full a device is in this way alone."""
-    for cluster in driver.client.clusters():
-        for node in driver.client.cluster(cluster).nodes:
-            driver.client.node(node)
-
-
-def _ensure(driver: Glusterfs, shares: Sequence[contract.ShareInstance]) -> None:
-    """Nothing was amiss: what is measured is the looking."""
-    found = driver.ensure(shares)
-    if found:
-        raise RuntimeError(f"shares that were just made are not as they shall be: {found}")
-
-
-def _paper_share(driver: Glusterfs, number: int) -> contract.ShareInstance:
-    """A share as it is told once its making has been written down."""
-    id = f"{number:08d}-0000-4000-8000-000000000000"
-    pool = driver.pools()[0].name
-    bare = contract.ShareInstance(
-        id=id, share_id=id, project_id="p", size_gib=1, protocol="GLUSTERFS", pool=pool, exports=()
-    )
-    made = driver.create(bare)
-    return contract.ShareInstance(
-        id=id,
-        share_id=id,
-        project_id="p",
-        size_gib=1,
-        protocol="GLUSTERFS",
-        pool=pool,
-        exports=made.exports,
-        driver_data=made.driver_data or {},
-    )
-
-
-def _pages(made: runs.Run) -> Iterator[Figure]:
-    """Whether the API tells shares at the same cost however many there are, each made by it on paper."""
-    bed = gluster_bed.Bed(made.path("pages") / "bed", device_gib=10 * MANY)
-    sections = _sections(bed.section())
-    # What the worker does by itself takes CPU that the API has without it.
-    sections |= {"quota": {"shares": -1, "gigabytes": -1}, "worker": {"reconcile_percent": 0}}
-    seen_s: dict[int, dict[str, float]] = {}
-    try:
-        with service.Service(made, sections, directory=made.path("pages-abaca")) as abaca:
-            admin = caller.Caller(abaca.url, {})
-            caller.ensure_type(admin)
-            caller.wait_for_pools(admin, PATIENCE_S)
-            door = clients.Door(HOST, abaca.port, f"X-OpenStack-Manila-API-Version: {caller.NEWEST}\r\n")
-            for size in (FEW, MANY):
-                seen_s[size] = {what: _asked_s(door, path) for what, path in _asked(_shares(admin, size)).items()}
-    finally:
-        bed.close()
-    for what, many_s in seen_s[MANY].items():
-        yield Figure(f"GlusterFS on paper, {what} among {MANY:,}: wall", many_s * 1000, "ms")
-        yield Figure(f"GlusterFS on paper, {what}: times among {FEW}", many_s / seen_s[FEW][what], "x", MOST_GROWTH)
-
-
-def _shares(admin: caller.Caller, size: int) -> list[str]:
-    """The ids of so many shares in all, in the order in which they are listed."""
-    there = len(admin.get(f"/shares?limit={MANY}"))
-    for _ in range(there, size):
-        admin.post("/shares", "share", share_proto="GLUSTERFS", size=1)
-    processes.wait_until(lambda: not admin.get("/shares?status=creating&limit=1"), PATIENCE_S, f"{size} shares")
-    found = [one["id"] for one in admin.get(f"/shares?status=available&limit={MANY}")]
-    if len(found) != size:
-        raise RuntimeError(f"of {size} shares {len(found)} are available")
-    return found
-
-
-def _asked(ids: Sequence[str]) -> dict[str, str]:
-    """What is asked among these shares, by what it is called."""
-    page, half = f"/v2/shares/detail?limit={PAGE}", len(ids) // 2
-    return {
-        f"first page of {PAGE}": page,
-        f"page of {PAGE} after the middle, by marker": f"{page}&marker={ids[half - 1]}",
-        f"page of {PAGE} after the middle, by offset": f"{page}&offset={half}",
-        "export locations of one": f"/v2/shares/{ids[half]}/export_locations",
-    }
-
-
-def _asked_s(door: clients.Door, path: str) -> float:
-    """The least that an answer takes for one client, who asks again and again."""
-    took_s: list[float] = []
-    clients.drive(door, [clients.repeated([door.request("GET", path)], time.perf_counter() + ASKED_S, took_s)])
-    return min(took_s)

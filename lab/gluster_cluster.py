@@ -47,7 +47,7 @@ class GlusterCluster:
         with concurrent.futures.ThreadPoolExecutor(len(self.nodes)) as pool:
             list(pool.map(lambda node: node.start(), self.nodes))
         self.heketi.start()
-        self.cluster = self.heketi.load([node.ipv4 for node in self.nodes], self.disk)
+        self.cluster = self.heketi.load([node.ipv4 for node in self.nodes], [self.disk])
         # Heketi does not wait for that; a node that is not yet one of them never hears of a volume that is made.
         processes.wait_until(self.is_joined, 60.0, "all nodes of GlusterFS to know each other")
 

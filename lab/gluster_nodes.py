@@ -231,7 +231,8 @@ class Nodes:
     """SSH servers for nodes at 127.0.7.1 and further, all on one port, and how one logs in to them.
 
     Those that are `anew` know of no volume, and glusterd hangs on those that are `hanging`. `scripts` are all that were
-    run, each with its node, `spoken` so the commands of gluster. `on_command` is called before each command has its effect, and after it.
+    run, each with its node, `spoken` so the commands of gluster. `on_command` is called before each command has its
+    effect, and after it.
     """
 
     def __init__(self, cluster: Cluster, directory: pathlib.Path, count: int = 3) -> None:

@@ -97,13 +97,14 @@ class HeketiServer:
         who = {"HEKETI_CLI_SERVER": self.url, "HEKETI_CLI_USER": "admin", "HEKETI_CLI_KEY": self._key}
         return {"PATH": f"{command_line().parent}:/usr/bin:/bin", **who}
 
-    def load(self, hosts: Sequence[str], disk: str = gluster_machines.DISK) -> str:
-        """Make a cluster of nodes with their disks, as `heketi-cli topology load` does; return its id."""
+    def load(self, hosts: Sequence[str], disks: Sequence[str] = (gluster_machines.DISK,)) -> str:
+        """Make a cluster of nodes that have these disks each, as `heketi-cli topology load` does; return its id."""
         cluster = str(self._asked("/clusters", {"file": True, "block": False})["id"])
         for zone, host in enumerate(hosts, 1):
             names = {"manage": [host], "storage": [host]}
             node = self._asked("/nodes", {"zone": zone, "cluster": cluster, "hostnames": names})
-            self._asked("/devices", {"node": node["id"], "name": disk})
+            for disk in disks:
+                self._asked("/devices", {"node": node["id"], "name": disk})
         return cluster
 
     def is_at(self, kind: str) -> bool:
