@@ -27,7 +27,7 @@ from benchmarks.figures import Figure
 from benchmarks.glusterfs_on_paper import AT_ONCE, BUSY_S, MOST, PATIENCE_S, ROUNDS, seconds, sections
 from lab import caller, gluster_bed, gluster_cluster, heketi_server, processes, runs, service
 
-TOGETHER = 20
+TOGETHER, ALLOWED = 20, 30
 # Looks take CPU from the nodes, which are on the same host: there are few, and the first comes late where that shows.
 LOOK_S, CLOSE_LOOK_S, FIRST_LOOK_S = 0.05, 0.002, 0.06
 MOST_TOGETHER = 1.1
@@ -157,6 +157,9 @@ class Hand:
         self._gluster(f"volume info {name}")
         self._gluster(f"volume set {name} {names.ALLOW} {names.allow(self._nodes, ['alice'])}")
 
+    def deny(self, name: str) -> None:
+        self._gluster(f"volume set {name} {names.ALLOW} {names.allow(self._nodes, ())}")
+
     def delete(self, name: str) -> None:
         self._volumes.delete(name)
 
@@ -172,6 +175,7 @@ class Ours:
     def __init__(self, admin: caller.Caller) -> None:
         self._admin = admin
         self._ids: dict[str, str] = {}
+        self._rules: dict[str, str] = {}
 
     def begin(self, name: str) -> str:
         share = self._admin.post("/shares", "share", share_proto="GLUSTERFS", size=1, name=name)
@@ -189,13 +193,19 @@ class Ours:
     def allow(self, name: str) -> None:
         wish = {"access_type": "cert", "access_to": "alice", "access_level": "rw"}
         path = f"/shares/{self._ids[name]}/action"
-        rule = self._admin.call("POST", path, {"allow_access": wish}).body["access"]["id"]
+        rule = self._rules[name] = self._admin.call("POST", path, {"allow_access": wish}).body["access"]["id"]
         time.sleep(FIRST_LOOK_S)
         _until(lambda: self._admin.get(f"/share-access-rules/{rule}")["state"] == "active", CLOSE_LOOK_S)
 
+    def deny(self, name: str) -> None:
+        rule, path = self._rules.pop(name), f"/shares/{self._ids[name]}/action"
+        self._admin.call("POST", path, {"deny_access": {"access_id": rule}})
+        _until(lambda: self._is_gone(f"/share-access-rules/{rule}"))
+
     def delete(self, name: str) -> None:
-        self._admin.call("DELETE", f"/shares/{self._ids[name]}")
-        _until(lambda: self._is_gone(self._ids[name]))
+        path = f"/shares/{self._ids[name]}"
+        self._admin.call("DELETE", path)
+        _until(lambda: self._is_gone(path))
 
     def all_at_once(self, called: Sequence[str]) -> None:
         for path in [self.begin(name) for name in called]:
@@ -204,9 +214,9 @@ class Ours:
     def _until_available(self, path: str) -> None:
         _until(lambda: self._admin.get(path)["status"] == "available")
 
-    def _is_gone(self, id: str) -> bool:
+    def _is_gone(self, path: str) -> bool:
         try:
-            self._admin.get(f"/shares/{id}")
+            self._admin.get(path)
         except caller.Refused as refused:
             return refused.status == 404
         return False
@@ -230,6 +240,7 @@ def _real(made: runs.Run) -> Iterator[Figure]:
             caller.wait_for_pools(admin, PATIENCE_S)
             hand, by_rest, ours = Hand(cluster, ByCommand(cluster)), Hand(cluster, ByRest(cluster)), Ours(admin)
             yield from _one_by_one(hand, by_rest, ours)
+            yield from _allow(hand, ours)
             yield from _together(hand, by_rest, ours)
     finally:
         cluster.stop()
@@ -241,7 +252,7 @@ def _one_by_one(hand: Hand, by_rest: Hand, ours: Ours) -> Iterator[Figure]:
     The first round only warms. The share that stays brings certificates to the nodes, without which no volume starts.
     """
     ours.create("stays")
-    steps = ("create", "extend", "allow", "delete")
+    steps = ("create", "extend", "delete")
     doers: list[tuple[str, Hand | Ours]] = [("ours", ours), ("hand", hand), ("rest", by_rest)]
     seen_s: dict[tuple[str, str], list[float]] = {}
     for number in range(ROUNDS + 1):
@@ -253,11 +264,29 @@ def _one_by_one(hand: Hand, by_rest: Hand, ours: Ours) -> Iterator[Figure]:
                     seen_s.setdefault((who, step), []).append(took_s)
     for step in steps:
         middle_s = {who: statistics.median(seen_s[who, step]) for who, _ in doers}
-        yield from _beside(f"GlusterFS, {step}", middle_s, MOST, has_heketi=step != "allow")
+        yield from _beside(f"GlusterFS, {step}", middle_s, MOST)
 
 
-def _beside(name: str, took_s: Mapping[str, float], most: float, *, has_heketi: bool = True) -> Iterator[Figure]:
-    """Ours beside the same by hand; Heketi's REST interface only where the step is also Heketi's."""
+def _allow(hand: Hand, ours: Ours) -> Iterator[Figure]:
+    """What takes a tenth of a second is repeated until the middle is one; each time the client is let out again."""
+    doers: dict[str, Hand | Ours] = {"hand": hand, "ours": ours}
+    for who, doer in doers.items():
+        doer.create(f"{who}-open")
+    seen_s: dict[str, list[float]] = {}
+    for number in range(ALLOWED + 1):
+        for who in list(doers)[:: 1 if number % 2 else -1]:
+            took_s = seconds(doers[who].allow, f"{who}-open")
+            doers[who].deny(f"{who}-open")
+            if number:
+                seen_s.setdefault(who, []).append(took_s)
+    for who, doer in doers.items():
+        doer.delete(f"{who}-open")
+    yield from _beside("GlusterFS, allow", {who: statistics.median(took_s) for who, took_s in seen_s.items()}, MOST)
+
+
+def _beside(name: str, took_s: Mapping[str, float], most: float) -> Iterator[Figure]:
+    """Ours beside the same by hand, and by hand with Heketi's REST interface where that was done too."""
+    has_heketi = "rest" in took_s
     yield Figure(f"{name}: wall by hand", took_s["hand"], "s")
     if has_heketi:
         yield Figure(f"{name}: wall by hand, Heketi by REST", took_s["rest"], "s")
