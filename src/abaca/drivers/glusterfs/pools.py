@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How full the clusters are, which are the pools of the GlusterFS driver.
 
-With a node Heketi tells all bricks on it, a tenth of a millisecond each. So figures are kept as long as nothing is seen
-to change.
+With a node Heketi tells all bricks on it, which takes it a tenth of a millisecond for each volume. So figures are kept
+as long as nothing is seen to change.
 """
 
 from __future__ import annotations
