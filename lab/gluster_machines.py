@@ -40,6 +40,9 @@ SYSTEMCTL = """#!/bin/sh
 # Of geo-replication, which glusterd starts some twenty times before it serves.
 GSYNCD = "#!/bin/sh\necho 'gsyncd.py 10'\n"
 _GSYNCD_PLACE = "/usr/lib/x86_64-linux-gnu/glusterfs/gsyncd"
+_MOUNTED_S, _READ_S, _LONGEST_S = 120.0, 20.0, 600.0
+_FUSE = "65735546"
+"""What `stat` calls the file system; one that has just ended leaves an empty directory, which can be listed."""
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "fuse", "loop-control")
 _LOOPS = 128
 _KEPT = {
@@ -51,6 +54,19 @@ _KEPT = {
     "log": "/var/log/glusterfs",
 }
 """What is a machine's own and kept, by the name of its directory here."""
+
+
+def _within(longest_s: float, command: str, place: str) -> str:
+    """The script by which a line of a shell is at its end after some seconds, and its exit code is $code.
+
+    Nobody can be killed who waits for a client of GlusterFS that hangs; so that client is, whose words name the place.
+    """
+    return f"""sh -c {shlex.quote(command)} & trying=$!
+timeout {longest_s:g} tail -s 0.1 -f /dev/null --pid=$trying || for client in $(pgrep -x glusterfs); do
+    ! tr '\\0' '\\n' < /proc/$client/cmdline | grep -qxF {shlex.quote(place)} || kill -KILL $client
+done
+wait $trying
+code=$?"""
 
 
 def need() -> None:
@@ -115,14 +131,23 @@ chmod 755 {over}/gsyncd
 mkdir -m 1777 {over}/tmp {over}/tmpwork
 mount -t overlay overlay -o lowerdir=/tmp,upperdir={over}/tmp,workdir={over}/tmpwork /tmp"""
 
-    def mount(self, source: str, place: str, timeout_s: float = 600.0) -> guest.Result:
+    def mount(self, source: str, place: str) -> guest.Result:
         """Mount `host:/volume` at a place below /mnt, which is there afterwards only if that succeeded."""
-        mounted = f"mkdir -p {place} && mount -t glusterfs {shlex.quote(source)} {place}"
-        return self.script(f"{mounted}; grep -q ' {place} fuse' /proc/mounts", timeout_s)
+        return self.mount_by(f"mount -t glusterfs {shlex.quote(source)} {place}", place)
+
+    def mount_by(self, command: str, place: str) -> guest.Result:
+        """Mount it by such a line of a shell."""
+        tried = f"mkdir -p {place}\n{_within(_MOUNTED_S, command, place)}"
+        return self.script(f"{tried}\ngrep -q ' {place} fuse' /proc/mounts", _LONGEST_S)
+
+    def reads(self, place: str, look: str = "ls .") -> bool:
+        """Whether a line of a shell succeeds in the volume that is mounted there, and has done so soon."""
+        inside = f'cd {place} && [ "$(stat -f -c %t .)" = {_FUSE} ] && {look}'
+        return self.script(f"{_within(_READ_S, inside, place)}\nexit $code", _LONGEST_S).code == 0
 
     def unmount(self, place: str) -> None:
         """Take a mount away, one that is dead too."""
-        self.script(f"umount -l {place} 2> /dev/null; rmdir {place}", 600.0)
+        self.script(f"umount -l {place} 2> /dev/null; rmdir {place}", _LONGEST_S)
 
 
 class GlusterNode(GlusterClient):

@@ -90,23 +90,19 @@ class Stranger:
     def with_its_certificate(self, name):
         """Whether it sees the volume."""
         mounted = self.machine.mount(f"{self.cluster.nodes[0].ipv4}:/{name}", PLACE)
-        return mounted.code == 0 and self._sees()
+        return self._sees(mounted)
 
     def without_tls(self, name):
         """Whether it sees the volume by what gluster tells clients of it, but for the order to use TLS."""
         file = f"/var/lib/glusterd/vols/{name}/{name}.tcp-fuse.vol"
         told = self.cluster.nodes[0].script(f"cat {file}").stdout
         plain = "\n".join(line for line in told.splitlines() if "ssl" not in line)
-        self.machine.script(
-            f"mkdir -p {PLACE}; cat > /run/plain.vol <<'END'\n{plain}\nEND\nglusterfs -f /run/plain.vol {PLACE}",
-            SHOWN_S,
-        )
-        return self._sees()
+        self.machine.script(f"cat > /run/plain.vol <<'END'\n{plain}\nEND", SHOWN_S)
+        return self._sees(self.machine.mount_by(f"glusterfs -f /run/plain.vol {PLACE}", PLACE))
 
-    def _sees(self):
+    def _sees(self, mounted):
         try:
-            seen = f"grep -q ' {PLACE} fuse' /proc/mounts && timeout -s KILL 10 ls {PLACE}/. || exit 1"
-            return self.machine.script(seen, SHOWN_S).code == 0
+            return mounted.code == 0 and self.machine.reads(PLACE)
         finally:
             self.machine.unmount(PLACE)
 
