@@ -8,10 +8,10 @@ import pytest
 
 from abaca.drivers import contract, wrappers
 from abaca.drivers.clients import gluster
-from abaca.drivers.exports.bus import Bus
 from lab import gluster_bed, gluster_cluster, processes
+from tests.drivers import server_files
 from tests.drivers.contract.calls import settled
-from tests.drivers.harness import GIB, DummyHarness, GlusterfsHarness, LocalHarness, socket_of
+from tests.drivers.harness import GIB, DummyHarness, GlusterfsHarness, LocalHarness
 
 OF_SNAPSHOTS = {contract.Snapshots, contract.ClonesSnapshots, contract.Reverts, contract.RevertsAtOnce}
 
@@ -62,6 +62,9 @@ class GlusterfsNodesHarness(GlusterfsHarness):
                 marked[self.options(name).get(gluster_bed.MARK)] = name
         return {id: name for id, name in marked.items() if id not in gluster_bed.NOBODYS}
 
+    def options_of(self, share):
+        return self.options(self.names()[share.id])
+
     def options(self, name):
         """What is set of a volume. Raises `contract.Gone`."""
         shown = self.node.run(["gluster", "--mode=script", "volume", "info", name], 300.0)
@@ -76,11 +79,11 @@ class GlusterfsNodesHarness(GlusterfsHarness):
             return self.node.check(["cat", f"{place}/file"])
 
     def fill(self, share, used_gib):
-        with self.mounted(share) as place:
+        with self.mounted(self.used(share)) as place:
             self.node.check(["fallocate", "--length", f"{int(used_gib * 1024) - 1}M", f"{place}/big"])
 
     def damage(self, share):
-        name = self.names()[share.id]
+        name = self.names()[self.used(share).id]
         self.node.gluster("volume", "quota", name, "limit-usage", "/", "3GB")
         self.node.gluster("volume", "set", name, "client.ssl", "off")
         self.node.gluster("volume", "stop", name, "force")
@@ -89,11 +92,11 @@ class GlusterfsNodesHarness(GlusterfsHarness):
         return set(self.names())
 
     def size_gib(self, share):
-        shown = self.node.gluster("--xml", "volume", "quota", self.names()[share.id], "list", "/")
+        shown = self.node.gluster("--xml", "volume", "quota", self.names()[self.used(share).id], "list", "/")
         return gluster.read_quota(shown).limit_bytes / GIB
 
     def clients(self, share):
-        allowed = self.options(self.names()[share.id])["auth.ssl-allow"].split(",")
+        allowed = self.options_of(share)["auth.ssl-allow"].split(",")
         return {(name, "rw") for name in allowed if not name.startswith("abaca-node-")}
 
     def close(self):
@@ -121,20 +124,16 @@ class GlusterfsNfsHarness(GlusterfsNodesHarness):
         return f"nfs://{self.address}/{self.names()[share.id]}?version=4&nfsport={self.port}"
 
     def clients(self, share):
-        bus = Bus(socket_of(self.directory / "ganesha"))
-        try:
+        with server_files.bus(self.directory / "ganesha") as bus:
             shown = {path: bus.show(id) for id, path in bus.paths().items()}
-        finally:
-            bus.close()
         seen = shown[f"/volumes/{self.names()[share.id]}"].clients
         return {(network.removesuffix("/32").removesuffix("/128"), level) for network, level in seen}
 
     def damage(self, share):
         """It has no export either."""
-        path = f"/volumes/{self.names()[share.id]}"
-        bus = Bus(socket_of(self.directory / "ganesha"))
-        bus.remove(next(id for id, seen in bus.paths().items() if seen == path))
-        bus.close()
+        path = f"/volumes/{self.names()[self.used(share).id]}"
+        with server_files.bus(self.directory / "ganesha") as bus:
+            bus.remove(next(id for id, seen in bus.paths().items() if seen == path))
         super().damage(share)
 
     def close(self):

@@ -6,7 +6,6 @@ A new driver gets a class here and a line in HARNESSES; every contract test of i
 
 import ipaddress
 import os
-import re
 import tempfile
 import uuid
 from pathlib import Path
@@ -15,7 +14,6 @@ import msgspec
 import pytest
 
 from abaca.drivers import contract, copying, load, wrappers
-from abaca.drivers.exports.bus import Bus
 from lab import gluster_bed, processes, runs
 from tests.drivers import server_files
 
@@ -54,11 +52,6 @@ def subnet(*addresses, **more):
     ]
     cidr = str(interfaces[0].network) if interfaces else None
     return contract.Subnet(**{"id": fresh_id(), "cidr": cidr, "allocations": allocations} | more)
-
-
-def socket_of(daemon_directory) -> Path:
-    """Where the message bus of an NFS server listens."""
-    return Path(re.search("unix:path=(.*)</listen>", (daemon_directory / "bus.conf").read_text())[1])
 
 
 class DummyHarness:
@@ -336,11 +329,8 @@ class LocalHarness(DummyHarness):
 
     def shown(self, daemon_directory=None):
         """Every live export by its path: the daemon's own answer."""
-        bus = Bus(socket_of(daemon_directory or self.daemon_directory()))
-        try:
+        with server_files.bus(daemon_directory or self.daemon_directory()) as bus:
             return {path: bus.show(id) for id, path in bus.paths().items()}
-        finally:
-            bus.close()
 
     def clients(self, share):
         return self.clients_at(self.mounted(share))
@@ -360,9 +350,8 @@ class LocalHarness(DummyHarness):
 
     def damage(self, share):
         """The export is gone, nothing is mounted, the limit is wrong."""
-        bus = Bus(socket_of(self.daemon_directory()))
-        bus.remove(next(id for id, path in bus.paths().items() if path == str(self.mounted(share))))
-        bus.close()
+        with server_files.bus(self.daemon_directory()) as bus:
+            bus.remove(next(id for id, path in bus.paths().items() if path == str(self.mounted(share))))
         processes.command(["btrfs", "qgroup", "limit", "3G", str(self.mounted(share))])
         processes.command(["umount", str(self.mounted(share))])
 
@@ -461,11 +450,22 @@ class GlusterfsHarness(DummyHarness):
         return self.volume(share).content
 
     def fill(self, share, used_gib):
-        self.volume(share).used_bytes = used_gib * GIB
+        self.volume(self.used(share)).used_bytes = used_gib * GIB
+
+    def options_of(self, share):
+        """What is set of its volume."""
+        return self.volume(share).options
+
+    def used(self, share):
+        """The share, which lets nobody in by now and did once: a new one has no limit before."""
+        if self.options_of(share).get("user.abaca.limit") == "later":
+            for rules in (self.rules("10.0.0.77 rw"), []):
+                self.driver.set_access(share, rules)
+        return share
 
     def damage(self, share):
         """It is open to all, stopped, and its limit is wrong."""
-        volume = self.volume(share)
+        volume = self.volume(self.used(share))
         volume.options |= {"client.ssl": "off"}
         volume.limit_bytes, volume.is_started = 3 * GIB, False
 
@@ -476,7 +476,7 @@ class GlusterfsHarness(DummyHarness):
         return self.bed.snapshots()
 
     def size_gib(self, share):
-        return self.volume(share).limit_bytes / GIB
+        return self.volume(self.used(share)).limit_bytes / GIB
 
     def clients(self, share):
         allowed = self.volume(share).options["auth.ssl-allow"].split(",")

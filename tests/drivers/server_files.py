@@ -1,9 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What lies in the directories of the local driver's share servers."""
+"""What lies in the directories of the local driver's share servers, and of NFS servers."""
 
+import contextlib
 import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
 
+from abaca.drivers.exports.bus import Bus
 from lab import processes
+
+
+@contextlib.contextmanager
+def bus(daemon_directory) -> Iterator[Bus]:
+    """The message bus of an NFS server."""
+    written = (daemon_directory / "bus.conf").read_text()
+    made = Bus(Path(re.search("unix:path=(.*)</listen>", written)[1]))
+    try:
+        yield made
+    finally:
+        made.close()
 
 
 def known_as(directory):

@@ -68,6 +68,7 @@ def test_a_volume_is_sealed_marked_and_kept_three_times_from_its_first_moment(ri
         "features.soft-timeout 0",
         "features.hard-timeout 0",
         f"auth.ssl-allow {','.join(nodes)}",
+        "user.abaca.limit later",
         f"user.abaca.instance {share.id}",
     ]
     assert volume["durability"]["replicate"] == {"replica": 3}
@@ -299,7 +300,7 @@ def test_a_volume_that_was_open_stays_one_to_be_sealed_until_it_was_started_anew
 @pytest.mark.parametrize("option", ["features.quota", "features.soft-timeout", "features.hard-timeout"])
 def test_a_volume_on_which_somebody_ended_counting_at_once_is_counted_again(rig, driver, option):
     known = rig.known(rig.share())
-    volume = rig.volume(known)
+    volume = rig.volume(rig.used(known))
     counted = dict(volume.options)
     del volume.options[option]
     volume.limit_bytes = None
@@ -311,7 +312,7 @@ def test_a_volume_on_which_somebody_ended_counting_at_once_is_counted_again(rig,
 
 def test_the_limit_of_a_volume_that_its_nodes_do_not_get_into_is_not_asked_for(rig, driver):
     known = rig.known(rig.share())
-    rig.volume(known).options |= {"client.ssl": "off"}
+    rig.volume(rig.used(known)).options |= {"client.ssl": "off"}
     rig.volume(known).limit_bytes = 3 * GIB
     rig.bed.gluster.refuses["quota"] = "quota command failed : Failed to start aux mount"
     assert driver.inspect([known])[known.id].repairs == ["client.ssl was not on"]

@@ -4,6 +4,7 @@
 import sqlalchemy as sa
 
 from abaca.db.tables.shares import export_locations
+from abaca.drivers.glusterfs.volumes import usable_gib
 from lab import gluster_bed
 from tests.operations import takeover
 from tests.operations import theatre as stage
@@ -89,7 +90,7 @@ class Held:
         marks = {name: volume.options.get(gluster_bed.MARK) for name, volume in gluster.frozen.items()}
         start = len(gluster_bed.SNAPSHOT)
         snapshots = {
-            name[start:]: {"instance_id": marks[name], "rules": [], "size_gib": gluster.frozen[name].limit_bytes / GIB}
+            name[start:]: {"instance_id": marks[name], "rules": [], "size_gib": self._size_gib(gluster.frozen[name])}
             for name in gluster.snapshots
         }
         return {"instance": instances, "snapshot": snapshots}
@@ -97,7 +98,16 @@ class Held:
     def _volume(self, volume):
         allowed = volume.options["auth.ssl-allow"].split(",")
         let_in = [("cert", name, "rw") for name in allowed if not name.startswith("abaca-node-")]
-        return {"size_gib": (volume.limit_bytes or 0) / GIB, "rules": let_in}
+        return {"size_gib": self._size_gib(volume), "rules": let_in}
+
+    def _size_gib(self, volume):
+        """The limit; of a volume into which nobody was let yet what the limit can be at most."""
+        allowed = volume.options["auth.ssl-allow"].split(",")
+        if volume.limit_bytes is None and all(name.startswith("abaca-node-") for name in allowed):
+            name = f"abaca_{volume.options[gluster_bed.MARK]}"
+            (found,) = (one for one in self.bed.heketi.volumes.values() if one["name"] == name)
+            return usable_gib(found["size"])
+        return (volume.limit_bytes or 0) / GIB
 
 
 def a_volume(theatre, size=3):

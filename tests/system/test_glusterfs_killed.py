@@ -56,14 +56,20 @@ def begun(cloud, name):
 
 
 def wait_until_it_is_whole(cluster, cloud, share):
-    """The share is available, with one volume that has its limit, and nothing else is there."""
+    """The share is available, with one volume that has its limit once somebody is let in, and nothing else is there."""
     wait_until_it_is(cloud, share, "available", 1)
     assert cluster.volumes() == [location(cloud, share).rpartition("/")[2]]
-    (limit,) = cluster.nodes[0].gluster("volume", "quota", *cluster.volumes(), "list", "/").splitlines()[2:]
-    assert limit.split()[1] == "1.0GB"
+    allow(cloud, share, "alice")
+    assert limits(cluster) == ["1.0GB"]
     look = "cat /etc/ssl/glusterfs.pem | openssl x509 -noout -pubkey; openssl pkey -in /etc/ssl/glusterfs.key -pubout"
     for node in cluster.nodes:
         assert said(node, look).count("BEGIN PUBLIC KEY") == 2
+
+
+def limits(cluster):
+    """Of all volumes."""
+    told = (cluster.nodes[0].gluster("volume", "quota", name, "list", "/") for name in cluster.volumes())
+    return [line.split()[1] for text in told for line in text.splitlines()[2:]]
 
 
 def wait_until_it_is_gone(cluster, cloud, share):
@@ -85,9 +91,12 @@ def test_a_share_comes_and_goes_although_all_of_abaca_is_killed_in_the_middle(ab
 @who
 @pytest.mark.parametrize("told", ["enabl[e]", "limit[-]usage"])
 def test_a_share_has_its_limit_although_abaca_is_killed_while_that_is_set(abaca, cluster, cloud, kill, told):
-    share = begun(cloud, "killed at its limit")
+    share = made(cloud, "killed at its limit")
+    rule = cloud.read("share", "access", "create", share, "cert", "bob")["id"]
     wait_until_told(cluster, f"volume quota .* {told}")
     kill(abaca)
+    wait_until(lambda: cloud.read("share", "access", "show", rule)["state"] == "active", SHOWN_S, 0.5)
+    assert limits(cluster) == ["1.0GB"]
     wait_until_it_is_whole(cluster, cloud, share)
     delete(cloud, share)
     wait_until_it_is_gone(cluster, cloud, share)

@@ -99,6 +99,9 @@ class Ensuring(Exporting, RootDirectory, contract.Ensures, contract.Inspects):
         """
         if not held.info.is_started or self.unsealed(held):
             return []
+        allowed = names.clients_in(held.info.options.get(names.ALLOW, ""))
+        if self.is_limited_later(held) and allowed <= {names.NFS}:
+            return []
         limit_gib = self.limit_gib(held)
         if limit_gib is None:
             return ["what it holds was not counted"]

@@ -26,6 +26,8 @@ CLOSING, GOING = "closing", "going"
 """How far a volume is that nobody but its nodes reaches, since it goes back to a snapshot."""
 ROOT = "user.abaca.root"
 """Mode, `@` and owner of the volume's topmost directory, as long as it gets more bricks (root_directory.py)."""
+LIMIT, LATER, LIMITED = "user.abaca.limit", "later", "set"
+"""Whether a volume is yet to get its limit, before the first client is let in, or has it; one without the mark has."""
 ALLOW = "auth.ssl-allow"
 SSL = ("client.ssl", "server.ssl")
 OPTIONS_SPEC = "glusterfs:volume_options"

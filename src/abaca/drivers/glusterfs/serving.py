@@ -245,6 +245,17 @@ class Serving:
         for option, value in self._late(held).items():
             held.gluster.set(held.name, option, value)
         held.gluster.limit(held.name, size_gib)
+        if self.is_limited_later(held):
+            held.gluster.set(held.name, names.LIMIT, names.LIMITED)
+
+    def limit_first(self, held: Held, size_gib: int) -> None:
+        """A volume that is yet to get its limit has it, and nobody is let in before."""
+        if self.is_limited_later(held):
+            self.limit(held, size_gib)
+
+    def is_limited_later(self, held: Held) -> bool:
+        """Whether the volume gets its limit only before somebody is let in: that takes longer than all the rest."""
+        return held.info.options.get(names.LIMIT) == names.LATER
 
 
 def serving(nodes: Iterable[heketi.Node]) -> list[heketi.Node]:

@@ -24,11 +24,11 @@ class Shares(Exporting, Copying, Growing, contract.Resizes, contract.Manages, co
     """A volume with a limit each, and a list of certificates or an export by NFS."""
 
     def create(self, instance: contract.ShareInstance) -> contract.Created:
-        return self.created(instance, self.make(instance))
+        return self.created(instance, self.make(instance, f"{names.LIMIT} {names.LATER}"))
 
     def make(self, instance: contract.ShareInstance, *marks: str) -> Held:
-        """The instance's volume, sealed and limited, handed out to nobody yet; `marks` are what it has set from its
-        first moment. Raises as `create` does.
+        """The instance's volume, sealed and handed out to nobody yet; `marks` are what it has set from its first
+        moment. It is limited unless they say that this comes later. Raises as `create` does.
         """
         self.settle(instance, MAKING)
         cluster = self.cluster_of(instance)
@@ -68,7 +68,7 @@ class Shares(Exporting, Copying, Growing, contract.Resizes, contract.Manages, co
         self.write_out(held)
         if not held.info.is_started:
             held.gluster.start(held.name)
-        if self.limit_gib(held) is None:
+        if not self.is_limited_later(held) and self.limit_gib(held) is None:
             self.limit(held, instance.size_gib)
         return held
 
@@ -157,12 +157,16 @@ class Shares(Exporting, Copying, Growing, contract.Resizes, contract.Manages, co
         if is_nfs(instance):
             self.let_in(held, {names.NFS})
             wanted, outcomes = clients.from_rules(rules)
+            if wanted:
+                self.limit_first(held, instance.size_gib)
             self.hand_out(instance, held, wanted)
             return outcomes
         problems = {rule.id: names.problem_of_rule(rule) for rule in rules}
         fitting = names.fitting((node.id for node in held.nodes), names.of_rules(rules))
         too_many = f"GlusterFS keeps {names.MOST_ALLOWED} characters of names for a share: take other rules away first"
         problems |= {rule.id: too_many for rule in rules if not problems[rule.id] and rule.to not in fitting}
+        if fitting:
+            self.limit_first(held, instance.size_gib)
         self.let_in(held, fitting)
         return {
             id: contract.AccessOutcome(state="error", reason=problem) for id, problem in problems.items() if problem
@@ -184,6 +188,9 @@ class Shares(Exporting, Copying, Growing, contract.Resizes, contract.Manages, co
 
     def shrink(self, instance: contract.ShareInstance, new_size_gib: int) -> None:
         held = self.held(instance)
+        if self.is_limited_later(held):  # nobody has been in, and it is empty
+            self.limit(held, new_size_gib)
+            return
         quota = held.gluster.quota(held.name) if self.is_counted(held) else None
         if quota is None:
             raise contract.Refused(reason=f"what {held.name} holds is not counted: have the back end's shares ensured")
@@ -198,8 +205,9 @@ class Shares(Exporting, Copying, Growing, contract.Resizes, contract.Manages, co
         for instance in instances:
             with contextlib.suppress(contract.Gone, contract.Refused, contract.Busy):
                 held = self.held(instance)
-                quota = held.gluster.quota(held.name)
-                if quota is not None:
+                if self.is_limited_later(held):  # nobody has been in
+                    seen[instance.id] = contract.Usage(used_gib=0.0, gathered_at=now)
+                elif (quota := held.gluster.quota(held.name)) is not None:
                     seen[instance.id] = contract.Usage(used_gib=quota.used_bytes / GIB, gathered_at=now)
         return seen
 
@@ -236,6 +244,7 @@ class Shares(Exporting, Copying, Growing, contract.Resizes, contract.Manages, co
     def unmanage(self, instance: contract.ShareInstance) -> None:
         with contextlib.suppress(contract.Gone):
             held = self.held(instance)
+            self.limit_first(held, instance.size_gib)
             held.gluster.set(held.name, names.MARK, names.NOBODY)
 
 
