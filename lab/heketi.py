@@ -446,8 +446,8 @@ class Heketi(Queue):
             raise Problem(500, "Failed to allocate new volume: No space")
 
         def end() -> str:
-            options = [one.split(" ", 1) for one in given.get("glustervolumeoptions", []) if one]
-            self.gluster.create(volume["name"], dict(options))
+            words = " ".join(given.get("glustervolumeoptions", [])).split()
+            self.gluster.create(volume["name"], dict(zip(words[::2], words[1::2], strict=True)))
             self.volumes[volume["id"]] = self.hidden.pop(volume["id"])
             return f"/volumes/{volume['id']}"
 

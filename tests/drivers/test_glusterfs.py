@@ -62,15 +62,11 @@ def test_a_volume_is_sealed_marked_and_kept_three_times_from_its_first_moment(ri
     driver.create(share)
     (volume,) = volumes_of(rig, share)
     nodes = sorted(f"abaca-node-{id}" for id in rig.bed.heketi.nodes)
-    assert volume["glustervolumeoptions"][1:-1] == [
-        "client.ssl on",
-        "server.ssl on",
-        "features.soft-timeout 0",
-        "features.hard-timeout 0",
-        f"auth.ssl-allow {','.join(nodes)}",
-        "user.abaca.limit later",
-        f"user.abaca.instance {share.id}",
-    ]
+    ordered = (
+        "client.ssl on server.ssl on features.soft-timeout 0 features.hard-timeout 0 "
+        f"auth.ssl-allow {','.join(nodes)} user.abaca.limit later user.abaca.instance {share.id}"
+    )
+    assert volume["glustervolumeoptions"][1:-1] == [ordered]
     assert volume["durability"]["replicate"] == {"replica": 3}
     driver.delete(share)
 

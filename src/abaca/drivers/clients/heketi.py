@@ -172,7 +172,10 @@ class Volume(msgspec.Struct, frozen=True):
 
 
 class Order(msgspec.Struct, frozen=True):
-    """A volume that is wanted: its size in GiB, the cluster that shall hold it, gluster's options as `name value`."""
+    """A volume that is wanted: its size in GiB, the cluster that shall hold it, gluster's options.
+
+    Each text is one command to gluster, and has one option or more, as `name value`.
+    """
 
     name: str
     size: int

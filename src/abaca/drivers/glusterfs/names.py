@@ -157,5 +157,6 @@ def goes_back(options: Mapping[str, str]) -> bool:
 
 
 def read_options(given: Iterable[str]) -> Mapping[str, str]:
-    """Options of a volume as they were ordered, `name value` each, by their names."""
-    return {name: value for name, _, value in (one.partition(" ") for one in given)}
+    """Options of a volume as they were ordered, each text one or more of `name value`, by their names."""
+    words = " ".join(given).split()
+    return dict(zip(words[::2], words[1::2], strict=False))

@@ -38,19 +38,20 @@ class Shares(Exporting, Copying, Growing, contract.Resizes, contract.Manages, co
         kept = durability.wanted(instance.extra_specs, self.options.durability)
         answering = self._answering(cluster, nodes, kept)
         first = {names.NFS} if is_nfs(instance) else ()
+        ours = [
+            *(f"{option} on" for option in names.SSL),
+            *(f"{option} {value}" for option, value in COUNTING.items()),
+            f"{names.ALLOW} {names.allow((node.id for node in nodes), first)}",
+            *marks,
+            f"{names.MARK} {instance.id}",
+        ]
         order = heketi.Order(
             name=names.volume_of(instance.id),
             size=max(ordered_gib(instance.size_gib), durability.least_gib(kept)),
             durability=kept,
             clusters=[cluster],
-            glustervolumeoptions=[
-                *names.options_of(instance.extra_specs),
-                *(f"{option} on" for option in names.SSL),
-                *(f"{option} {value}" for option, value in COUNTING.items()),
-                f"{names.ALLOW} {names.allow((node.id for node in nodes), first)}",
-                *marks,
-                f"{names.MARK} {instance.id}",
-            ],
+            # Each is a command to gluster, on all nodes: what is ours is one.
+            glustervolumeoptions=[*names.options_of(instance.extra_specs), " ".join(ours)],
             snapshot=self._snapshot_room(),
         )
         self.seal.close(answering)
@@ -60,7 +61,7 @@ class Shares(Exporting, Copying, Growing, contract.Resizes, contract.Manages, co
             if few := _too_few(instance.extra_specs.get(durability.SPEC, self.options.durability), nodes):
                 raise contract.Full(reason=few) from error
             raise
-        if f"{names.MARK} {instance.id}" not in volume.glustervolumeoptions:
+        if names.read_options(volume.glustervolumeoptions).get(names.MARK) != instance.id:
             reason = f"Heketi has a volume {volume.name} that somebody else made: delete it, or give it another name"
             raise contract.Refused(reason=reason)
         held = self.look(volume)
@@ -115,9 +116,9 @@ class Shares(Exporting, Copying, Growing, contract.Resizes, contract.Manages, co
         try:
             held = self.look(volume)
         except contract.Gone:  # gluster has lost it; Heketi tells for whom it was made
-            was_made = f"{names.MARK} {instance.id}" in volume.glustervolumeoptions
-            if was_made or instance.driver_data.get(VOLUME_ID) == volume.id:
-                self.stop_copying(volume, names.read_options(volume.glustervolumeoptions))
+            ordered = names.read_options(volume.glustervolumeoptions)
+            if ordered.get(names.MARK) == instance.id or instance.driver_data.get(VOLUME_ID) == volume.id:
+                self.stop_copying(volume, ordered)
                 self.take_back(instance, [volume.name])
                 self.volumes.delete(volume)
             return
