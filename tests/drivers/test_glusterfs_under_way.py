@@ -230,9 +230,12 @@ def test_a_share_of_which_heketi_gave_up_the_growing_can_be_deleted(rig, heketi,
 def test_what_heketi_has_no_hand_free_for_waits_its_turn(rig, heketi):
     shares = [rig.instance() for _ in range(20)]
     heketi.is_held = True
-    for share in shares:
-        assert under_way(rig.driver.create, share).within_s == 3600
+    told = [under_way(rig.driver.create, share) for share in shares]
+    assert {one.within_s for one in told} == {3600}
     assert len(heketi.works) == 8
+    # The more there are in the line, the later each asks again: together they ask eight times a second.
+    assert [one.look_again_s for one in told[8:]] == [max(0.25, number / 8) for number in range(1, 13)]
+    assert under_way(rig.driver.create, shares[8]).look_again_s == 1.5
     heketi.release()
     for share in shares:
         assert settled(rig.driver.create, share).exports

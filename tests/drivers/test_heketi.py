@@ -362,7 +362,7 @@ def test_failures_are_told_apart_by_their_texts(client):
 def test_who_has_enough_to_do_is_asked_again_later(stocked):
     made, client = stocked
     made.is_busy = True
-    with pytest.raises(contract.UnderWay, match="Server busy"):
+    with pytest.raises(heketi.EnoughToDo, match="Server busy"):
         client.make(order(client))
 
 
@@ -379,7 +379,7 @@ def test_heketi_itself_says_when_it_has_enough_to_do(client):
     made = [one for one in told if one.startswith("/volumes/")]
     assert len(client.volumes()) == len(made) > 0
     assert {one for one in told if one not in made} == {
-        "The back end works on it: Heketi says: Server busy. Retry operation later."
+        "Heketi has enough to do, its turn comes later: Server busy. Retry operation later."
     }
 
 

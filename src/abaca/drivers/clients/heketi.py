@@ -36,7 +36,6 @@ _LONGEST_TEXT = 300
 # Answers that say that what stands before Heketi may do better later; Heketi itself says that it has enough to do.
 _PASSING = frozenset((502, 503, 504))
 _ENOUGH_TO_DO = 429
-_TURN_S = 2.0
 ADDS_BRICK = "Add brick"
 """What Heketi calls a change that makes a brick."""
 _NO_NODES = ("No online storage devices", "no hosts available")
@@ -51,6 +50,10 @@ _NO_ROOM = ("No space", "Maximum number of bricks reached", "Minimum brick size 
 
 class NameTaken(contract.Refused):
     """A volume of that name exists already, or is being made: {reason}"""
+
+
+class EnoughToDo(contract.UnderWay):
+    """Heketi has enough to do, its turn comes later: {reason}"""
 
 
 class Forgotten(contract.Gone):
@@ -259,7 +262,7 @@ def _base64(data: bytes) -> str:
 class Heketi:
     """The Heketi at `url`, as its administrator. Any number of threads may use one.
 
-    Each call raises `contract.Unreachable`, `contract.UnderWay` when its turn comes later, and `contract.Refused` when
+    Each call raises `contract.Unreachable`, `EnoughToDo` when its turn comes later, and `contract.Refused` when
     Heketi or its certificate is not accepted; what it raises besides is said with it.
     """
 
@@ -398,7 +401,7 @@ class Heketi:
             return
         said = _said(answer)
         if answer.status == _ENOUGH_TO_DO:
-            raise contract.UnderWay(reason=f"Heketi says: {said}", look_again_s=_TURN_S)
+            raise EnoughToDo(reason=said)
         if answer.status in _PASSING:
             raise contract.Busy(reason=f"Heketi says: {said}")
         if answer.status == 404:

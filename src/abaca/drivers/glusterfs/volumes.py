@@ -26,6 +26,8 @@ MAKING, GROWING, DELETING, CLEANING = "making", "growing", "deleting", "cleaning
 _NEVER_FITS_GIB = 1_000_000_000
 _LEAST_PAUSE_S, _GREATEST_PAUSE_S = 0.1, 5.0
 _PAUSE_S = 2.0
+# Whoever Heketi has no place for asks again: the more there are, the later, or their asking alone would occupy it.
+_ASKED_PER_S, _LEAST_TURN_S, _GREATEST_TURN_S = 8, 0.25, 10.0
 _LEAVES = "it cannot take away what it has given up"
 _MEND = "an administrator can let go of the share by `openstack share abandon`"
 # Under this name stands what is cleaned up after all volumes.
@@ -85,6 +87,7 @@ class Volumes:
         self._names: dict[str, str] = {}
         self._sized: dict[str, Sized] = {}
         self._begun: dict[str, Begun] = {}
+        self._line: dict[str, float] = {}
         self._cleaned: set[str] = set()
         self._one_at_a_time = threading.Lock()
         self.turns = 0
@@ -267,9 +270,24 @@ class Volumes:
 
     def _begin(self, name: str, work: str, cluster: str, begin: Callable[[], str]) -> bool:
         """Begin it, and look at once whether it has ended; as for `settle`."""
-        self._begun[name] = Begun(work, cluster, begin(), time.monotonic())
+        try:
+            place = begin()
+        except heketi.EnoughToDo as error:
+            error.look_again_s = self._turn_s(name)
+            raise
+        self._line.pop(name, None)
+        self._begun[name] = Begun(work, cluster, place, time.monotonic())
         self.turns += 1
         return self.settle(name, work)
+
+    def _turn_s(self, name: str) -> float:
+        """After how many seconds Heketi, which has enough to do, is asked again for a volume."""
+        now_s = time.monotonic()
+        self._line[name] = now_s
+        for other, asked_s in list(self._line.items()):
+            if now_s > asked_s + 2 * _GREATEST_TURN_S:  # nobody waits for it any more
+                self._line.pop(other, None)
+        return min(max(len(self._line) / _ASKED_PER_S, _LEAST_TURN_S), _GREATEST_TURN_S)
 
     def _under_way(self, what: str, cluster: str, pause_s: float = _PAUSE_S) -> contract.UnderWay:
         away = self._nodes.away(cluster)
