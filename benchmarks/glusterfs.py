@@ -50,7 +50,10 @@ class Volumes(Protocol):
     """A way to tell Heketi about volumes; each call returns when Heketi has done it."""
 
     def make(self, name: str, options: Sequence[str]) -> Sequence[str]:
-        """Return those of the options, `name value` each, that it could not be told."""
+        """Return those of the options, `name value` each, that it could not be told.
+
+        The others are one command to gluster.
+        """
 
     def expand(self, name: str, by_gib: int) -> None: ...
 
@@ -70,7 +73,7 @@ class ByCommand:
         self._ids: dict[str, str] = {}
 
     def make(self, name: str, options: Sequence[str]) -> Sequence[str]:
-        given = ",".join(option for option in options if "," not in option)
+        given = " ".join(option for option in options if "," not in option)
         words = (f"--name={name}", "--size=2", "--replica=3", f"--clusters={self._cluster}")
         made = self._told("create", *words, f"--gluster-volume-options={given}", "--json")
         self._ids[name] = json.loads(made)["id"]
@@ -106,7 +109,7 @@ class ByRest:
 
     def make(self, name: str, options: Sequence[str]) -> Sequence[str]:
         kept = heketi.Durability("replicate", replicate=heketi.Copies(3))
-        order = heketi.Order(name, 2, kept, [self._cluster], options)
+        order = heketi.Order(name, 2, kept, [self._cluster], [" ".join(options)])
         self._ids[name] = self._done(lambda: self._heketi.make(order)).rpartition("/")[2]
         return ()
 
@@ -139,14 +142,17 @@ class Hand:
         self._nodes = asked.cluster(cluster.cluster).nodes
 
     def create(self, name: str) -> None:
-        options = (f"volume set {name} {option}" for option in self.make(name))
-        self._gluster(*options, f"volume quota {name} enable", f"volume quota {name} limit-usage / 1GB")
-
-    def make(self, name: str) -> Sequence[str]:
-        """The volume alone, ordered with the options that the driver orders it with; what it yet has to be set."""
+        """The volume, ordered with the options that the driver orders it with; its limit comes when it is let in to."""
         counting = (f"{option} {value}" for option, value in COUNTING.items())
         allow = f"{names.ALLOW} {names.allow(self._nodes, ())}"
-        return self._volumes.make(name, [*(f"{option} on" for option in names.SSL), *counting, allow])
+        left = self._volumes.make(name, [*(f"{option} on" for option in names.SSL), *counting, allow])
+        if left:
+            self._gluster(*(f"volume set {name} {option}" for option in left))
+
+    def let_in(self, name: str) -> None:
+        """The first client, before whom the volume has its limit."""
+        self._gluster(f"volume quota {name} enable", f"volume quota {name} limit-usage / 1GB")
+        self.allow(name)
 
     def extend(self, name: str) -> None:
         self._volumes.expand(name, 3)
@@ -191,11 +197,18 @@ class Ours:
         self._until_available(path)
 
     def allow(self, name: str) -> None:
+        rule = self.begin_allowing(name)
+        time.sleep(FIRST_LOOK_S)
+        self._until_active(rule, CLOSE_LOOK_S)
+
+    def begin_allowing(self, name: str) -> str:
         wish = {"access_type": "cert", "access_to": "alice", "access_level": "rw"}
         path = f"/shares/{self._ids[name]}/action"
         rule = self._rules[name] = self._admin.call("POST", path, {"allow_access": wish}).body["access"]["id"]
-        time.sleep(FIRST_LOOK_S)
-        _until(lambda: self._admin.get(f"/share-access-rules/{rule}")["state"] == "active", CLOSE_LOOK_S)
+        return f"/share-access-rules/{rule}"
+
+    def let_in(self, name: str) -> None:
+        self.allow(name)
 
     def deny(self, name: str) -> None:
         rule, path = self._rules.pop(name), f"/shares/{self._ids[name]}/action"
@@ -210,6 +223,13 @@ class Ours:
     def all_at_once(self, called: Sequence[str]) -> None:
         for path in [self.begin(name) for name in called]:
             self._until_available(path)
+
+    def let_in_at_once(self, called: Sequence[str]) -> None:
+        for path in [self.begin_allowing(name) for name in called]:
+            self._until_active(path)
+
+    def _until_active(self, path: str, every_s: float = LOOK_S) -> None:
+        _until(lambda: self._admin.get(path)["state"] == "active", every_s)
 
     def _until_available(self, path: str) -> None:
         _until(lambda: self._admin.get(path)["status"] == "available")
@@ -241,7 +261,7 @@ def _real(made: runs.Run) -> Iterator[Figure]:
             hand, by_rest, ours = Hand(cluster, ByCommand(cluster)), Hand(cluster, ByRest(cluster)), Ours(admin)
             yield from _one_by_one(hand, by_rest, ours)
             yield from _allow(hand, ours)
-            yield from _together(hand, by_rest, ours)
+            yield from _together(by_rest, ours)
     finally:
         cluster.stop()
 
@@ -252,7 +272,7 @@ def _one_by_one(hand: Hand, by_rest: Hand, ours: Ours) -> Iterator[Figure]:
     The first round only warms. The share that stays brings certificates to the nodes, without which no volume starts.
     """
     ours.create("stays")
-    steps = ("create", "extend", "delete")
+    steps = ("create", "let_in", "extend", "delete")
     doers: list[tuple[str, Hand | Ours]] = [("ours", ours), ("hand", hand), ("rest", by_rest)]
     seen_s: dict[tuple[str, str], list[float]] = {}
     for number in range(ROUNDS + 1):
@@ -264,7 +284,7 @@ def _one_by_one(hand: Hand, by_rest: Hand, ours: Ours) -> Iterator[Figure]:
                     seen_s.setdefault((who, step), []).append(took_s)
     for step in steps:
         middle_s = {who: statistics.median(seen_s[who, step]) for who, _ in doers}
-        yield from _beside(f"GlusterFS, {step}", middle_s, MOST)
+        yield from _beside(f"GlusterFS, {step.replace('_', ' ')}", middle_s, MOST)
 
 
 def _allow(hand: Hand, ours: Ours) -> Iterator[Figure]:
@@ -272,6 +292,8 @@ def _allow(hand: Hand, ours: Ours) -> Iterator[Figure]:
     doers: dict[str, Hand | Ours] = {"hand": hand, "ours": ours}
     for who, doer in doers.items():
         doer.create(f"{who}-open")
+        doer.let_in(f"{who}-open")
+        doer.deny(f"{who}-open")
     seen_s: dict[str, list[float]] = {}
     for number in range(ALLOWED + 1):
         for who in list(doers)[:: 1 if number % 2 else -1]:
@@ -296,21 +318,23 @@ def _beside(name: str, took_s: Mapping[str, float], most: float) -> Iterator[Fig
         yield Figure(f"{name}: times by hand, Heketi by REST", took_s["ours"] / took_s["rest"], "x")
 
 
-def _together(hand: Hand, by_rest: Hand, ours: Ours) -> Iterator[Figure]:
-    """Twenty posted together, in turn with twenty by hand, the middle of some rounds: one differs by a fifth."""
+def _together(by_rest: Hand, ours: Ours) -> Iterator[Figure]:
+    """Twenty posted together, and all let in to, in turn with the same by hand; the middle: one differs by a fifth."""
     called = [f"together-{number}" for number in range(TOGETHER)]
-    seen_s: dict[str, list[float]] = {"hand": [], "ours": []}
+    seen_s: dict[str, dict[str, list[float]]] = {step: {"hand": [], "ours": []} for step in ("together", "let in")}
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        bare_s = seconds(lambda: list(pool.map(by_rest.make, called)))
-        list(pool.map(by_rest.delete, called))
-        for _ in range(ROUNDS_TOGETHER):
-            seen_s["hand"].append(seconds(lambda: list(pool.map(hand.create, called))))
-            list(pool.map(hand.delete, called))
-            seen_s["ours"].append(seconds(ours.all_at_once, called))
-            list(pool.map(ours.delete, called))
-    together = f"GlusterFS, {TOGETHER} together"
-    middle_s = {who: statistics.median(took_s) for who, took_s in seen_s.items()}
-    yield from _beside(together, middle_s, MOST_TOGETHER)
-    yield Figure(f"{together}: wall of Heketi's volumes by REST, {AT_ONCE} at a time", bare_s, "s")
-    times = middle_s["ours"] / bare_s
-    yield Figure(f"{together}: times Heketi's volumes by REST, which have no limits", times, "x", MOST_TOGETHER)
+        steps: dict[str, dict[str, Callable[[], object]]] = {
+            "hand": {
+                "together": lambda: list(pool.map(by_rest.create, called)),
+                "let in": lambda: list(pool.map(by_rest.let_in, called)),
+            },
+            "ours": {"together": lambda: ours.all_at_once(called), "let in": lambda: ours.let_in_at_once(called)},
+        }
+        for number in range(ROUNDS_TOGETHER):
+            for who in list(steps)[:: 1 if number % 2 else -1]:
+                for step, done in steps[who].items():
+                    seen_s[step][who].append(seconds(done))
+                list(pool.map({"hand": by_rest, "ours": ours}[who].delete, called))
+    for step, took_s in seen_s.items():
+        middle_s = {who: statistics.median(found_s) for who, found_s in took_s.items()}
+        yield from _beside(f"GlusterFS, {TOGETHER} {step}, {AT_ONCE} at a time", middle_s, MOST_TOGETHER)
