@@ -55,6 +55,27 @@ def tests_look_whether_what_they_wait_for_came(root: Path) -> list[str]:
     ]
 
 
+@rule
+def tests_wait_for_nobody_while_they_write(root: Path) -> list[str]:
+    """Who waits for an operation's state does so outside their own write: on SQLite nobody else writes meanwhile.
+
+    Mend: wait first, and then write.
+    """
+    return [
+        f"{name}:{call.lineno}: waits while it writes"
+        for name, tree in python(root, "tests")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.With) and any(writes(item.context_expr) for item in node.items)
+        for call in calls(ast.Module(node.body, []))
+        if last(dotted(call.func)).partition("_")[0] == "until"
+    ]
+
+
+def writes(node: ast.expr) -> bool:
+    """Whether it is `db.write()`."""
+    return isinstance(node, ast.Call) and last(dotted(node.func)) == "write"
+
+
 RINGING = {"set", "notify", "notify_all"}
 
 

@@ -216,6 +216,13 @@ PROOFS = {
         ],
         {"tests/a.py": "e = Event()\nassert e.wait(10)\ne.wait()\nwhile not e.wait(1): f()\nprocess.wait(10)\n"},
     ),
+    house_waiting.tests_wait_for_nobody_while_they_write: (
+        [
+            {"tests/a.py": "with db.write() as tx:\n    resume(tx, bench.until('a', 'paused').id)\n"},
+            {"tests/a.py": "with one() as a, b.db.write() as tx:\n    if a:\n        until_ended(a)\n"},
+        ],
+        {"tests/a.py": "bench.until('a')\nwith db.read() as tx:\n    bench.until('a')\nwith db.write():\n    go()\n"},
+    ),
     house_rules.tests_never_replace_our_code: (
         [
             {"tests/a.py": "from unittest import mock\n"},

@@ -155,8 +155,9 @@ def test_a_paused_child_keeps_its_parent_waiting_and_resumed_ends_it(bench):
         assert steering.request_pause(tx, one.id)
     gate.opened.set()
     bench.until(one.id, "paused")
+    bench.until(op_id, "waiting", and_so=is_aside)
     with bench.db.write() as tx:
-        assert steering.retry_now(tx, bench.until(op_id, "waiting", and_so=is_aside).id)
+        assert steering.retry_now(tx, op_id)
     bench.until(op_id, "waiting", and_so=lambda row: row.token >= 2)
     assert bench.show(one.id).state == "paused"
     with bench.db.write() as tx:

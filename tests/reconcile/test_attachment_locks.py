@@ -35,12 +35,6 @@ def theatre(request, tmp_path):
             assert [*stage.stuck(tx), *stage.left_on_servers(tx, made.nodes)] == []
 
 
-def until_waiting(theatre, number):
-    """So many transactions wait for a row."""
-    query = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-    wait_until(lambda: theatre.world.number(query) == number, every_s=0.005)
-
-
 def end_beside(theatre, kind, begin, row, request):
     """The answer to `request`, made while the end of the operation that `begin` brings about waits for `row`.
 
@@ -55,9 +49,9 @@ def end_beside(theatre, kind, begin, row, request):
         with theatre.db.write() as tx:
             tx.rows(row.with_for_update())
             gate.opened.set()
-            until_waiting(theatre, 1)
+            wait_until(lambda: theatre.waiting() == 1, every_s=0.005)
             answer = pool.submit(request)
-            until_waiting(theatre, 2)
+            wait_until(lambda: theatre.waiting() == 2, every_s=0.005)
         found = answer.result(20)
     theatre.settle()
     return found, [outcome for of, outcome in outcomes if of == kind]
@@ -121,7 +115,7 @@ def test_two_shares_for_the_same_place_on_many_servers_do_not_lock_each_other_ou
                 there = {"server_id": machine, "project_id": "p", "user_id": None, "addresses": [], "tag": machine}
                 rows.add(tx, {**planted, **there})
             answers = [pool.submit(ask, wish) for wish in wishes]
-            until_waiting(theatre, 2)
+            wait_until(lambda: theatre.waiting() == 2, every_s=0.005)
         found = [answer.result(20) for answer in answers]
     theatre.settle()
     assert sorted(answer.status for answer in found) == [202, 409], found
@@ -142,9 +136,9 @@ def test_of_two_shares_for_places_within_one_another_one_is_refused_however_they
         with undone(theatre.db) as tx:
             rows.add(tx, {**holds, **there})
             first = pool.submit(ask, one, "/srv/a")  # waits for the tag
-            until_waiting(theatre, 1)
+            wait_until(lambda: theatre.waiting() == 1, every_s=0.005)
             second = pool.submit(ask, two, "/srv/a/b")
-            until_waiting(theatre, 2)
+            wait_until(lambda: theatre.waiting() == 2, every_s=0.005)
         found = [answer.result(20) for answer in (first, second)]
     theatre.settle()
     assert sorted(answer.status for answer in found) == [202, 409], found
