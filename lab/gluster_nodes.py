@@ -259,15 +259,23 @@ class Nodes:
         key.write_public_key(self.directory / "authorized_keys")
         self._host_key = asyncssh.generate_private_key("ssh-ed25519")
         self.port = processes.free_port()
-        public = self._host_key.export_public_key().decode().strip()
-        self.known_hosts.write_text("".join(f"[{host}]:{self.port} {public}\n" for host in self.hosts))
-        for host in self.hosts:
-            self.ssl(host).mkdir(parents=True, exist_ok=True)
-            self.run_directory(host).mkdir()
         self.programs.start()
         self._thread.start()
         for host in self.hosts:
-            self.revive(host)
+            self._begin(host)
+
+    def add(self, host: str) -> None:
+        """One more, which `ssh_known_hosts` has as well."""
+        self.hosts.append(host)
+        self._begin(host)
+
+    def _begin(self, host: str) -> None:
+        key = self._host_key.export_public_key().decode().strip()
+        with self.known_hosts.open("a") as file:
+            file.write(f"[{host}]:{self.port} {key}\n")
+        self.ssl(host).mkdir(parents=True, exist_ok=True)
+        self.run_directory(host).mkdir()
+        self.revive(host)
 
     def ssl(self, host: str) -> pathlib.Path:
         """What stands for /etc/ssl on the node."""

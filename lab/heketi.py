@@ -109,6 +109,8 @@ class Inventory:
         volume = self.volumes.get(id)
         if volume is None:
             raise Problem(404, "Id not found")
+        if volume.get("mount"):  # of the hosts that were there when it was made
+            return volume
         hosts = [self.nodes[node]["hostnames"]["storage"][0] for node in self.clusters[volume["cluster"]]["nodes"]]
         options = {"backup-volfile-servers": ",".join(hosts[1:])}
         device = f"{hosts[0]}:{volume['name']}" if hosts else ""
@@ -386,11 +388,8 @@ class Heketi(Queue):
         return 201, made, {"Location": f"/clusters/{made['id']}"}
 
     def _node(self, given: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
-        made = {k: given[k] for k in ("zone", "hostnames", "cluster")} | {
-            "id": fresh(),
-            "state": "online",
-            "devices": [],
-        }
+        made = {k: given[k] for k in ("zone", "hostnames", "cluster")}
+        made |= {"id": fresh(), "state": "online", "devices": []}
 
         def end() -> str:
             self.nodes[made["id"]] = made

@@ -148,18 +148,6 @@ class SnapshotRoom(msgspec.Struct, frozen=True):
     factor: float = 1
 
 
-class Mount(msgspec.Struct, frozen=True):
-    """The hosts that a volume can be mounted from."""
-
-    hosts: Sequence[str] = ()
-
-
-class Mounts(msgspec.Struct, frozen=True):
-    """The ways to mount a volume."""
-
-    glusterfs: Mount = Mount()
-
-
 class Volume(msgspec.Struct, frozen=True):
     """A volume; its size in GiB."""
 
@@ -168,7 +156,6 @@ class Volume(msgspec.Struct, frozen=True):
     size: int
     cluster: str
     durability: Durability
-    mount: Mounts = Mounts()
     bricks: Sequence[Brick] = ()
     glustervolumeoptions: Sequence[str] = ()
     snapshot: SnapshotRoom = SnapshotRoom()

@@ -31,6 +31,8 @@ class Ensuring(Exporting, RootDirectory, contract.Ensures, contract.Inspects):
 
     def _each(self, instances: Sequence[contract.ShareInstance], look: Look) -> dict[str, contract.EnsureOutcome]:
         away: list[contract.Unreachable] = []
+        # Whoever has shares looked at may just have given nodes another address.
+        self.look_anew({instance.pool for instance in instances})
 
         def outcome(instance: contract.ShareInstance) -> contract.EnsureOutcome | None:
             try:
@@ -70,7 +72,7 @@ class Ensuring(Exporting, RootDirectory, contract.Ensures, contract.Inspects):
         """What is not as it shall be; None when all is, and for what goes back to a snapshot at this moment."""
         if not instance.is_held and names.goes_back(held.info.options):
             return None
-        exports = self.exports(instance, held.volume)
+        exports = self.exports(instance, held)
         moved = exports if set(exports) != set(instance.exports) else None
         kept = {VOLUME_ID: held.volume.id}
         is_kept = dict(instance.driver_data) == kept

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from abaca.drivers import contract
-from abaca.drivers.clients import heketi
 from abaca.drivers.exports import clients
 from abaca.drivers.glusterfs import names
 from abaca.drivers.glusterfs.nfs_server import NfsServer
@@ -28,20 +27,19 @@ class Exporting(Serving):
             raise contract.Refused(reason="the back end has no NFS server: set export_ips, and start its worker anew")
         return self.nfs
 
-    def check_export(self, instance: contract.ShareInstance, volume: heketi.Volume) -> None:
+    def check_export(self, instance: contract.ShareInstance, held: Held) -> None:
         """Raises `contract.Refused` where a volume cannot be handed out as the instance wants, before it is changed."""
         if instance.protocol not in self.protocols:
             wanted = f"{instance.protocol}: set export_ips for NFS" if is_nfs(instance) else instance.protocol
             raise contract.Refused(reason=f"the back end has no shares of protocol {wanted}")
         if is_nfs(instance):
-            self.server().check(volume.name, volume.mount.glusterfs.hosts)
+            self.server().check(held.name, held.hosts)
 
-    def exports(self, instance: contract.ShareInstance, volume: heketi.Volume) -> list[contract.Export]:
-        """Where the volume can be mounted from; Heketi tells its hosts in any order."""
+    def exports(self, instance: contract.ShareInstance, held: Held) -> list[contract.Export]:
+        """Where the volume can be mounted from."""
         if is_nfs(instance):
-            return self.server().exports(volume.name)
-        hosts = sorted(volume.mount.glusterfs.hosts)
-        paths = [f"[{host}]:/{volume.name}" if ":" in host else f"{host}:/{volume.name}" for host in hosts]
+            return self.server().exports(held.name)
+        paths = [f"[{host}]:/{held.name}" if ":" in host else f"{host}:/{held.name}" for host in held.hosts]
         return [contract.Export(path=path, preferred=path == paths[0]) for path in paths]
 
     def let_in_by(self, instance: contract.ShareInstance, held: Held) -> set[str]:
@@ -56,7 +54,7 @@ class Exporting(Serving):
     ) -> None:
         """A volume of NFS is exported to `wanted`, or to those whom its export has; others need nothing more."""
         if is_nfs(instance):
-            self.server().serve(held.name, sorted(held.volume.mount.glusterfs.hosts), wanted)
+            self.server().serve(held.name, held.hosts, wanted)
 
     def take_back(self, instance: contract.ShareInstance, volumes: Sequence[str]) -> None:
         """None of the volumes is exported by NFS any more."""
@@ -68,7 +66,7 @@ class Exporting(Serving):
         """What is wrong with how a volume of NFS is handed out."""
         if not is_nfs(instance):
             return []
-        found = self.server().untrue(held.name, held.volume.mount.glusterfs.hosts)
+        found = self.server().untrue(held.name, held.hosts)
         if names.clients_in(held.info.options.get(names.ALLOW, "")) != {names.NFS}:
             found.append("others than the NFS server were let in, or that was not")
         return found

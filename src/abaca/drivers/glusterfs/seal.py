@@ -228,7 +228,12 @@ def host_of(node: heketi.Node) -> str:
     raise contract.Refused(reason=f"Heketi knows no host name of the node {node.id}")
 
 
+def storage_host_of(node: heketi.Node) -> str:
+    """Where clients reach a node."""
+    return next(iter(node.hostnames.storage), "") or host_of(node)
+
+
 def address_of(node: heketi.Node) -> str:
     """Where the node itself is mounted from."""
-    own = next(iter(node.hostnames.storage), "") or host_of(node)
+    own = storage_host_of(node)
     return f"[{own}]" if ":" in own else own

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import time
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from abaca.drivers.clients.gluster import GIB, Gluster, Info, Quota, silence
 from abaca.drivers.clients.machines import Machines
 from abaca.drivers.glusterfs import names
 from abaca.drivers.glusterfs.options import GlusterfsOptions
-from abaca.drivers.glusterfs.seal import Seal, host_of
+from abaca.drivers.glusterfs.seal import Seal, host_of, storage_host_of
 from abaca.drivers.glusterfs.volumes import Volumes
 
 log = logging.getLogger(__name__)
@@ -54,6 +54,11 @@ class Held(msgspec.Struct, frozen=True):
     def name(self) -> str:
         return self.volume.name
 
+    @property
+    def hosts(self) -> list[str]:
+        """Where the volume can be mounted from. What Heketi itself says of that is from when the volume was made."""
+        return sorted(map(storage_host_of, serving(self.nodes)))
+
 
 class Serving:
     """Volumes that are found, sealed and limited."""
@@ -83,6 +88,13 @@ class Serving:
     def nodes(self, cluster: str) -> list[heketi.Node]:
         """The nodes that a cluster has now, each as it was a moment ago: Heketi tells all bricks with a node."""
         return self.looked_at(self.client.cluster(cluster).nodes, KNOWN_S)
+
+    def look_anew(self, pools: Collection[str]) -> None:
+        """The nodes of these pools are as they are now; as they were where Heketi does not tell."""
+        with contextlib.suppress(errors.BackendError):
+            for pool, cluster in self.clusters().items():
+                if pool in pools:
+                    self.looked_at(self.client.cluster(cluster).nodes)
 
     def looked_at(self, ids: Sequence[str], known_s: float = 0.0) -> list[heketi.Node]:
         """The nodes of these ids that there are, each as it is, or was at most `known_s` seconds ago."""

@@ -84,7 +84,7 @@ class Shares(Exporting, Copying, Growing, contract.Resizes, contract.Manages, co
     def created(self, instance: contract.ShareInstance, held: Held) -> contract.Created:
         """The volume is handed out, to nobody yet, and where it can be mounted from."""
         self.hand_out(instance, held)
-        return contract.Created(exports=self.exports(instance, held.volume), driver_data={VOLUME_ID: held.volume.id})
+        return contract.Created(exports=self.exports(instance, held), driver_data={VOLUME_ID: held.volume.id})
 
     def cluster_of(self, instance: contract.ShareInstance) -> str:
         """The cluster of the instance's pool. Raises `contract.Refused`."""
@@ -214,8 +214,8 @@ class Shares(Exporting, Copying, Growing, contract.Resizes, contract.Manages, co
 
     def manage(self, instance: contract.ShareInstance, options: Mapping[str, str]) -> contract.Managed:
         volume = self._named_by(instance)
-        self.check_export(instance, volume)
         held = self.look(volume)
+        self.check_export(instance, held)
         holder = held.info.options.get(names.MARK, "")
         is_free = holder in {"", names.NOBODY}
         if not is_free and holder != instance.id:
@@ -231,7 +231,7 @@ class Shares(Exporting, Copying, Growing, contract.Resizes, contract.Manages, co
             self.limit(held, size_gib)
         self.hand_out(instance, held)
         return contract.Managed(
-            size_gib=size_gib, exports=self.exports(instance, volume), driver_data={VOLUME_ID: volume.id}
+            size_gib=size_gib, exports=self.exports(instance, held), driver_data={VOLUME_ID: volume.id}
         )
 
     def _named_by(self, instance: contract.ShareInstance) -> heketi.Volume:
