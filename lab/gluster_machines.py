@@ -34,8 +34,13 @@ _LVM = (
     "lvremove",
 )
 SYSTEMCTL = """#!/bin/sh
-# Heketi asks whether glusterd runs, and nothing else.
-[ "$*" = "status glusterd" ] && kill -0 "$(cat /run/glusterd.pid)"
+# Heketi asks whether glusterd runs; administrators stop and start it.
+case "$*" in
+    'status glusterd') kill -0 "$(cat /run/glusterd.pid)" ;;
+    'stop glusterd') kill "$(cat /run/glusterd.pid)" && tail -f /dev/null --pid="$(cat /run/glusterd.pid)" ;;
+    'start glusterd') glusterd -p /run/glusterd.pid < /dev/null > /dev/null 2>&1 ;;
+    *) exit 1 ;;
+esac
 """
 # Of geo-replication, which glusterd starts some twenty times before it serves.
 GSYNCD = "#!/bin/sh\necho 'gsyncd.py 10'\n"
@@ -171,7 +176,7 @@ class GlusterNode(GlusterClient):
         """Return when glusterd runs, and its bricks are mounted."""
         super().start(timeout_s)
         self.script(f"mount -a -T {FSTAB}", timeout_s)
-        self.check(["sh", "-c", "exec glusterd -p /run/glusterd.pid < /dev/null > /dev/null 2>&1"], timeout_s)
+        self.check(["systemctl", "start", "glusterd"], timeout_s)
         return self
 
     def gluster(self, *words: str) -> str:

@@ -62,6 +62,7 @@ class HeketiServer:
         self._process: processes.Process | None = None
         self.url = f"http://{_HOST}:{self._port}"
         self.key_file = directory / "heketi.key"
+        self.database = directory / "heketi.db"
         self._key = secrets.token_hex(16)
         self.key_file.write_text(f"{self._key}\n")
         ssh = {"keyfile": str(ssh_key), "user": "root", "port": "22", "fstab": gluster_machines.FSTAB}
@@ -70,7 +71,7 @@ class HeketiServer:
             "jwt": {"admin": {"key": self._key}, "user": {"key": self._key}},
             "glusterfs": {
                 "executor": "ssh" if ssh_key else "mock",
-                "db": str(directory / "heketi.db"),
+                "db": str(self.database),
                 "loglevel": "debug",
                 "refresh_time_monitor_gluster_nodes": _REFRESH_S,
                 "start_time_monitor_gluster_nodes": 1,

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Heketi's server for tests, put together from its own packages: its routes, authorization, database and executors.
-// It listens on one address and not on all, has no other command than to serve, and knows no Kubernetes.
+// It listens on one address and not on all, knows no Kubernetes, and of the commands beside serving `db export` and
+// `db import` alone.
 package main
 
 import (
+	"flag"
 	"fmt"
 	"math/rand"
 	"net/http"
@@ -29,6 +31,10 @@ func must(err error) {
 }
 
 func main() {
+	if len(os.Args) > 3 && os.Args[1] == "db" {
+		must(turned(os.Args[2], os.Args[3:]))
+		return
+	}
 	if len(os.Args) != 3 {
 		must(fmt.Errorf("usage: heketi CONFIGURATION ADDRESS"))
 	}
@@ -47,6 +53,18 @@ func main() {
 	}
 	app.Close()
 	must(err)
+}
+
+// The database as text, or a new database of that.
+func turned(how string, words []string) error {
+	flags := flag.NewFlagSet(how, flag.ExitOnError)
+	database, text := flags.String("dbfile", "", "the database"), flags.String("jsonfile", "", "the text")
+	flags.Parse(words)
+	ways := map[string]func(string, string) error{"export": glusterfs.DbDump, "import": glusterfs.DbCreate}
+	if way, isKnown := ways[how]; isKnown {
+		return way(*text, *database)
+	}
+	return fmt.Errorf("db %s is not known", how)
 }
 
 func assembled(options *config.Config) (*glusterfs.App, http.Handler) {
