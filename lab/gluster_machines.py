@@ -35,9 +35,10 @@ _LVM = (
 )
 SYSTEMCTL = """#!/bin/sh
 # Heketi asks whether glusterd runs; administrators stop and start it.
+pid=$(cat /run/glusterd.pid 2> /dev/null)
 case "$*" in
-    'status glusterd') kill -0 "$(cat /run/glusterd.pid)" ;;
-    'stop glusterd') kill "$(cat /run/glusterd.pid)" && tail -f /dev/null --pid="$(cat /run/glusterd.pid)" ;;
+    'status glusterd') kill -0 "$pid" ;;
+    'stop glusterd') kill "$pid" && tail -f /dev/null --pid="$pid" ;;
     'start glusterd') glusterd -p /run/glusterd.pid < /dev/null > /dev/null 2>&1 ;;
     *) exit 1 ;;
 esac
