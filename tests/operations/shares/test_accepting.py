@@ -15,13 +15,13 @@ from tests.operations import cases
 def watched(request):
     """The statements of making a share where shares have been made before."""
     made = Watched()
-    with made.on():
+    with made.on():  # until the end: while others hold all connections another is opened
         theatre = request.getfixturevalue("theatre")
         theatre.enter()
-    for _ in range(4):
+        for _ in range(4):
+            cases.a_share(theatre)
+        made.forget()
         cases.a_share(theatre)
-    made.forget()
-    cases.a_share(theatre)
     return made
 
 
