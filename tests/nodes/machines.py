@@ -17,7 +17,10 @@ def login_of(machine):
 
 
 class Memory(Mounter):
-    """Memory under the name of the source: mounted by every kernel, without a server."""
+    """Memory under the name of the source: mounted by every kernel, without a server.
+
+    A MiB for each export location, so that options depend on the others too.
+    """
 
     protocols = ("MEMORY",)
     fstype = "tmpfs"
@@ -30,7 +33,7 @@ class Memory(Mounter):
         return None if source.isprintable() and source else "an empty name"
 
     def options(self, mount):
-        return ("ro" if mount.is_read_only else "rw", "size=1m")
+        return ("ro" if mount.is_read_only else "rw", f"size={1 + len(mount.others)}m")
 
 
 class Certified(Memory):

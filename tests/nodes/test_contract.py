@@ -106,6 +106,17 @@ class TestLooking:
         nodes.unmount(login, mount)
         assert harness.kept() == []
 
+    def test_a_look_tells_that_a_boot_would_bring_it_back_with_options_of_before(
+        self, harness, nodes, login, mount, mounted
+    ):
+        """The share has another export location by now: the mount stays, and what is kept for a boot is made anew."""
+        now = other(mount, others=("10.0.0.2:/elsewhere",))
+        assert (nodes.look(login, mount).is_outdated, nodes.look(login, now).is_outdated) == (False, True)
+        assert nodes.mount(login, now).source == mount.source
+        assert (nodes.look(login, mount).is_outdated, nodes.look(login, now).is_outdated) == (True, False)
+        harness.reboot()
+        assert (nodes.look(login, now).source, nodes.look(login, now).is_outdated) == (mount.source, False)
+
     def test_looking_changes_nothing(self, harness, nodes, login, mount):
         nodes.look(login, mount)
         assert (harness.paths(), harness.kept()) == ([], [])

@@ -2,6 +2,7 @@
 """Servers of a GlusterFS's clients that shares are attached to, and what an attachment leaves on them."""
 
 import contextlib
+import re
 
 from lab import gluster_machines
 from tests.conftest import wait_until
@@ -56,6 +57,12 @@ def detach(abaca, attachment):
     """Nothing of the attachment is known any more."""
     abaca.admin.call("DELETE", f"{ATTACHMENTS}/{attachment}")
     wait_until(lambda: attachment not in str(abaca.admin.get(ATTACHMENTS)), SHOWN_S, 0.5)
+
+
+def brings_back(machine, words):
+    """Whether what brings its mounts back after a boot has such words."""
+    kept = machine.script("cat /etc/fstab").stdout
+    return re.search(rf"(?<![\d.]){re.escape(words)}(?![\d.])", kept) is not None
 
 
 def left_on(machine):

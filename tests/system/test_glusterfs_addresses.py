@@ -2,12 +2,11 @@
 # ruff: noqa: F811
 """Shares on a real GlusterFS follow a node to another address, as the page says; whoever uses them goes on."""
 
-import re
 import subprocess
 
 from lab import heketi_server
 from tests.conftest import ROOT, wait_until
-from tests.system.attaching import a_server, attach, detach, left_on
+from tests.system.attaching import a_server, attach, brings_back, detach, left_on
 from tests.system.stranger import PLACE, SHOWN_S
 from tests.system.test_glusterfs import (  # noqa: F401 (fixtures)
     abaca,
@@ -84,7 +83,7 @@ def test_a_share_follows_a_node_to_another_address_as_the_page_says(cluster, aba
     allow(cloud, share, "alice")
     with a_server(cluster, abaca, "server") as (server, id):
         attached = attach(abaca, share, id)
-        move = Move(cluster, next(node for node in cluster.nodes if names(server, f"{node.ipv4}:/{volume}")))
+        move = Move(cluster, next(node for node in cluster.nodes if brings_back(server, f"{node.ipv4}:/{volume}")))
         assert alice.mount(f"{move.old}:/{volume}", PLACE).code == 0
         said(alice, f"echo before > {PLACE}/file && sync {PLACE}/file")
 
@@ -105,7 +104,7 @@ def test_a_share_follows_a_node_to_another_address_as_the_page_says(cluster, aba
 
         assert f"{move.new}:/{volume}" in paths(cloud, share)
         assert not any(path.startswith(f"{move.old}:") for path in paths(cloud, share))
-        wait_until(lambda: names(server, move.new) and not names(server, move.old), SHOWN_S, 0.5)
+        wait_until(lambda: brings_back(server, move.new) and not brings_back(server, move.old), SHOWN_S, 0.5)
         place = attached["mount_point"]
         said(server, f"echo meanwhile >> {place}/file && sync {place}/file")
         assert said(alice, f"cat {PLACE}/file") == "before\nmeanwhile\n"
@@ -124,11 +123,6 @@ def test_a_share_follows_a_node_to_another_address_as_the_page_says(cluster, aba
     for one in (share, another):
         delete(cloud, one)
     assert (cluster.volumes(), cluster.bricks()) == ([], [])
-
-
-def names(server, words):
-    """Whether what brings its mounts back after a reboot has such words."""
-    return re.search(rf"(?<![\d.]){re.escape(words)}(?![\d.])", said(server, "cat /etc/fstab")) is not None
 
 
 def paths(cloud, share):

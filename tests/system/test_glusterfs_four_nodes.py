@@ -9,6 +9,7 @@ import pytest
 
 from lab import gluster_cluster, heketi_server
 from tests.conftest import ROOT, wait_until
+from tests.system.attaching import a_server, attach, brings_back, detach
 from tests.system.stranger import PLACE, SHOWN_S
 from tests.system.test_glusterfs import (  # noqa: F401 (fixtures)
     abaca,
@@ -91,7 +92,14 @@ class Administrator:
         return wait_until(lambda: self.heketi(line), SHOWN_S, 2)
 
 
-def test_a_node_that_is_lost_for_good_is_replaced_as_the_page_says(cluster, cloud, client):
+@pytest.fixture
+def server(cluster, abaca):
+    """A server with its id."""
+    with a_server(cluster, abaca, "server") as made:
+        yield made
+
+
+def test_a_node_that_is_lost_for_good_is_replaced_as_the_page_says(cluster, abaca, cloud, client, server):
     heketi_server.command_line()
     share, alice = made(cloud, "outlives a node"), client("alice")
     place = location(cloud, share)
@@ -99,24 +107,32 @@ def test_a_node_that_is_lost_for_good_is_replaced_as_the_page_says(cluster, clou
     allow(cloud, share, "alice")
     assert alice.mount(place, PLACE).code == 0
     said(alice, f"echo before > {PLACE}/file && sync {PLACE}/file")
+    machine, server_id = server
+    attached = attach(abaca, share, server_id)
     first, *others = cluster.nodes
     info = first.gluster("volume", "info", volume)
-    lost = next(node for node in others if f"{node.ipv4}:/" in info and not place.startswith(node.ipv4))
+    used = [f"{node.ipv4}:/{volume}" for node in others if brings_back(machine, f"{node.ipv4}:/{volume}")]
+    lost = next(node for node in others if f"{node.ipv4}:/" in info and f"{node.ipv4}:/{volume}" not in {place, *used})
+    assert brings_back(machine, lost.ipv4), "which it may ask after a boot"
     left = [node for node in cluster.nodes if node is not lost]
     lost.kill()
     wait_until(lambda: cluster.heketi.misses(lost.ipv4), SHOWN_S, 0.5)
     said(alice, f"echo meanwhile > {PLACE}/meanwhile && sync {PLACE}/meanwhile")
 
     administrator = Administrator(cluster, lost, volume)
-    devices, disable, remove, heal, detach, forget, delete_node = lines_of_the_page()
+    devices, disable, remove, heal, cast_out, forget, delete_node, ensure = lines_of_the_page()
     device = administrator.type(devices).partition("Devices:\n")[2].split()[0]
     administrator.words["DEVICE"] = device.removeprefix("Id:")
     administrator.type(disable)
     administrator.type(remove)
     wait_until(lambda: administrator.type(heal).count("Number of entries: 0\n") == 3, SHOWN_S, 1)
     assert lost.ipv4 not in first.gluster("volume", "info", volume)
-    for line in (detach, forget, delete_node):
+    for line in (cast_out, forget, delete_node):
         administrator.type(line)
+    abaca.command(*ensure.removeprefix("abaca ").replace("HOST@BACKEND", "here@gluster").split())
+    wait_until(lambda: not brings_back(machine, lost.ipv4), SHOWN_S, 0.5)
+    assert said(machine, "cat {0}/file {0}/meanwhile".format(attached["mount_point"])) == "before\nmeanwhile\n"
+    detach(abaca, attached["id"])
 
     assert said(alice, f"cat {PLACE}/file {PLACE}/meanwhile") == "before\nmeanwhile\n"
     resize(cloud, share, 4, alice)

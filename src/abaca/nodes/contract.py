@@ -137,7 +137,8 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """A mount as the machine's mount table says it is.
 
     `made_directory`: the directory was made for it; `is_persistent`: it comes back after a reboot; `boot_id` changes
-    with each boot of the machine; `needs_certificate`: the one by which it is let in ends soon.
+    with each boot of the machine; `needs_certificate`: the one by which it is let in ends soon; `is_outdated`: it comes
+    back, but not as it would be mounted by now, e.g. when the share has other export locations.
     """
 
     source: str
@@ -149,6 +150,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     is_persistent: bool = False
     boot_id: str = ""
     needs_certificate: bool = False
+    is_outdated: bool = False
 
 
 class Distribution(msgspec.Struct, frozen=True):

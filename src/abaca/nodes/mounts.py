@@ -13,6 +13,8 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
+import msgspec
+
 from abaca.domain.attachments.servers import Login
 from abaca.nodes import contract, distributions, guests, persistence, probing, shell, virtiofs
 from abaca.nodes.contract import Finding, InUse, Job, Mount, Mounter, MountRefused, Outcome, Seen, TimedOut, Unsupported
@@ -218,7 +220,11 @@ class Visit(Judge, frozen=True):
 
     async def look(self) -> Seen | None:
         state = await self._act("look")
-        return self._seen(state) if self._is_wanted(state.mounted) else None
+        if not self._is_wanted(state.mounted):
+            return None
+        seen = self._seen(state)
+        text, _ = self._kept_text(state)
+        return msgspec.structs.replace(seen, is_outdated=seen.is_persistent and not self._is_kept(state, text))
 
     async def request(self) -> str:
         """The signing request of the machine's key; see `contract.Machines`."""

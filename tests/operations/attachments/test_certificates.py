@@ -4,9 +4,12 @@
 import datetime
 
 import pytest
+import sqlalchemy as sa
 from cryptography import x509
 
+from abaca.db.tables.shares import export_locations
 from abaca.domain.attachments import clients
+from abaca.domain.ids import new_id
 from abaca.drivers.authority import Authority
 from abaca.nodes import paper
 from tests.operations import cases
@@ -123,6 +126,28 @@ def test_a_server_whose_certificate_ends_soon_gets_another_and_stays_mounted(the
     assert now["certificates"][0] not in {old, ""}
     assert (now["mounts"], now["certificates"][1]) == (sheet["mounts"], sheet["certificates"][1])
     assert theatre.ask("GET", f"{DOOR}/{attachment_id}")["attachment"]["state"] == "active"
+
+
+def test_a_mount_that_stays_is_told_of_other_nodes_when_it_is_verified(theatre, prepared):
+    """The node that it mounts from serves on; which others it may ask after a boot is written on the machine."""
+    attachment_id = cases.until_attached(theatre, cases.attach(theatre, prepared))
+    (before,) = [one for one in sheets(theatre) if one["certified"]]
+    with theatre.db.write() as tx:
+        first = tx.rows(sa.select(export_locations).where(export_locations.c.is_admin_only.is_(False)))[0]._mapping
+        path = "10.9.9.9:/" + first["path"].rpartition("/")[2]
+        there = {**first, "id": new_id(), "path": path, "preferred": False}
+        tx.execute(sa.insert(export_locations), there)
+    cases.verify(theatre, attachment_id)
+    theatre.settle()
+    (now,) = [one for one in sheets(theatre) if one["certified"]]
+    assert "backup-volfile-servers=10.0.0.20:10.9.9.9," in str(now["kept"])
+    assert "backup-volfile-servers=10.0.0.20," in str(before["kept"])
+    assert now["mounts"] == before["mounts"]
+    assert theatre.ask("GET", f"{DOOR}/{attachment_id}")["attachment"]["state"] == "active"
+    mended = len(theatre.operations("attachment-attach"))
+    cases.verify(theatre, attachment_id)
+    theatre.settle()
+    assert len(theatre.operations("attachment-attach")) == mended
 
 
 def test_it_is_written_only_as_storages_can_let_certificates_in(theatre, prepared):

@@ -132,6 +132,9 @@ def _judge(tx: Tx, row: Attachment, seen: Seen | None) -> None:
     elif seen.needs_certificate:
         log.info("attachment=%s: the certificate of server %s ends soon; it gets another", row.id, row.server_id)
         attachment_attach.start(tx, row, None)
+    elif seen.is_outdated:
+        log.info("attachment=%s: after a boot server %s would mount it as before; written anew", row.id, row.server_id)
+        attachment_attach.start(tx, row, None)
     else:
         attachments.update(tx, row.id, {"last_verified_at": tx.now})
 
