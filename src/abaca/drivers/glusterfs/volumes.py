@@ -26,6 +26,8 @@ MAKING, GROWING, DELETING, CLEANING = "making", "growing", "deleting", "cleaning
 _NEVER_FITS_GIB = 1_000_000_000
 _LEAST_PAUSE_S, _GREATEST_PAUSE_S = 0.1, 5.0
 _PAUSE_S = 2.0
+# Looks take CPU from the nodes and from Heketi where these are near.
+_LOOKED_AT_PER_S = 16
 # Whoever Heketi has no place for asks again: the more there are, the later, or their asking alone would occupy it.
 _ASKED_PER_S, _LEAST_TURN_S, _GREATEST_TURN_S = 8, 0.25, 10.0
 _LEAVES = "it cannot take away what it has given up"
@@ -145,9 +147,7 @@ class Volumes:
                 raise
             return False
         if result is None:
-            # a twentieth of what it has taken
-            pause_s = min(max((time.monotonic() - begun.at_s) / 20, _LEAST_PAUSE_S), _GREATEST_PAUSE_S)
-            raise self._under_way(f"{begun.work} {name}", begun.cluster, pause_s)
+            raise self._under_way(f"{begun.work} {name}", begun.cluster, self._pause_s(begun))
         self._forget(name)
         return begun.work == work
 
@@ -279,6 +279,11 @@ class Volumes:
         self._begun[name] = Begun(work, cluster, place, time.monotonic())
         self.turns += 1
         return self.settle(name, work)
+
+    def _pause_s(self, begun: Begun) -> float:
+        """After how many seconds it is looked at again: a twentieth of what it has taken, later the more are begun."""
+        pause_s = max((time.monotonic() - begun.at_s) / 20, len(self._begun) / _LOOKED_AT_PER_S, _LEAST_PAUSE_S)
+        return min(pause_s, _GREATEST_PAUSE_S)
 
     def _turn_s(self, name: str) -> float:
         """After how many seconds Heketi, which has enough to do, is asked again for a volume."""
