@@ -21,11 +21,11 @@ def need() -> None:
 
 
 class GlusterCluster:
-    """Three nodes on a network of their own, which Heketi has in one `cluster`."""
+    """Three nodes on a network of their own, which Heketi has in one `cluster`, and looks at every `refresh_s`."""
 
     disk = gluster_machines.DISK
 
-    def __init__(self, run: runs.Run, nodes: int = 3) -> None:
+    def __init__(self, run: runs.Run, nodes: int = 3, refresh_s: int = heketi_server.REFRESH_S) -> None:
         need()
         self.network = fabric.Fabric(run)
         self.directory = run.path("gluster")
@@ -35,7 +35,7 @@ class GlusterCluster:
         for node in self.nodes:
             node.trust(self.key_file.with_suffix(".pub").read_text())
         self.known_hosts.write_text("".join(f"{node.ipv4} {node.ssh.host_key}\n" for node in self.nodes))
-        self.heketi = heketi_server.HeketiServer(run, self.directory, self.key_file)
+        self.heketi = heketi_server.HeketiServer(run, self.directory, self.key_file, refresh_s)
         self.cluster = ""
 
     def make_nodes(self, names: Sequence[str]) -> Sequence[GlusterNode | ThinNode]:

@@ -20,7 +20,8 @@ CACHE = pathlib.Path("/var/cache/abaca-lab/heketi")
 """Where heketi_build/build.sh keeps it."""
 _SOURCES = pathlib.Path(__file__).with_name("heketi_build")
 _HOST = "127.0.0.1"
-_REFRESH_S = 10
+# How often Heketi looks at its nodes; by itself it does every 120 s.
+REFRESH_S = 10
 _LOG = "heketi.log"
 _LOOKED_AT = "Check Glusterd service status in node {}"
 _FOUND = re.compile(r"Periodic health check status: node \w+ up=(true|false)")
@@ -51,10 +52,13 @@ def _built(name: str) -> pathlib.Path:
 class HeketiServer:
     """Heketi with its database in `directory`; it logs in to nodes as root by the private key `ssh_key`.
 
-    Without a key it only says that it does: its own mock executor takes every node and every volume for real.
+    Without a key it only says that it does: its own mock executor takes every node and every volume for real. It looks
+    at its nodes every `refresh_s` seconds, and makes no volume meanwhile.
     """
 
-    def __init__(self, run: runs.Run, directory: pathlib.Path, ssh_key: pathlib.Path | None) -> None:
+    def __init__(
+        self, run: runs.Run, directory: pathlib.Path, ssh_key: pathlib.Path | None, refresh_s: int = REFRESH_S
+    ) -> None:
         self._program = program()
         self._run = run
         self._directory = directory
@@ -73,7 +77,7 @@ class HeketiServer:
                 "executor": "ssh" if ssh_key else "mock",
                 "db": str(self.database),
                 "loglevel": "debug",
-                "refresh_time_monitor_gluster_nodes": _REFRESH_S,
+                "refresh_time_monitor_gluster_nodes": refresh_s,
                 "start_time_monitor_gluster_nodes": 1,
                 "sshexec": ssh,
             },
