@@ -27,9 +27,9 @@ _NEVER_FITS_GIB = 1_000_000_000
 _LEAST_PAUSE_S, _GREATEST_PAUSE_S = 0.1, 5.0
 _PAUSE_S = 2.0
 # Looks take CPU from the nodes and from Heketi where these are near.
-_LOOKED_AT_PER_S = 16
+_LOOKED_AT_PER_S = 10
 # Whoever Heketi has no place for asks again: the more there are, the later, or their asking alone would occupy it.
-_ASKED_PER_S, _LEAST_TURN_S, _GREATEST_TURN_S = 8, 0.25, 10.0
+_ASKED_PER_S, _LEAST_TURN_S, _GREATEST_TURN_S = 4, 0.25, 10.0
 _LEAVES = "it cannot take away what it has given up"
 _MEND = "an administrator can let go of the share by `openstack share abandon`"
 # Under this name stands what is cleaned up after all volumes.
@@ -281,9 +281,13 @@ class Volumes:
         return self.settle(name, work)
 
     def _pause_s(self, begun: Begun) -> float:
-        """After how many seconds it is looked at again: a twentieth of what it has taken, later the more are begun."""
-        pause_s = max((time.monotonic() - begun.at_s) / 20, len(self._begun) / _LOOKED_AT_PER_S, _LEAST_PAUSE_S)
-        return min(pause_s, _GREATEST_PAUSE_S)
+        """After how many seconds it is looked at again: a twentieth of what it has taken, later the more are begun.
+
+        All that are begun are looked at in one moment: the journal takes up together what is due together.
+        """
+        now_s = time.monotonic()
+        every_s = max((now_s - begun.at_s) / 20, len(self._begun) / _LOOKED_AT_PER_S, _LEAST_PAUSE_S)
+        return min(every_s - now_s % every_s, _GREATEST_PAUSE_S)
 
     def _turn_s(self, name: str) -> float:
         """After how many seconds Heketi, which has enough to do, is asked again for a volume."""
