@@ -85,12 +85,13 @@ class Room(msgspec.Struct, frozen=True):
 
 
 class Brick(msgspec.Struct, frozen=True):
-    """A part of a volume on a device; its size in KiB."""
+    """A part of a volume on a device; its size in KiB, and where it is on the node."""
 
     id: str
     volume: str = ""
     node: str = ""
     size: int = 0
+    path: str = ""
 
 
 class Device(msgspec.Struct, frozen=True):

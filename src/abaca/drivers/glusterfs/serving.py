@@ -204,6 +204,18 @@ class Serving:
         gluster = self.gluster(nodes, volume.name)
         return Held(volume, gluster.info(volume.name), nodes, gluster)
 
+    def made(self, volume: heketi.Volume) -> Held:
+        """A volume that Heketi has just made, all as ordered; its bricks are in no order.
+
+        Gluster, which does one thing at a time, has told Heketi so, and is not asked again.
+        """
+        nodes = self.nodes(volume.cluster)
+        hosts = {node.id: storage_host_of(node) for node in nodes}
+        bricks = [f"{hosts[brick.node]}:{brick.path}" for brick in volume.bricks if brick.node in hosts]
+        ordered = names.read_options(volume.glustervolumeoptions)
+        info = Info(volume.name, is_started=True, options=ordered, bricks=bricks)
+        return Held(volume, info, nodes, self.gluster(nodes, volume.name))
+
     def unsealed(self, held: Held) -> list[str]:
         """What is not so that nobody reaches the volume without a certificate."""
         found = [f"{option} was not on" for option in names.SSL if held.info.options.get(option) != "on"]

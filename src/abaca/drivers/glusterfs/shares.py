@@ -30,7 +30,7 @@ class Shares(Exporting, Copying, Growing, contract.Resizes, contract.Manages, co
         """The instance's volume, sealed and handed out to nobody yet; `marks` are what it has set from its first
         moment. It is limited unless they say that this comes later. Raises as `create` does.
         """
-        self.settle(instance, MAKING)
+        is_just_made = self.settle(instance, MAKING)
         cluster = self.cluster_of(instance)
         if is_nfs(instance):
             self.server()
@@ -64,7 +64,7 @@ class Shares(Exporting, Copying, Growing, contract.Resizes, contract.Manages, co
         if names.read_options(volume.glustervolumeoptions).get(names.MARK) != instance.id:
             reason = f"Heketi has a volume {volume.name} that somebody else made: delete it, or give it another name"
             raise contract.Refused(reason=reason)
-        held = self.look(volume)
+        held = self.made(volume) if is_just_made else self.look(volume)
         self.seal.close(self.holders(held))
         self.write_out(held)
         if not held.info.is_started:
