@@ -27,9 +27,9 @@ from benchmarks.figures import Figure
 from benchmarks.glusterfs_on_paper import AT_ONCE, BUSY_S, MOST, PATIENCE_S, ROUNDS, seconds, sections
 from lab import caller, gluster_bed, gluster_cluster, heketi_server, processes, runs, service
 
-TOGETHER, ROUNDS_TOGETHER, ALLOWED, FIRST_CLIENTS = 20, 3, 30, 12
+TOGETHER, ROUNDS_TOGETHER, ALLOWED, FIRST_CLIENTS = 20, 5, 30, 12
 # Looks take CPU from the nodes, which are on the same host: there are few, and the first comes late where that shows.
-LOOK_S, CLOSE_LOOK_S, FIRST_LOOK_S = 0.05, 0.005, 0.06
+LOOK_S, CLOSE_LOOK_S, FIRST_LOOK_S, LOOK_TOGETHER_S = 0.05, 0.005, 0.06, 0.1
 MOST_TOGETHER = 1.1
 # Heketi's own. It makes no volume while it looks at its nodes, each of which answers only between two other commands.
 REFRESH_S = 120
@@ -224,17 +224,17 @@ class Ours:
 
     def all_at_once(self, called: Sequence[str]) -> None:
         for path in [self.begin(name) for name in called]:
-            self._until_available(path)
+            self._until_available(path, LOOK_TOGETHER_S)
 
     def let_in_at_once(self, called: Sequence[str]) -> None:
         for path in [self.begin_allowing(name) for name in called]:
-            self._until_active(path)
+            self._until_active(path, LOOK_TOGETHER_S)
 
-    def _until_active(self, path: str, every_s: float = LOOK_S) -> None:
+    def _until_active(self, path: str, every_s: float) -> None:
         _until(lambda: self._admin.get(path)["state"] == "active", every_s)
 
-    def _until_available(self, path: str) -> None:
-        _until(lambda: self._admin.get(path)["status"] == "available")
+    def _until_available(self, path: str, every_s: float = LOOK_S) -> None:
+        _until(lambda: self._admin.get(path)["status"] == "available", every_s)
 
     def _is_gone(self, path: str) -> bool:
         try:
