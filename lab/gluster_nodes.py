@@ -178,9 +178,10 @@ class Cluster:
         return 0, "localhost 0 0Bytes 0 0 0 completed 0:00:00" if what == "status" else "success"
 
     def _set(self, name: str, volume: Volume, rest: list[str]) -> tuple[int, str]:
-        if len("=".join(rest)) + 2 > STORED_BYTES:
+        options = dict(zip(rest[::2], rest[1::2], strict=True))
+        if any(len(f"{option}={value}") + 2 > STORED_BYTES for option, value in options.items()):
             raise AssertionError("the real glusterd dies of that, on every node")
-        volume.options[rest[0]] = rest[1]
+        volume.options |= options
         return 0, "volume set: success"
 
     def _start(self, name: str, volume: Volume, rest: list[str]) -> tuple[int, str]:

@@ -39,6 +39,7 @@ def test_the_first_client_is_let_in_once_there_is_a_limit(rig, share):
     (limited,) = (at for at, line in enumerate(said) if "limit-usage" in line)
     (opened,) = (at for at, line in enumerate(said) if "auth.ssl-allow" in line)
     assert limited < opened
+    assert "user.abaca.limit set" in said[opened]
     assert (limit_gib(rig, share), let_in(rig, share)) == (2, {"alice"})
     rig.bed.gluster.commands.clear()
     rig.driver.set_access(share, certs("bob"))

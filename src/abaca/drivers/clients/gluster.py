@@ -79,9 +79,9 @@ class Gluster:
         """What gluster knows of the volume."""
         return read_info(volume, self._run("volume", "info", volume))
 
-    def set(self, volume: str, option: str, value: str) -> None:
-        """Set an option; clients see it at once."""
-        self._run("volume", "set", volume, option, value)
+    def set(self, volume: str, *options: str) -> None:
+        """Set options, name and value of each, in one command; clients see them at once."""
+        self._run("volume", "set", volume, *options)
 
     def start(self, volume: str) -> None:
         """Start the bricks that do not run."""

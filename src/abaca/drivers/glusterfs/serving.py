@@ -239,11 +239,14 @@ class Serving:
         if is_open or not held.info.is_started:
             held.gluster.start(held.name)
 
-    def let_in(self, held: Held, clients: set[str]) -> None:
-        """Make these all the clients that reach the volume. Raises `contract.Refused` for more than gluster bears."""
+    def let_in(self, held: Held, clients: set[str], *options: str) -> None:
+        """Make these all the clients that reach the volume, and set options by the same command.
+
+        Raises `contract.Refused` for more than gluster bears.
+        """
         wanted = names.allow((node.id for node in held.nodes), clients)
-        if held.info.options.get(names.ALLOW) != wanted:
-            held.gluster.set(held.name, names.ALLOW, wanted)
+        if options or held.info.options.get(names.ALLOW) != wanted:
+            held.gluster.set(held.name, *options, names.ALLOW, wanted)
 
     def is_counted(self, held: Held) -> bool:
         """Whether what is used is counted, and at once."""
@@ -264,18 +267,26 @@ class Serving:
 
     def limit(self, held: Held, size_gib: int) -> None:
         """Let the volume hold so much."""
+        self._limit(held, size_gib)
+        if self.is_limited_later(held):
+            held.gluster.set(held.name, names.LIMIT, names.LIMITED)
+
+    def limit_first(self, held: Held, size_gib: int) -> Sequence[str]:
+        """A volume that is yet to get its limit has it, and nobody is let in before.
+
+        What marks the volume as limited is to be set with whatever is set next.
+        """
+        if not self.is_limited_later(held):
+            return ()
+        self._limit(held, size_gib)
+        return names.LIMIT, names.LIMITED
+
+    def _limit(self, held: Held, size_gib: int) -> None:
         if held.info.options.get(_QUOTA) != "on":
             held.gluster.enable_quota(held.name)
         for option, value in self._late(held).items():
             held.gluster.set(held.name, option, value)
         held.gluster.limit(held.name, size_gib)
-        if self.is_limited_later(held):
-            held.gluster.set(held.name, names.LIMIT, names.LIMITED)
-
-    def limit_first(self, held: Held, size_gib: int) -> None:
-        """A volume that is yet to get its limit has it, and nobody is let in before."""
-        if self.is_limited_later(held):
-            self.limit(held, size_gib)
 
     def is_limited_later(self, held: Held) -> bool:
         """Whether the volume gets its limit only before somebody is let in: that takes longer than all the rest."""

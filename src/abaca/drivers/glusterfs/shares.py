@@ -158,17 +158,16 @@ class Shares(Exporting, Copying, Growing, contract.Resizes, contract.Manages, co
         if is_nfs(instance):
             self.let_in(held, {names.NFS})
             wanted, outcomes = clients.from_rules(rules)
-            if wanted:
-                self.limit_first(held, instance.size_gib)
+            if wanted and self.is_limited_later(held):
+                self.limit(held, instance.size_gib)
             self.hand_out(instance, held, wanted)
             return outcomes
         problems = {rule.id: names.problem_of_rule(rule) for rule in rules}
         fitting = names.fitting((node.id for node in held.nodes), names.of_rules(rules))
         too_many = f"GlusterFS keeps {names.MOST_ALLOWED} characters of names for a share: take other rules away first"
         problems |= {rule.id: too_many for rule in rules if not problems[rule.id] and rule.to not in fitting}
-        if fitting:
-            self.limit_first(held, instance.size_gib)
-        self.let_in(held, fitting)
+        limited = self.limit_first(held, instance.size_gib) if fitting else ()
+        self.let_in(held, fitting, *limited)
         return {
             id: contract.AccessOutcome(state="error", reason=problem) for id, problem in problems.items() if problem
         }
@@ -245,8 +244,7 @@ class Shares(Exporting, Copying, Growing, contract.Resizes, contract.Manages, co
     def unmanage(self, instance: contract.ShareInstance) -> None:
         with contextlib.suppress(contract.Gone):
             held = self.held(instance)
-            self.limit_first(held, instance.size_gib)
-            held.gluster.set(held.name, names.MARK, names.NOBODY)
+            held.gluster.set(held.name, *self.limit_first(held, instance.size_gib), names.MARK, names.NOBODY)
 
 
 def _too_few(kept: str, nodes: Sequence[heketi.Node]) -> str:
