@@ -203,14 +203,14 @@ class Ours:
         time.sleep(FIRST_LOOK_S)
         self._until_active(rule, CLOSE_LOOK_S)
 
+    def let_in(self, name: str) -> None:
+        self._until_active(self.begin_allowing(name), LOOK_S)
+
     def begin_allowing(self, name: str) -> str:
         wish = {"access_type": "cert", "access_to": "alice", "access_level": "rw"}
         path = f"/shares/{self._ids[name]}/action"
         rule = self._rules[name] = self._admin.call("POST", path, {"allow_access": wish}).body["access"]["id"]
         return f"/share-access-rules/{rule}"
-
-    def let_in(self, name: str) -> None:
-        self.allow(name)
 
     def deny(self, name: str) -> None:
         rule, path = self._rules.pop(name), f"/shares/{self._ids[name]}/action"
