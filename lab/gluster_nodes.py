@@ -249,6 +249,7 @@ class Nodes:
         self.anew: set[str] = set()
         self.hanging: set[str] = set()
         self.programs = gluster_programs.Programs(cluster, directory)
+        self.programs.gluster = self._gluster
         self.scripts: list[tuple[str, list[str]]] = []
         self.spoken: list[tuple[str, list[str]]] = []
         self.on_command: Callable[[], None] = lambda: None

@@ -16,6 +16,7 @@ import socketserver
 import stat
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from cryptography import x509
@@ -65,7 +66,7 @@ class Programs:
     """The programs of all nodes, in `bin`; what is mounted on them, by the directories.
 
     Nobody sleeps, and nothing is copied unless `copies` is set. `fails` is what a program says when it fails, by its
-    name, or by its name and a node's. `path` is where scripts find all others.
+    name, or by its name and a node's. `gluster` is what a node's gluster says. `path` is where scripts find all others.
     """
 
     def __init__(self, cluster: Cluster, directory: pathlib.Path) -> None:
@@ -77,6 +78,7 @@ class Programs:
         self.copies.set()
         self.fails: dict[str, str] = {}
         self.path = os.environ["PATH"]
+        self.gluster: Callable[[str, list[str]], tuple[int, str]] = lambda _host, words: cluster.run(words)
         self._server: socketserver.BaseServer | None = None
 
     def start(self) -> None:
@@ -106,7 +108,7 @@ class Programs:
         if said is not None:
             return 1, said
         if name == "gluster":
-            return self._cluster.run(words)
+            return self.gluster(host, words)
         if name == "cp":
             self.copies.wait()
         elif name not in {"sync", "sleep"}:

@@ -11,6 +11,7 @@ from cryptography import x509
 
 from abaca.drivers import contract
 from abaca.drivers.clients import gluster
+from abaca.drivers.glusterfs.names import clients_in
 from abaca.nodes.shell import KILLED, Answer
 from lab import gluster_bed
 from tests.drivers.harness import GlusterfsHarness
@@ -371,6 +372,35 @@ def test_without_any_node_it_may_pass(rig, driver):
     for host in hosts:
         rig.bed.nodes.revive(host)
     driver.set_access(share, certs("alice"))
+    driver.delete(share)
+
+
+def test_rules_are_one_command_by_ssh_which_sets_nothing_where_nothing_changes(rig, driver):
+    share = rig.share()
+    driver.set_access(share, certs("alice"))
+    for names, verbs in ((["alice", "bob"], ["info", "set"]), (["bob", "alice"], ["info"]), ([], ["info", "set"])):
+        rig.bed.nodes.scripts.clear()
+        rig.bed.gluster.commands.clear()
+        driver.set_access(share, certs(*names))
+        assert [words[2] for words in rig.bed.gluster.commands] == verbs
+        assert len(rig.bed.nodes.scripts) == 1
+        assert clients_in(rig.volume(share).options["auth.ssl-allow"]) == set(names)
+    driver.delete(share)
+
+
+@pytest.mark.parametrize("mark", ["another", None])
+def test_rules_let_nobody_into_a_volume_that_is_no_longer_the_shares(rig, driver, mark):
+    share = rig.share()
+    driver.set_access(share, certs("alice"))
+    options = rig.volume(share).options
+    ours = options.pop("user.abaca.instance")
+    if mark is not None:
+        options["user.abaca.instance"] = mark
+    before = dict(options)
+    with pytest.raises(contract.Gone, match="no longer"):
+        driver.set_access(share, certs("bob"))
+    assert options == before
+    options["user.abaca.instance"] = ours
     driver.delete(share)
 
 

@@ -149,13 +149,13 @@ def test_rules_are_in_force_although_abaca_is_killed_while_they_are_set(abaca, c
     share = made(cloud, "killed at its rules")
     place, alice = location(cloud, share), client("alice")
     rule = cloud.read("share", "access", "create", share, "cert", "alice")["id"]
-    wait_until_told(cluster, "volume set .* auth.ssl[-]allow")
+    wait_until_told(cluster, "^gluster .*volume set .* auth.ssl[-]allow")
     kill(abaca)
     wait_until(lambda: cloud.read("share", "access", "show", rule)["state"] == "active", SHOWN_S, 0.5)
     assert alice.mount(place, PLACE).code == 0
     alice.unmount(PLACE)
     cloud.run("share", "access", "delete", share, rule)
-    wait_until_told(cluster, "volume set .* auth.ssl[-]allow")
+    wait_until_told(cluster, "^gluster .*volume set .* auth.ssl[-]allow")
     kill(abaca)
     wait_until(lambda: cloud.read("share", "access", "list", share) == [], SHOWN_S, 0.5)
     assert alice.mount(place, PLACE).code

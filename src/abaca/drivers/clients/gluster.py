@@ -36,6 +36,18 @@ _NO_PROGRAM = (126, 127)
 _NOT_LEAVING = "remove-brick not started"
 # A node mounts the volume for what it is asked, by its certificate.
 _NOT_INSIDE = "aux mount"
+# Set the options after $4 where the line $2 is told of the volume $1, and neither $3 nor $4 is; say what was told.
+_SET_WHERE = """told=$(gluster --mode=script volume info "$1") || { code=$?; printf %s "$told"; exit "$code"; }
+end='
+'
+is_told() { case "$end$told$end" in *"$end$1$end"*) ;; *) false ;; esac; }
+if is_told "$2" && ! is_told "$3" && ! is_told "$4"; then
+    volume=$1
+    shift 4
+    gluster --mode=script volume set "$volume" "$@" || exit
+fi
+echo "$told"
+"""
 _AWAY = (
     *("Connection failed", "glusterd", "Staging failed", "not connected", "is not in 'Peer in Cluster'"),
     "peers are down",
@@ -62,6 +74,10 @@ class Quota(msgspec.Struct, frozen=True):
     used_bytes: int
 
 
+Option = tuple[str, str]
+"""An option's name and its value."""
+
+
 class Gluster:
     """The nodes `hosts` of one cluster: the first that answers is asked.
 
@@ -82,6 +98,15 @@ class Gluster:
     def set(self, volume: str, *options: str) -> None:
         """Set options, name and value of each, in one command; clients see them at once."""
         self._run("volume", "set", volume, *options)
+
+    def set_where(self, volume: str, has: Option, lacks: tuple[Option, Option], option: Option) -> Info:
+        """Set an option of the volume where it has one and lacks the others; what gluster knew of the volume before.
+
+        A command by SSH is as much again as many a command of gluster: this is one.
+        """
+        lines = (f"{name}: {value}" for name, value in (has, *lacks))
+        told = self._told(["sh", "-c", _SET_WHERE, "sh", volume, *lines, *option])
+        return read_info(volume, told)
 
     def start(self, volume: str) -> None:
         """Start the bricks that do not run."""
@@ -159,11 +184,14 @@ class Gluster:
         self._run("snapshot", "delete", name)
 
     def _run(self, *words: str, fine: Sequence[str] = ()) -> str:
+        return self._told(["gluster", "--mode=script", *words], fine)
+
+    def _told(self, words: Sequence[str], fine: Sequence[str] = ()) -> str:
         away: contract.Unreachable | None = None
         gone: contract.Gone | None = None
         for host in self._hosts:
             try:
-                answer = self._machines.run(host, ["gluster", "--mode=script", *words])
+                answer = self._machines.run(host, words)
             except contract.Unreachable as error:
                 away = error
                 continue

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import time
 import zlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -40,6 +40,14 @@ _KEPT = ("/etc", "/var/lib/glusterd", "/var/lib/heketi")
 _QUOTA = "features.quota"
 COUNTING = {"features.soft-timeout": "0", "features.hard-timeout": "0"}
 """By these options what is used is counted at once. A volume that has them from its start is made sooner."""
+
+
+Ask = Callable[[Gluster, str, Sequence[heketi.Node]], Info]
+"""Asks gluster, in a cluster of these nodes, what it knows of a volume."""
+
+
+def _info(gluster: Gluster, volume: str, _nodes: Sequence[heketi.Node]) -> Info:
+    return gluster.info(volume)
 
 
 class Held(msgspec.Struct, frozen=True):
@@ -188,21 +196,21 @@ class Serving:
             volume = volume or self.volumes.named(name)
         return volume
 
-    def held(self, instance: contract.ShareInstance) -> Held:
+    def held(self, instance: contract.ShareInstance, ask: Ask = _info) -> Held:
         """The volume of the instance. Raises `contract.Gone` when there is none, or it is another's by now."""
         volume = self.find(instance)
         if volume is None:
             raise contract.Gone(reason=f"Heketi has no volume {names.volume_of(instance.id)}")
-        held = self.look(volume)
+        held = self.look(volume, ask)
         if held.info.options.get(names.MARK) != instance.id:
             raise contract.Gone(reason=f"the volume {volume.name} is not, or no longer, that of instance {instance.id}")
         return held
 
-    def look(self, volume: heketi.Volume) -> Held:
-        """A volume with what gluster says of it."""
+    def look(self, volume: heketi.Volume, ask: Ask = _info) -> Held:
+        """A volume with what gluster says of it, where it is asked by `ask`."""
         nodes = self.nodes(volume.cluster)
         gluster = self.gluster(nodes, volume.name)
-        return Held(volume, gluster.info(volume.name), nodes, gluster)
+        return Held(volume, ask(gluster, volume.name, nodes), nodes, gluster)
 
     def made(self, volume: heketi.Volume) -> Held:
         """A volume that Heketi has just made, all as ordered; its bricks are in no order.

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from abaca.drivers import contract
 from abaca.drivers.clients import heketi
-from abaca.drivers.clients.gluster import GIB, Quota
+from abaca.drivers.clients.gluster import GIB, Gluster, Info, Quota
 from abaca.drivers.exports import clients
 from abaca.drivers.glusterfs import durability, names
 from abaca.drivers.glusterfs.copying import Copying
@@ -154,23 +154,39 @@ class Shares(Exporting, Copying, Growing, contract.Resizes, contract.Manages, co
     def set_access(
         self, instance: contract.ShareInstance, rules: Sequence[contract.AccessRule]
     ) -> dict[str, contract.AccessOutcome]:
-        held = self.held(instance)
         if is_nfs(instance):
-            self.let_in(held, {names.NFS})
-            wanted, outcomes = clients.from_rules(rules)
-            if wanted and self.is_limited_later(held):
-                self.limit(held, instance.size_gib)
-            self.hand_out(instance, held, wanted)
-            return outcomes
+            return self._set_clients(instance, rules)
         problems = {rule.id: names.problem_of_rule(rule) for rule in rules}
-        fitting = names.fitting((node.id for node in held.nodes), names.of_rules(rules))
+        wanted = names.of_rules(rules)
+
+        def let_in(gluster: Gluster, volume: str, nodes: Sequence[heketi.Node]) -> Info:
+            """By one command, where there is a limit already; a volume that lets in just these is left alone."""
+            ids = [node.id for node in nodes]
+            allow = names.ALLOW, names.allow(ids, names.fitting(ids, wanted))
+            return gluster.set_where(volume, (names.MARK, instance.id), ((names.LIMIT, names.LATER), allow), allow)
+
+        held = self.held(instance, let_in)
+        fitting = names.fitting((node.id for node in held.nodes), wanted)
         too_many = f"GlusterFS keeps {names.MOST_ALLOWED} characters of names for a share: take other rules away first"
         problems |= {rule.id: too_many for rule in rules if not problems[rule.id] and rule.to not in fitting}
-        limited = self.limit_first(held, instance.size_gib) if fitting else ()
-        self.let_in(held, fitting, *limited)
+        if self.is_limited_later(held):
+            limited = self.limit_first(held, instance.size_gib) if fitting else ()
+            self.let_in(held, fitting, *limited)
         return {
             id: contract.AccessOutcome(state="error", reason=problem) for id, problem in problems.items() if problem
         }
+
+    def _set_clients(
+        self, instance: contract.ShareInstance, rules: Sequence[contract.AccessRule]
+    ) -> dict[str, contract.AccessOutcome]:
+        """Those whom the NFS server lets in; it alone is let in by the volume."""
+        held = self.held(instance)
+        self.let_in(held, {names.NFS})
+        wanted, outcomes = clients.from_rules(rules)
+        if wanted and self.is_limited_later(held):
+            self.limit(held, instance.size_gib)
+        self.hand_out(instance, held, wanted)
+        return outcomes
 
     def extend(self, instance: contract.ShareInstance, new_size_gib: int) -> None:
         self.settle(instance, GROWING)
