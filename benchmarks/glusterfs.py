@@ -27,7 +27,7 @@ from benchmarks.figures import Figure
 from benchmarks.glusterfs_on_paper import AT_ONCE, BUSY_S, MOST, PATIENCE_S, ROUNDS, seconds, sections
 from lab import caller, gluster_bed, gluster_cluster, heketi_server, processes, runs, service
 
-TOGETHER, ROUNDS_TOGETHER, ALLOWED, FIRST_CLIENTS = 20, 5, 30, 12
+TOGETHER, ROUNDS_TOGETHER, ALLOWED, FIRST_CLIENTS = 20, 5, 60, 12
 # Looks take CPU from the nodes, which are on the same host: there are few, and the first comes late where that shows.
 LOOK_S, CLOSE_LOOK_S, FIRST_LOOK_S, LOOK_TOGETHER_S = 0.05, 0.005, 0.06, 0.1
 MOST_TOGETHER = 1.1
