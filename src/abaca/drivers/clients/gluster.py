@@ -46,7 +46,7 @@ if is_told "$2" && ! is_told "$3" && ! is_told "$4"; then
     shift 4
     gluster --mode=script volume set "$volume" "$@" || exit
 fi
-echo "$told"
+printf '%s\\n' "$told"  # echo reads backslashes
 """
 _AWAY = (
     *("Connection failed", "glusterd", "Staging failed", "not connected", "is not in 'Peer in Cluster'"),
@@ -102,7 +102,7 @@ class Gluster:
     def set_where(self, volume: str, has: Option, lacks: tuple[Option, Option], option: Option) -> Info:
         """Set an option of the volume where it has one and lacks the others; what gluster knew of the volume before.
 
-        A command by SSH is as much again as many a command of gluster: this is one.
+        It is one command by SSH, each of which takes some milliseconds.
         """
         lines = (f"{name}: {value}" for name, value in (has, *lacks))
         told = self._told(["sh", "-c", _SET_WHERE, "sh", volume, *lines, *option])
