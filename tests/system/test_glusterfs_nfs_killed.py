@@ -67,6 +67,12 @@ def can_write(abaca, machine, place):
     return wait_until(answered, SHOWN_S, 0.5).code == 0
 
 
+def a_share(cloud, client):
+    """A share that nobody is let into yet, where it is mounted from, and a machine."""
+    share = made(cloud, "killed", "NFS")
+    return share, location(cloud, share), client("alice")
+
+
 def delete(cluster, abaca, cloud, share):
     cloud.run("share", "delete", share)
     wait_until_it_is_gone(cluster, cloud, share)
@@ -91,8 +97,7 @@ def test_a_share_of_nfs_is_exported_although_it_is_killed_as_that_is_written(clu
 @who
 @pytest.mark.parametrize("is_late", [False, True], ids=["at its limit", "once it has its limit"])
 def test_a_rule_of_nfs_is_in_force_although_it_is_killed_before_that(cluster, abaca, cloud, client, kill, is_late):
-    share = made(cloud, "killed at its rule", "NFS")
-    place, alice = location(cloud, share), client("alice")
+    share, place, alice = a_share(cloud, client)
     rule = cloud.read("share", "access", "create", share, "ip", alice.ipv4)["id"]
     if is_late:
         wait_until(lambda: any(alice.ipv4 in text for text in exports(abaca).values()), SHOWN_S, 0.001)
@@ -114,8 +119,7 @@ def test_a_rule_of_nfs_is_in_force_although_it_is_killed_before_that(cluster, ab
 @who
 @pytest.mark.parametrize("is_late", [False, True], ids=["at its export", "while Heketi is at it"])
 def test_a_share_of_nfs_is_deleted_although_it_is_killed_meanwhile(cluster, abaca, cloud, client, kill, is_late):
-    share = made(cloud, "killed as it goes", "NFS")
-    place, alice = location(cloud, share), client("alice")
+    share, place, alice = a_share(cloud, client)
     allow(cloud, share, alice.ipv4, "ip")
     assert can_write(abaca, alice, place)
     cloud.run("share", "delete", share)
