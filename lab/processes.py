@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import collections
 import concurrent.futures
+import contextlib
 import dataclasses
 import os
 import pathlib
@@ -19,7 +20,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -181,9 +182,50 @@ def alive(pid: int, since: int | None = None) -> bool:
     return runs and since in (None, int(fields[19]))
 
 
-def _stat(pid: int) -> list[str]:
+def freeze(*pids: int) -> None:
+    """Stop processes without ending them, and return when no thread of theirs runs; raises `TimedOut`.
+
+    The kernel gives SIGSTOP to one thread, and the others go on until that one has had its turn on a CPU.
+    """
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: not any(map(_runs, pids)), PATIENCE_S, f"processes {pids} stand still")
+
+
+def thaw(*pids: int) -> None:
+    """Let processes go on that `freeze` stopped; one that has ended meanwhile is left alone."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+
+
+@contextlib.contextmanager
+def frozen(*pids: int) -> Iterator[None]:
+    """Freeze processes meanwhile."""
     try:
-        text = pathlib.Path(f"/proc/{pid}/stat").read_text(errors="replace")
+        freeze(*pids)
+        yield
+    finally:
+        thaw(*pids)
+
+
+def _runs(pid: int) -> bool:
+    """Say whether a thread of the process is neither stopped, nor dead, nor held inside the kernel by a disk."""
+    try:
+        threads = list(pathlib.Path(f"/proc/{pid}/task").iterdir())
+    except OSError:
+        return False
+    states = (_stat_of(thread / "stat")[:1] for thread in threads)
+    return any(state and state[0] not in "TtDZX" for state in states)
+
+
+def _stat(pid: int) -> list[str]:
+    return _stat_of(pathlib.Path(f"/proc/{pid}/stat"))
+
+
+def _stat_of(path: pathlib.Path) -> list[str]:
+    try:
+        text = path.read_text(errors="replace")
     except OSError:
         return []
     return text.rpartition(")")[2].split()

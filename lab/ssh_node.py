@@ -7,10 +7,8 @@ gone at the end. Everything else is this host's, and read-only there.
 
 from __future__ import annotations
 
-import os
 import pathlib
 import shlex
-import signal
 from collections.abc import Mapping
 from typing import Literal, Self
 
@@ -54,11 +52,11 @@ class SshNode(client.HostClient):
 
     def freeze(self) -> None:
         """Stop the SSH server without ending it: connections are accepted and nobody answers."""
-        os.kill(self._inside, signal.SIGSTOP)
+        processes.freeze(self._inside)
 
     def thaw(self) -> None:
         """Let the SSH server go on."""
-        os.kill(self._inside, signal.SIGCONT)
+        processes.thaw(self._inside)
 
     def first_process(self) -> str:
         """Return the script that makes the directories its own, then is the SSH server."""

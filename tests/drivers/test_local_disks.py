@@ -108,12 +108,8 @@ def test_an_export_whose_server_hung_while_it_was_made_is_found_again(fresh):
     fresh.driver.host.ganesha._bus._timeout_s = 3
     instance = fresh.instance()
     pid = pid_of(fresh, "ganesha")
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        with pytest.raises(contract.Unreachable, match="did not answer"):
-            fresh.driver.create(instance)
-    finally:
-        os.kill(pid, signal.SIGCONT)
+    with processes.frozen(pid), pytest.raises(contract.Unreachable, match="did not answer"):
+        fresh.driver.create(instance)
     wait_until(lambda: str(fresh.mounted(instance)) in exports(fresh))  # it does what it was asked, late
     assert pid_of(fresh, "ganesha") == pid
     fresh.driver.create(instance)
@@ -127,7 +123,7 @@ def test_an_export_whose_server_hangs_while_it_is_made_is_made_by_the_next(fresh
     fresh.driver.start()
     instance = fresh.instance()
     pid = pid_of(fresh, "ganesha")
-    os.kill(pid, signal.SIGSTOP)
+    processes.freeze(pid)
     fresh.driver.create(instance)
     assert pid_of(fresh, "ganesha") != pid
     assert set(exports(fresh)) == {str(fresh.mounted(instance))}

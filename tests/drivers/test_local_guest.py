@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a mounted kernel client of the local driver lives through, without ever mounting again unless it says so."""
 
-import contextlib
 import os
 import signal
 import time
@@ -139,7 +138,7 @@ def test_a_hung_server_is_noticed_in_time_and_its_client_keeps_its_open_file_and
     assert neighbour.run(["flock", "-n", "/mnt/share/held", "true"]).code == 1
     usual, ganesha.patience = ganesha.patience, Patience(every_s=0.2, answer_s=0.5)
     pid, frozen_s = int(record.read_text()), time.monotonic()
-    with held_threads.held(pid) if hung == "nfs" else contextlib.nullcontext(os.kill(pid, signal.SIGSTOP)):
+    with held_threads.held(pid) if hung == "nfs" else processes.frozen(pid):
         wait_until(lambda: not processes.alive(pid))
     noticed_s = time.monotonic() - frozen_s
     ganesha.patience = usual

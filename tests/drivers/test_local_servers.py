@@ -302,7 +302,7 @@ def test_a_hung_one_is_noticed_like_the_hosts_own(local, machines, hung):
     server = local.set_up(fresh_id(), [on_vlan(vlan, "10.26.0.4/24")])
     local.driver.servers.need(server.id).ganesha.patience = Patience(every_s=0.2, answer_s=0.5, times=2)
     pid = pid_of(local, server)
-    with held_threads.held(pid) if hung == "nfs" else contextlib.nullcontext(os.kill(pid, signal.SIGSTOP)):
+    with held_threads.held(pid) if hung == "nfs" else processes.frozen(pid):
         wait_until(lambda: not processes.alive(pid))
     client = machines(local, vlan, "10.26.0.11/24")
     client.reaches("10.26.0.4")

@@ -129,7 +129,7 @@ def test_a_hung_daemon_is_noticed_while_calls_are_under_way(impatient):
                 wait_until(lambda times=times: len(set(served_by)) > times)
                 pid = served_by[-1]
                 frozen_s = time.monotonic()
-                os.kill(pid, signal.SIGSTOP)
+                processes.freeze(pid)
                 wait_until(lambda pid=pid: not processes.alive(pid))
                 # Besides what its patience allows: a slow machine, and a call that waits for its own.
                 assert time.monotonic() - frozen_s < Patience().within_s

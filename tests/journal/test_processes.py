@@ -4,13 +4,13 @@
 import contextlib
 import signal
 import sqlite3
-from pathlib import Path
 
 import msgspec
 import pytest
 import sqlalchemy as sa
 
 from abaca.db.journal import operations as rows
+from lab import processes
 from tests.conftest import wait_until
 from tests.operations.bench import TIMING, Bench
 from tests.operations.nursery import Nursery
@@ -71,11 +71,10 @@ class Yard:
         """
 
         def is_frozen():
-            child.send(signal.SIGSTOP)
-            wait_until(lambda: Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T")
+            processes.freeze(child.pid)
             if not self.is_anybody_writing():
                 return True
-            child.send(signal.SIGCONT)
+            processes.thaw(child.pid)
             return False
 
         wait_until(is_frozen)
@@ -140,7 +139,7 @@ def test_a_worker_that_slept_through_its_lease_changes_nothing(yard):
     yard.paper.until("second begins two of x")  # it waits at the gate, too
     row = yard.bench.show(op_id)
     assert (row.state, row.token, row.step) == ("running", 2, 1)
-    first.send(signal.SIGCONT)
+    processes.thaw(first.pid)
     yard.paper.open("x")
     yard.bench.until(op_id, "done")
     row = yard.bench.show(op_id)

@@ -2,12 +2,11 @@
 """How tests get into their machines, and a file system that every kernel can mount."""
 
 import contextlib
-import os
-import signal
 import uuid
 
 from abaca.domain.attachments.servers import Login
 from abaca.nodes.contract import Mount, Mounter
+from lab import processes
 
 
 def login_of(machine):
@@ -64,9 +63,5 @@ def wanted(**more):
 @contextlib.contextmanager
 def standing_still(server):
     """Connections to the server stay, and nothing is answered."""
-    pid = int((server.directory / "ganesha" / "ganesha.pid").read_text())
-    os.kill(pid, signal.SIGSTOP)
-    try:
+    with processes.frozen(int((server.directory / "ganesha" / "ganesha.pid").read_text())):
         yield
-    finally:
-        os.kill(pid, signal.SIGCONT)

@@ -8,8 +8,6 @@ import contextlib
 import itertools
 import os
 import random
-import signal
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -25,6 +23,7 @@ from abaca.operations.attachments.attachment_parts import QUEUE, AttachmentParts
 from abaca.operations.parts import BackEnd, ServerHost
 from abaca.operations.registry import OPERATIONS
 from abaca.reconcile.orphaned_mounts import OrphanedMounts
+from lab import processes
 from tests.conftest import wait_until
 from tests.databases import fast_directory, place
 from tests.operations import beside, cases, frozen
@@ -93,16 +92,12 @@ class Victim:
         wait_until(lambda: self.has("begins"), every_s=0.003)
         alpha, served = theatre.drivers
         with theatre.db.write(), alpha.state_file.change(), served.state_file.change():
-            self.child.send(signal.SIGSTOP)
-            wait_until(lambda: self.state() == "T", every_s=0.001)
+            processes.freeze(self.child.pid)
         wait_until(lambda: lease_is_over(theatre), every_s=0.005)
-
-    def state(self):
-        return Path(f"/proc/{self.child.pid}/stat").read_text().rpartition(")")[2].split()[0]
 
     def thaw(self):
         """It goes on, its call has returned, and it has ended: whatever comes of that is there, or queued."""
-        self.child.send(signal.SIGCONT)
+        processes.thaw(self.child.pid)
         self.gate.write_text("go")
         assert self.child.ends_within(), self.child.explain()
         assert self.has("returned")

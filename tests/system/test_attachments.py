@@ -2,9 +2,7 @@
 """Shares attached to machines with kernels of their own: mounted there, kept, moved and taken back."""
 
 import contextlib
-import os
 import shlex
-import signal
 import socket
 import time
 from pathlib import Path
@@ -12,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lab import caller, guest
+from lab import caller, guest, processes
 from tests.conftest import wait_until
 from tests.system.world import PROJECT, World, Writer
 
@@ -229,7 +227,7 @@ def test_a_pulled_network_is_told_and_mended_and_holds_up_nobody(world, machines
     attach(world, kept, [servers["one"]])
     usual_s = time.monotonic() - begun
     writer = Writer(two, "/srv/kept/lines")
-    with held(world.local.pid()):
+    with processes.frozen(world.local.pid()):
         mounting = ask(world, other, servers["five"])
         wait_until(lambda: "mount -t nfs4" in five.check(["ps", "-o", "args"]), every_s=0.05)
         five.unplug()
@@ -272,16 +270,6 @@ def ask(world, share_id, server_id, **more):
     """The id of an attachment that is on its way."""
     wish = {"attachment": {"share_id": share_id, "server_id": server_id, **more}}
     return world.user.call("POST", DOOR, wish).body["attachment"]["id"]
-
-
-@contextlib.contextmanager
-def held(pid):
-    """A process that does nothing meanwhile."""
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
 
 
 def has_connection(machine):
