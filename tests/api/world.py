@@ -118,9 +118,16 @@ class World:
 
 
 def call(
-    application: Any, method: str, url: str, raw: bytes, headers: Mapping[str, str], *, says_length: bool = True
+    application: Any,
+    method: str,
+    url: str,
+    raw: bytes,
+    headers: Mapping[str, str],
+    *,
+    says_length: bool = True,
+    address: str = "127.0.0.1",
 ) -> Answer:
-    """One request as a WSGI server makes it."""
+    """One request from `address` as a WSGI server makes it."""
     parts = urlsplit(url)
     environ: dict[str, Any] = {
         "REQUEST_METHOD": method,
@@ -131,7 +138,7 @@ def call(
         "SERVER_PORT": "8786",
         "SERVER_PROTOCOL": "HTTP/1.1",
         "HTTP_HOST": "share.example:8786",
-        "REMOTE_ADDR": "127.0.0.1",
+        "REMOTE_ADDR": address,
         "wsgi.version": (1, 0),
         "wsgi.url_scheme": "http",
         "wsgi.input": io.BytesIO(raw),
