@@ -151,7 +151,7 @@ def call(
         environ["CONTENT_LENGTH"] = str(len(raw))
     for name, value in headers.items():
         key = name.upper().replace("-", "_")
-        environ[key if key == "CONTENT_TYPE" else f"HTTP_{key}"] = value
+        environ[key if key in {"CONTENT_TYPE", "CONTENT_LENGTH"} else f"HTTP_{key}"] = value
     started: list[Any] = []
     chunks = application(environ, lambda status, headers, exc_info=None: started.append((status, headers)))
     text = b"".join(chunks).decode()

@@ -30,10 +30,9 @@ def json_body(request: falcon.Request, most: int) -> Any:
 
     Raises Invalid, OverLimit; and NotHereYet, where the request can wait for it.
     """
-    length = request.content_length
-    if length is None and request.env.get("HTTP_TRANSFER_ENCODING"):
-        length = most + 1
-    if not length or not _IS_JSON.match(request.content_type or ""):
+    length = _length(request)
+    is_there = length if length is not None else request.env.get("HTTP_TRANSFER_ENCODING")
+    if not is_there or not _IS_JSON.match(request.content_type or ""):
         return None
     raw = _raw(request, length, most)
     if not raw:
@@ -47,13 +46,20 @@ def json_body(request: falcon.Request, most: int) -> Any:
     return sent
 
 
-def _raw(request: falcon.Request, length: int, most: int) -> bytes:
-    said = request.content_length
+def _length(request: falcon.Request) -> int | None:
+    try:
+        length: int | None = request.content_length
+    except falcon.HTTPInvalidHeader:
+        raise errors.Invalid("The header Content-Length must be a whole number of bytes.") from None
+    return length
+
+
+def _raw(request: falcon.Request, said: int | None, most: int) -> bytes:
     if said is not None and said > most:
         raise too_large()
     waits: waiting.Waits | None = request.env.get(waiting.KEY)
     if waits is None:
-        raw: bytes = request.env["wsgi.input"].read(min(length, most + 1))
+        raw: bytes = request.env["wsgi.input"].read(most + 1 if said is None else said)
     elif waits.body is None:
         raise waiting.NotHereYet(waiting.Body(most))
     else:
