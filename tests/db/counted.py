@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How much a database does: pages that PostgreSQL reads, and steps of SQLite's machine. Not how long it takes."""
 
+import collections
 import concurrent.futures
 import contextlib
 import threading
@@ -20,6 +21,7 @@ class Counted:
         self._watched = Watched()
         # of SQLite's machine, in hundreds
         self._steps = 0
+        self._seen = []
 
     @contextlib.contextmanager
     def on(self):
@@ -55,5 +57,13 @@ class Counted:
         do()
         if self._is_sqlite:
             return self._steps - before
-        seen = self._watched.statements(db)
-        return sum(one.buffers for one in seen if not one.thread.startswith(_ONLOOKER))
+        self._seen = [one for one in self._watched.statements(db) if not one.thread.startswith(_ONLOOKER)]
+        return sum(one.buffers for one in self._seen)
+
+    def dearest(self, number=5):
+        """The statements of PostgreSQL's on which the last cost went: pages, how often each was run, and its text."""
+        pages, times = collections.Counter(), collections.Counter()
+        for one in self._seen:
+            pages[one.text] += one.buffers
+            times[one.text] += 1
+        return [f"{cost} pages, run {times[text]} times: {text}" for text, cost in pages.most_common(number)]
