@@ -71,6 +71,26 @@ def tests_wait_for_nobody_while_they_write(root: Path) -> list[str]:
     ]
 
 
+@rule
+def tests_freeze_others_by_the_lab(root: Path) -> list[str]:
+    """Who sends SIGSTOP to another process does not know when it stands still: its threads run on for a while.
+
+    Mend: `processes.freeze(pid)`, or `with processes.frozen(pid):`, of lab/processes.py.
+    """
+    return [
+        f"{name}:{call.lineno}: sends SIGSTOP"
+        for name, tree in python(root, "tests")
+        for call in calls(tree)
+        if any(last(dotted(sent)) == "SIGSTOP" for sent in call.args) and not is_to_itself(call)
+    ]
+
+
+def is_to_itself(call: ast.Call) -> bool:
+    """Whether the signal goes to `os.getpid()`."""
+    whom = call.args[0]
+    return isinstance(whom, ast.Call) and last(dotted(whom.func)) == "getpid"
+
+
 def writes(node: ast.expr) -> bool:
     """Whether it is `db.write()`."""
     return isinstance(node, ast.Call) and last(dotted(node.func)) == "write"

@@ -223,6 +223,16 @@ PROOFS = {
         ],
         {"tests/a.py": "bench.until('a')\nwith db.read() as tx:\n    bench.until('a')\nwith db.write():\n    go()\n"},
     ),
+    house_waiting.tests_freeze_others_by_the_lab: (
+        [
+            {"tests/a.py": "os.kill(pid, signal.SIGSTOP)\n"},
+            {"tests/a.py": "child.send_signal(SIGSTOP)\n"},
+        ],
+        {
+            "lab/a.py": "os.kill(pid, signal.SIGSTOP)\n",
+            "tests/a.py": "os.kill(os.getpid(), signal.SIGSTOP)\nos.kill(pid, signal.SIGKILL)\nprocesses.freeze(pid)\n",
+        },
+    ),
     house_rules.tests_never_replace_our_code: (
         [
             {"tests/a.py": "from unittest import mock\n"},
