@@ -5,6 +5,8 @@ import contextlib
 import http.client
 import json
 import socket
+import subprocess
+import sys
 import threading
 import time
 
@@ -209,3 +211,18 @@ def test_who_connects_after_the_end_is_answered_by_the_next_on_that_socket(serve
         wait_until(lambda: connections.append(first.connect(GET)) or not first.is_alive)
         serve(listening=listening.dup())
         assert {status_of(connection) for connection in connections} == {200}
+
+
+AT_ONCE = """
+from tests.cli.test_answering import Served
+
+server = Served().server
+server.stop()
+server.serve(lambda: print("it serves"))
+"""
+
+
+def test_an_end_that_comes_before_the_beginning_is_orderly():
+    """Granian's thread begins when it has its turn, which on a busy machine is after that."""
+    ended = subprocess.run([sys.executable, "-c", AT_ONCE], check=False, capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "it serves\n", "")

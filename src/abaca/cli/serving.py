@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import importlib
 import logging
 import os
 import resource
 import socket
 import stat
+import struct
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -31,6 +33,9 @@ _granian = importlib.import_module("granian._granian")
 # Granian closes connections of which it has read nothing when it is told to stop. So it is told this many seconds after
 # it accepted the last: that one's request is there by then, and is answered.
 LAST_S = 0.3
+# A filter of the kernel's (linux/filter.h): one instruction, of each packet take nothing.
+_SO_ATTACH_FILTER = 26
+_NOTHING = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0), 8)
 # Files that the process has open beside connections of clients: databases, logs, figures.
 OTHER_FILES = 64
 
@@ -78,9 +83,9 @@ class Server:
             self._loop.call_soon_threadsafe(self._end)
 
     def _end(self) -> None:
-        accept_no_more(descriptors(self._inode) - self._others)
         self._loop.call_later(LAST_S, self._stop.set)
         self._loop.call_later(LAST_S + self._limits.stop_s, os._exit, 0)
+        accept_no_more(descriptors(self._inode) - self._others)
 
     async def _serve(self, on_ready: Callable[[], None]) -> None:
         over = asyncio.Event()
@@ -122,11 +127,13 @@ def descriptors(inode: int) -> set[int]:
 def accept_no_more(listening: Iterable[int]) -> None:
     """Leave new connections to whoever else has the listening socket, or has it next: here another takes its place.
 
-    Granian has no way to stop accepting but to end.
+    Granian has no way to stop accepting but to end. It asks whatever takes the place for an address, once it has begun,
+    and asks again at once when that cannot accept: so that is a TCP socket which listens, and which nothing reaches.
     """
-    with socket.socket(socket.AF_UNIX) as deaf:
+    with socket.socket() as deaf:
         deaf.setblocking(False)
-        deaf.bind("")  # a name of the kernel's choice, in no directory
+        deaf.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("HP", 1, ctypes.addressof(_NOTHING)))
+        deaf.bind(("127.0.0.1", 0))
         deaf.listen(0)
         for descriptor in listening:
             os.dup2(deaf.fileno(), descriptor, inheritable=False)
