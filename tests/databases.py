@@ -24,6 +24,10 @@ from abaca.journal import wakeup
 from lab import postgres as lab_postgres
 from lab import processes, runs
 
+# Of each table, how many rows the planner thinks there are: -1 before anybody has told it to look.
+_KNOWN = "SELECT relname, reltuples FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace"
+_AS_MADE = {(name, -1) for name in (*tables.metadata.tables, "alembic_version")}
+
 
 class Server(lab_postgres.Postgres):
     """A PostgreSQL server that makes fresh databases quickly; what it tests is a server that dies, not a disk."""
@@ -46,26 +50,27 @@ class Server(lab_postgres.Postgres):
             for statement in statements:
                 connection.execute(statement)
 
-    def new_database(self):
-        """The URL of a database with the schema and nothing in it."""
-        if self._free:
+    def new_database(self, *, is_unused=False):
+        """The URL of a database with the schema and nothing in it; `is_unused`: where no test has left empty pages."""
+        if self._free and not is_unused:
             return self.url(self._free.pop())
         return self.create_database(f"test_{next(self._names)}", template="template_abaca")
 
     def give_back(self, url):
-        """The test is over: the next may have the database, without what is in it."""
+        """The test is over: the next may have the database, without what is in it, unless the planner knows it."""
         name = url.rpartition("/")[2]
         end = sql.SQL("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = {}")
         address = self.url(name, driver="postgresql")
         with contextlib.suppress(psycopg.OperationalError):  # a test may leave the server stopped
             self.execute(end.format(sql.Literal(name)))
             with psycopg.connect(address, autocommit=True, connect_timeout=10) as connection:
-                found = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
-                if {row[0] for row in found} != {*tables.metadata.tables, "alembic_version"}:
-                    return
-                for table in reversed(tables.metadata.sorted_tables):
+                is_as_made = set(connection.execute(_KNOWN)) == _AS_MADE
+                for table in reversed(tables.metadata.sorted_tables) if is_as_made else ():
                     connection.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(table.name)))
-            self._free.append(name)
+            if is_as_made:
+                self._free.append(name)
+            else:
+                self.drop_database(name)
 
 
 class _Shared:
@@ -102,6 +107,7 @@ class Place:
         self.directory = Path(directory)
         self.server = server
         self._opened = []
+        self._is_closed = False
 
     @property
     def is_sqlite(self):
@@ -120,10 +126,12 @@ class Place:
         return wakeup.NotifyListener(self._opened[0].url, retry_s=0.05)
 
     def close(self):
+        """As often as one likes; the first time the next may have the database."""
         for db in self._opened:
             db.close()
-        if self.server is not None and not isinstance(self.server, str):
+        if isinstance(self.server, Server) and not self._is_closed:
             self.server.give_back(self.url)
+        self._is_closed = True
 
 
 @functools.cache
@@ -144,14 +152,21 @@ def new_sqlite(file: Path) -> str:
     return f"sqlite:///{file}"
 
 
-def place(kind, directory, request):
-    """A fresh database of the kind."""
+def place(kind, directory, request, *, is_unused=False):
+    """A fresh database of the kind, closed at the end of the fixture or test that asks, also when that fails.
+
+    `is_unused` is for those who count pages.
+    """
     if kind == "sqlite":
-        return Place(new_sqlite(directory / "abaca.sqlite"), directory)
-    server = request.getfixturevalue("postgres")
-    if server._process is None:  # a test that took it away has failed
-        server.start()
-    return Place(server.new_database(), directory, server)
+        made = Place(new_sqlite(directory / "abaca.sqlite"), directory)
+    else:
+        server = request.getfixturevalue("postgres")
+        if server._process is None:  # a test that took it away has failed
+            server.start()
+        made = Place(server.new_database(is_unused=is_unused), directory, server)
+    if request is not None:
+        request.addfinalizer(made.close)
+    return made
 
 
 # What is tested is processes that die, not disks.

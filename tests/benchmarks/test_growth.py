@@ -87,7 +87,7 @@ class Grown:
 
     def __init__(self, kind, shares, request, stack):
         directory = stack.enter_context(fast_directory())
-        made = place(kind, directory, request)
+        made = place(kind, directory, request, is_unused=True)
         stack.callback(made.close)
         population.fill(made.url, shares)
         self.shares = shares

@@ -31,7 +31,7 @@ def add_many(db, begin=0):
 @pytest.mark.parametrize("kind", [on_postgres])
 @pytest.mark.parametrize("earlier", ["there was nothing", "there were thousands"])
 def test_what_is_taken_out_of_thousands_reads_few_pages_whatever_there_was_before(kind, earlier, tmp_path, request):
-    made = place(kind, tmp_path, request)
+    made = place(kind, tmp_path, request, is_unused=True)
     with Counted(is_sqlite=False).on() as counted:
         db = made.open()
         if earlier == "there were thousands":  # their pages are still there, of which the planner knows
@@ -47,4 +47,3 @@ def test_what_is_taken_out_of_thousands_reads_few_pages_whatever_there_was_befor
         pages = [counted.cost(db, lambda: found.extend(claim(db))) for _ in range(2)]
         assert len(found) == 16
         assert min(pages) < FEW_PAGES, pages  # one of them may meet what PostgreSQL tidies up by itself
-    made.close()

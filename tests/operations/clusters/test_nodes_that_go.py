@@ -28,7 +28,7 @@ class Crowd:
 
     def __init__(self, kind, number, request, stack):
         directory = stack.enter_context(fast_directory())
-        made = place(kind, directory, request)
+        made = place(kind, directory, request, is_unused=True)
         stack.callback(made.close)
         self._counted = stack.enter_context(Counted(is_sqlite=made.is_sqlite).on())
         self.theatre = stage.Theatre(made, directory, None, stack)
