@@ -75,4 +75,7 @@ class Running:
         return self.log.read_text()
 
     def ended(self):
-        return self.process.wait(STOP_S)
+        """The exit status, once there is one; pytest shows the log of a test that has failed."""
+        status = self.process.wait(STOP_S)
+        sys.stdout.write(self.said())
+        return status
