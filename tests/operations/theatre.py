@@ -287,21 +287,27 @@ class Theatre:
 
     def settle(self):
         """Until nothing is left to do now."""
+        wait_until(self._is_idle, every_s=0.003)
 
-        def is_idle():
-            with contextlib.suppress(sa.exc.OperationalError), self.db.read() as tx:
-                return not tx.rows(_TO_DO)
+    def _is_idle(self):
+        with contextlib.suppress(sa.exc.OperationalError), self.db.read() as tx:
+            return not tx.rows(_TO_DO)
 
-        wait_until(is_idle, every_s=0.003)
-
-    def check(self, operation):
-        """What is wrong after an operation has ended; nothing, it is hoped."""
+    def _wrong(self, operation):
         with self.db.read() as tx:
             found = [*stuck(tx), *counted_wrong(tx), *self.differences(tx, operation.resource_id)]
             found += left_on_servers(tx, self.nodes)
             found += beside.share_servers_wrong(tx, self.drivers)
             found += beside.snapshots_wrong(tx, self.drivers)
-            found += told_wrong(tx, operation)
+            return found + told_wrong(tx, operation)
+
+    def check(self, operation):
+        """What is wrong after an operation has ended; nothing, it is hoped."""
+        found = self._wrong(operation)
+        if found:  # a look after late calls comes due at any time, and is not wrong while it lasts
+            self.settle()
+            found = [line for line in self._wrong(operation) if line in found]
+        with self.db.read() as tx:
             # each is told once, of the case that it belongs to
             found = [line for line in found if line not in self.told]
             self.told.update(found)
