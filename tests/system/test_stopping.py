@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from abaca.db.engine import schema
 from lab import processes
 from tests.conftest import wait_until
 from tests.system.running import START_S
@@ -35,6 +36,51 @@ def test_term_right_after_the_start_is_heard_in_a_container_too(started):
     wait_until(lambda: processes.children(first), START_S)
     os.kill(first, signal.SIGTERM)
     assert outer.ended() == 0
+
+
+TOLD_WHILE_IT_COLLECTS = """
+import os, signal, sys
+
+class Collected:
+    def __del__(self):
+        os.kill(os.getpid(), signal.NUMBER)
+
+class Finder:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if callable(signal.getsignal(signal.SIGTERM)):
+            sys.meta_path.remove(Finder)
+            Collected()
+
+sys.meta_path.insert(0, Finder)
+"""
+
+
+@pytest.mark.parametrize("number", ["SIGTERM", "SIGINT"])
+@pytest.mark.parametrize("program", ["run", "api", "worker"])
+def test_the_end_is_heard_while_python_collects(started, tmp_path, program, number):
+    """At the first import after the program has said what it means; an exception that is raised there is dropped."""
+    (tmp_path / "sitecustomize.py").write_text(TOLD_WHILE_IT_COLLECTS.replace("NUMBER", number))
+    running = started(program, PYTHONPATH=str(tmp_path))
+    assert running.ended() == 0
+    assert running.said() == ""
+
+
+def test_an_upgrade_of_sqlite_ends_with_who_began_it(started, tmp_path):
+    (tmp_path / "state").mkdir()
+    file = tmp_path / "state" / "abaca.sqlite"
+    schema.upgrade(f"sqlite:///{file}")
+    schema.downgrade(f"sqlite:///{file}", "0027")
+    with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")  # so that it takes long
+        running = started()
+        upgrading = wait_until(lambda: "upgrading" in running.said() and processes.children(running.pid), START_S)
+        running.process.send_signal(signal.SIGTERM)
+        assert running.ended() == 0
+    assert not any(map(processes.alive, upgrading))
+    restarted = started().wait_until_it_answers()
+    restarted.process.send_signal(signal.SIGTERM)
+    assert restarted.ended() == 0
 
 
 def test_hup_right_after_the_start_is_not_lost(started):

@@ -162,9 +162,13 @@ class Changes:
                 log.exception("the changed configuration was not taken")
 
 
-def _end_when_told() -> None:
-    """End at TERM while nothing has begun; the kernel keeps it from a container's first process that says nothing."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+def _end_when_told(end: Callable[[], object] = lambda: os._exit(0)) -> None:
+    """End at TERM or ^C while nothing has begun; a container's first process that says nothing would not hear TERM.
+
+    Not by an exception: Python drops one that is raised while it collects what nobody needs, and TERM would be lost.
+    """
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: end())
 
 
 def _listen(loaded: Settings) -> socket.socket:
@@ -259,6 +263,9 @@ def _upgrade_sqlite(loaded: Settings, given: Given) -> None:
         import subprocess
 
         log.info("upgrading the database from %s to %s", found[0], HEAD)
-        done = subprocess.run([sys.executable, "-m", "abaca", "db", "upgrade", *given.again()], check=False)
-        if done.returncode:
-            sys.exit(done.returncode)
+        upgrading = subprocess.Popen([sys.executable, "-m", "abaca", "db", "upgrade", *given.again()])
+        _end_when_told(upgrading.terminate)
+        status = upgrading.wait()
+        _end_when_told()
+        if status:
+            sys.exit(0 if status == -signal.SIGTERM else status)
